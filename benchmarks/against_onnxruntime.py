@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def session(path: Path) -> onnxruntime.InferenceSession:
-    """Return onnxruntime's model, on one thread."""
+    """Return an onnxruntime session of a model, limited to one thread."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
@@ -36,7 +36,7 @@ def session(path: Path) -> onnxruntime.InferenceSession:
 
 
 def least_times(rounds: int, *functions: Callable[[], Any]) -> list[float]:
-    """Return the least time of each function in milliseconds; they take turns."""
+    """Return the minimum time of each function in milliseconds; the functions are called in turn."""
     least = [float("inf")] * len(functions)
     for _ in range(rounds):
         for place, function in enumerate(functions):
@@ -48,7 +48,7 @@ def least_times(rounds: int, *functions: Callable[[], Any]) -> list[float]:
 
 
 def compare(path: Path, rounds: int) -> str:
-    """Return a line about a model."""
+    """Return a line that compares the times for a model."""
     peer = session(path)
     numbers = np.load(path.with_suffix(".npz"))
     rng = np.random.default_rng(0)
@@ -80,7 +80,7 @@ def compare(path: Path, rounds: int) -> str:
 
 
 def main() -> None:
-    """Compare the models that are named, or all of a folder."""
+    """Compare the given models, or all in a folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", metavar="NAME")

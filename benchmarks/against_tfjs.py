@@ -73,7 +73,7 @@ def products(size: int) -> Step:
 
 
 def cases() -> dict[str, Step]:
-    """Return the cases by name."""
+    """Return the benchmark cases by name."""
     million, other, tens = tensor(1, 1_000_000), tensor(2, 1_000_000), tensor(3, 10_000_000)
     eight, table = tensor(4, 8), tensor(5, 1000, 1000)
     image, filter = tensor(6, 1, 56, 56, 64), weight(7, (3, 3, 64, 64), 576)
@@ -98,7 +98,7 @@ def cases() -> dict[str, Step]:
 
 
 class Node:
-    """TensorFlow.js in its own process."""
+    """A Node process that runs TensorFlow.js."""
 
     def __init__(self, folder: str, clock: str) -> None:
         modules = Path(folder).resolve() / "node_modules"
@@ -119,7 +119,7 @@ class Node:
         )
 
     def time(self, name: str, repeats: int) -> float:
-        """Return the milliseconds of a case."""
+        """Return the time of a case in milliseconds."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(name, repeats, file=self._process.stdin, flush=True)
@@ -134,7 +134,7 @@ def ours(step: Step, clock: Callable[[], float], repeats: int) -> float:
 
 
 def take_turns(sides: tuple[Side, Side]) -> list[tuple[float, float]]:
-    """Return the times of both sides in each pair of turns."""
+    """Return the times of both frameworks, called in turn."""
     # A call that something interrupts says nothing about how many calls make a turn.
     least = [min(map(side, [1] * TRIALS)) for side in sides]
     repeats = [max(1, round(TURN * 1e3 / ms)) for ms in least]

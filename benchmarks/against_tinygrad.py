@@ -66,25 +66,25 @@ def weight(seed: int, shape: tuple[int, ...], fan: int) -> plugrad.Tensor:
 
 
 def gelu(x: plugrad.Tensor) -> plugrad.Tensor:
-    """The approximation with tanh, as tinygrad has it."""
+    """Return the tanh approximation of GELU, which tinygrad uses."""
     return 0.5 * x * (1 + plugrad.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
 
 
 def ten(x: plugrad.Tensor) -> plugrad.Tensor:
-    """W5: ten elementwise ops."""
+    """Return ten chained elementwise ops (W5)."""
     y = plugrad.sqrt(plugrad.abs(x * 1.01 + 0.5))
     return plugrad.tanh(plugrad.log(plugrad.exp(-y) + 1.0)) * x
 
 
 def adds(a: plugrad.Tensor, b: plugrad.Tensor) -> plugrad.Tensor:
-    """Ten adds."""
+    """Return ten additions."""
     for _ in range(10):
         a = a + b
     return a
 
 
 def training(name: str, *, is_jitted: bool) -> Step:
-    """Return a training step, which returns its loss."""
+    """Return a function that takes a training step and returns the loss."""
     if not is_jitted:
         return peer_plugrad.STEPS[name]().run
     work = jitted.WORK[name]()
@@ -93,7 +93,7 @@ def training(name: str, *, is_jitted: bool) -> Step:
 
 
 def cases(*, is_jitted: bool) -> dict[str, Step]:
-    """Return the cases by name; each returns a tensor, or a number for the training steps."""
+    """Return the benchmark cases by name; each returns a tensor, or a number if it is a training step."""
 
     def case(function: Callable[..., plugrad.Tensor], *args: plugrad.Tensor) -> Step:
         return partial(plugrad.jit(function) if is_jitted else function, *args)
@@ -121,7 +121,7 @@ def cases(*, is_jitted: bool) -> dict[str, Step]:
 
 
 class Peer:
-    """tinygrad in its own process."""
+    """A process that runs tinygrad."""
 
     def __init__(self, python: str) -> None:
         # Drivers that look for a display complain without such a folder.
@@ -135,19 +135,19 @@ class Peer:
         )
 
     def ask(self, name: str, mode: str, repeats: int = 1) -> float:
-        """Return the answer to one line."""
+        """Send a line to the process, and return its answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(name, mode, repeats, file=self._process.stdin, flush=True)
         return float(self._process.stdout.readline())
 
     def time(self, name: str, mode: str, repeats: int) -> float:
-        """Return the milliseconds of a case."""
+        """Return the time of a case in milliseconds."""
         return self.ask(name, mode, repeats) / repeats
 
 
 def ours(name: str, step: Step, repeats: int) -> float:
-    """Return the milliseconds of a case."""
+    """Return plugrad's time of a case in milliseconds."""
     backend = tensor(1, 1).backend
     start = time.perf_counter()
     for _ in range(repeats):
@@ -160,7 +160,7 @@ def ours(name: str, step: Step, repeats: int) -> float:
 
 
 def check(name: str, step: Step, peer: Peer) -> None:
-    """Compare the sums of the magnitudes of a case."""
+    """Raise unless both frameworks' results have the same sum of absolute values."""
     result = step()
     values = np.asarray(result if isinstance(result, float) else result.numpy(), np.float64)
     np.testing.assert_allclose(
@@ -169,7 +169,7 @@ def check(name: str, step: Step, peer: Peer) -> None:
 
 
 def compared(name: str, step: Step, peer: Peer) -> tuple[float, float, float]:
-    """Return the least milliseconds of plugrad, of tinygrad's jit and of its eager mode."""
+    """Return the minimum milliseconds of plugrad, of jitted tinygrad and of eager tinygrad."""
     check(name, step, peer)
     ours(name, step, 2)
     for mode in ("eager", "jit"):
@@ -185,7 +185,7 @@ def compared(name: str, step: Step, peer: Peer) -> tuple[float, float, float]:
 
 
 def chain() -> bool:
-    """Print the line of the long chain; return whether its limit holds."""
+    """Print the times of the long chain; return whether its limit holds."""
     x, y = np.zeros(1024, np.float32), np.ones(1024, np.float32)
     a, b = plugrad.asarray(x), plugrad.asarray(y)
 

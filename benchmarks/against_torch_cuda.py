@@ -46,7 +46,7 @@ uniform = lru_cache(maxsize=2)(workloads.uniform)
 
 
 class Case(NamedTuple):
-    """One computation in both: functions that prepare it return what is measured."""
+    """A computation in plugrad and PyTorch: functions that prepare it and return the measured call."""
 
     name: str
     ours: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]
@@ -162,7 +162,7 @@ def convolution(
 
 
 def cases(*, is_small: bool) -> list[Case]:
-    """Return what is measured."""
+    """Return the benchmark cases."""
 
     def n(size: int) -> int:
         return min(size, 48) if is_small else size
@@ -337,7 +337,7 @@ def cases(*, is_small: bool) -> list[Case]:
 
 @contextmanager
 def tf32(is_allowed: bool) -> Iterator[None]:
-    """Let PyTorch round the operands of products, or not, inside the block."""
+    """Allow or forbid PyTorch to use TF32 in the block."""
     settings = torch.backends.cuda.matmul, torch.backends.cudnn
     for each in settings:
         each.allow_tf32 = is_allowed
@@ -349,7 +349,7 @@ def tf32(is_allowed: bool) -> Iterator[None]:
 
 
 def leaves(result: Any) -> list[torch.Tensor]:
-    """Return the tensors of a nested result, in PyTorch; those of a dictionary in the order of its keys."""
+    """Return the tensors in a nested PyTorch result; those of a dict in the order of its keys."""
     if isinstance(result, dict):
         return [x for key in sorted(result) for x in leaves(result[key])]
     if isinstance(result, (list, tuple)):
@@ -360,7 +360,7 @@ def leaves(result: Any) -> list[torch.Tensor]:
 
 
 def difference(ours: Any, theirs: Any) -> float:
-    """Return the largest difference, as a part of the largest value of its array."""
+    """Return the largest difference, relative to the largest value of its array."""
     found, expected = leaves(ours), leaves(theirs)
     assert [x.shape for x in found] == [x.shape for x in expected]
     worst = 0.0
@@ -371,7 +371,7 @@ def difference(ours: Any, theirs: Any) -> float:
 
 
 def host_time(run: Callable[[], Any], finish: Callable[[], None]) -> float:
-    """Return the milliseconds until a call returns, while the device is idle."""
+    """Return the milliseconds until a call returns, on an idle device."""
     least = float("inf")
     for _ in range(HOST_ROUNDS):
         finish()
@@ -386,7 +386,7 @@ def host_time(run: Callable[[], Any], finish: Callable[[], None]) -> float:
 def measure(
     case: Case, finish: Mapping[str, Callable[[], None]], arguments: argparse.Namespace
 ) -> dict[str, Any]:
-    """Return the milliseconds of each side, and how much the values differ."""
+    """Return the milliseconds of both frameworks, and the difference of their results."""
     function, given = case.ours()
     theirs = case.theirs()
     jitted_function = plugrad.jit(function)
@@ -438,7 +438,7 @@ HEAD = (
 
 
 def describe(row: Mapping[str, Any]) -> str:
-    """Return a line of the table."""
+    """Return a table row as text."""
     best = min(row["plugrad"], row["jit"])
     rate = (
         f"{row['flops'] / best / 1e9:.1f} TFLOP/s"

@@ -51,7 +51,7 @@ RNG = np.random.default_rng(0)
 
 
 class Case(NamedTuple):
-    """Functions that compute the same, the first of them plugrad's."""
+    """Equivalent functions in several frameworks, plugrad's first."""
 
     sides: Sides
     tolerance: float = 1e-3
@@ -228,7 +228,7 @@ def values(outputs: Any) -> list[Any]:
 
 
 def main() -> None:
-    """Print the time of each side, and plugrad's times as multiples of the others'."""
+    """Print the times of each framework, and the ratios of plugrad's to the others'."""
     parser = argparse.ArgumentParser(
         description="Compare plugrad.vmap with torch.func, JAX and loops."
     )

@@ -31,7 +31,7 @@ SMALL: Final = 24
 
 
 class Case(NamedTuple):
-    """A function in plugrad and in PyTorch, and the arrays it gets."""
+    """A function in plugrad and in PyTorch, and its input arrays."""
 
     family: str
     name: str
@@ -51,7 +51,7 @@ class Case(NamedTuple):
 
 
 class Cases:
-    """Collects cases, with small arrays for a quick run."""
+    """A collection of cases; the arrays are small in a quick run."""
 
     def __init__(self, families: Mapping[str, Callable[[Cases], None]], *, quick: bool) -> None:
         """Collect the cases of the families."""
@@ -71,14 +71,14 @@ class Cases:
         grad: Sequence[int] | None = None,
         **options: Any,
     ) -> None:
-        """Add a case, and one with the gradients of the inputs at the positions `grad`."""
+        """Add a case; with `grad`, also one of the gradients of the inputs at these positions."""
         case = Case(self.family, name, ours, theirs, inputs, **options)
         self.found.append(case)
         if grad is not None:
             self.found.append(case._replace(name=f"{name}, gradient", differentiated=tuple(grad)))
 
     def same(self, names: str, *inputs: Array, grad: Sequence[int] | None = None) -> None:
-        """Add functions that both have; a suffix names the dtype if it is not float32."""
+        """Add functions that have the same name in both; a suffix is a dtype other than float32."""
         dtype = inputs[0].dtype.name
         suffix = "" if dtype == "float32" else f" {dtype}"
         for name in names.split():
@@ -87,19 +87,19 @@ class Cases:
             self.add(f"{name}{suffix}", getattr(plugrad, name), theirs, *inputs, grad=grad)
 
     def n(self, size: int) -> int:
-        """Return the size of an axis."""
+        """Return the size of an axis, which is smaller in a quick run."""
         return min(size, SMALL) if self.quick else size
 
     def uniform(self, *shape: int, low: float = -1, high: float = 1, dtype: str = "f4") -> Array:
-        """Return numbers in [low, high)."""
+        """Return uniformly distributed numbers in [low, high)."""
         return self.generator.uniform(low, high, [self.n(n) for n in shape]).astype(dtype)
 
     def integers(self, *shape: int, high: int = 100, dtype: str = "i4") -> Array:
-        """Return integers in [0, high)."""
+        """Return random integers in [0, high)."""
         return self.generator.integers(0, self.n(high), [self.n(n) for n in shape]).astype(dtype)
 
     def complex(self, *shape: int) -> Array:
-        """Return complex numbers."""
+        """Return random complex numbers."""
         return (self.uniform(*shape) + 1j * self.uniform(*shape)).astype("c8")
 
 

@@ -58,7 +58,7 @@ LIMITS: Final[dict[str, dict[str, float]]] = {
 
 
 def available() -> dict[str, Peer]:
-    """Return the peers that are installed, by the columns of the table."""
+    """Return the installed peers, by the columns of the table."""
     found: dict[str, Peer] = {}
     for module in (
         "peer_jax",
@@ -73,7 +73,7 @@ def available() -> dict[str, Peer]:
 
 
 def sides(name: str, columns: Mapping[str, Peer]) -> tuple[dict[str, Side], dict[str, int]]:
-    """Return what is measured of a row, and how many calls one run of each makes."""
+    """Return the measured functions of a table row, and how many calls a run of each makes."""
     if name in programs.PROGRAMS:
         work = jitted.WORK[name]()
         run = plugrad.jit(work.function)
@@ -86,7 +86,7 @@ def sides(name: str, columns: Mapping[str, Peer]) -> tuple[dict[str, Side], dict
 
 
 def compile_ms() -> float:
-    """Return the milliseconds that compiling W1 takes, without the trace and the first run."""
+    """Return the milliseconds of compiling W1, without the trace and the first run."""
     work = jitted.WORK["W1"]()
     first = min(jitted.first_call(work) for _ in range(3)) * 1e3
     run = plugrad.jit(work.function)

@@ -101,7 +101,7 @@ def run_rank(arguments) -> None:
 
 
 def make_sides(world, elements):
-    """Return a step of the optimizer alone, one of all ranks, and the sum of as many bytes by the collective."""
+    """Return an optimizer step of one rank, a step of all ranks, and an all-reduce of as many bytes."""
     import plugrad
     import plugrad_distributed as dist
 
@@ -125,7 +125,7 @@ def make_sides(world, elements):
 
 
 def measure_throughput(world):
-    """Return the throughput of all ranks by that of one, and how much of the exchanges was hidden.
+    """Return the throughput of all ranks relative to one rank, and the overlapped fraction of the exchanges.
 
     A step computes for 100 ms, in the backward passes of four layers whose gradients are a bucket each.
     """
@@ -169,7 +169,7 @@ def measure_throughput(world):
 
 
 def count_wire(world, say, step, nbytes):
-    """Say how many bytes the loopback device sends for a rank in a step."""
+    """Print the bytes that the loopback device sends for a rank in a step."""
     import plugrad_distributed as dist
 
     def sent():

@@ -40,7 +40,7 @@ FILTERS: Final = (3, 2, 0, 1)
 
 
 class Case(NamedTuple):
-    """A function in plugrad and in PyTorch, and the shapes of what it gets."""
+    """A function in plugrad and in PyTorch, and the shapes of its inputs."""
 
     name: str
     ours: Callable[..., Any]
@@ -53,7 +53,7 @@ class Case(NamedTuple):
 
 
 def gradient(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that computes a function's value and the gradients of its sum, in plugrad."""
+    """Return a plugrad function that computes the value of a function, and the gradients of its sum."""
 
     def loss(*xs: Any) -> Any:
         return plugrad.sum(function(*xs))
@@ -62,7 +62,7 @@ def gradient(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def gradient_in_torch(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the same in PyTorch."""
+    """Return a PyTorch function that computes the value of a function, and the gradients of its sum."""
 
     def call_first(x: Any, *others: Any) -> Any:
         x = x.detach().requires_grad_()
@@ -73,12 +73,12 @@ def gradient_in_torch(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def attend(q: Any, k: Any, v: Any) -> Any:
-    """Return the attention of plugrad, whose heads are before the positions, as PyTorch's are."""
+    """Return attention in plugrad, with the heads before the positions as in PyTorch."""
     return plugrad.attention(q, k, v)
 
 
 def batch_norm(x: Any, mean: Any, variance: Any, offset: Any, scale: Any) -> Any:
-    """Return PyTorch's batch norm, whose statistics are positive."""
+    """Return PyTorch's batch norm with positive statistics."""
     return functional.batch_norm(x, mean, variance, scale, offset, eps=1e-3)
 
 
@@ -192,7 +192,7 @@ def prepare(case: Case, dtype: str) -> tuple[Callable[[], Any], Callable[[], Any
 
 
 def largest_difference(case: Case, found: Any, expected: Any) -> float:
-    """Return by how much results differ, relative to the largest number."""
+    """Return the largest difference of results, relative to the largest number."""
     right = expected.detach().float()
     right = (right.permute(0, 2, 3, 1) if case.has_image else right).numpy()
     return float(np.abs(found.astype("float32").numpy() - right).max() / np.abs(right).max())

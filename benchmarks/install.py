@@ -28,7 +28,7 @@ TURNS = 6
 
 
 def installed(name: str) -> Path:
-    """Return the interpreter of an environment with a library and nothing else."""
+    """Return the Python of a new environment in which only a library is installed."""
     python = FOLDER / name / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", FOLDER / name], check=True)
@@ -41,7 +41,7 @@ def installed(name: str) -> Path:
 
 
 def sizes(name: str) -> tuple[int, int]:
-    """Return the bytes of the files of an environment that are not bytecode, and of those that are."""
+    """Return the bytes of the files in an environment: without bytecode, and of bytecode."""
     (packages,) = (FOLDER / name).glob("lib/python*/site-packages")
     others = bytecode = 0
     for path in packages.rglob("*"):
@@ -54,14 +54,14 @@ def sizes(name: str) -> tuple[int, int]:
 
 
 def megabytes(name: str) -> tuple[float, float]:
-    """Return the size of what was installed, with bytecode and without."""
+    """Return the installed size in megabytes, with and without bytecode."""
     everything, bytecode = map(int, (FOLDER / f"{name}.txt").read_text("utf-8").split())
     others, compiled = sizes(name)
     return (others + compiled - everything) / 1e6, (others - everything + bytecode) / 1e6
 
 
 def seconds(python: Path, program: str) -> float:
-    """Return how long a process takes that imports something."""
+    """Return the seconds of a process that imports a library."""
     start = perf_counter()
     subprocess.run([python, "-c", program], check=True, stdout=subprocess.DEVNULL, env=PLAIN)
     return perf_counter() - start

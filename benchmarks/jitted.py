@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Work(NamedTuple):
-    """A function, and the arguments of one call."""
+    """A function and the arguments of a call."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...] = ()
@@ -91,7 +91,7 @@ def w5() -> Work:
 
 
 def program(make: Callable[..., Any]) -> Work:
-    """Return one of the programs that all frameworks run."""
+    """Return a program that all frameworks run."""
     function, arrays = make(programs.in_plugrad())
     return Work(function, tuple(map(plugrad.asarray, arrays)))
 
@@ -141,7 +141,7 @@ def characters() -> Work:
 
 
 def in_jax(name: str) -> Callable[[], Any]:
-    """Return a program, compiled by jax."""
+    """Return a program compiled by JAX."""
     jax: Any = import_module("jax")
     function, arrays = programs.PROGRAMS[name](programs.in_jax())
     compiled, tensors = jax.jit(function), [*map(jax.numpy.asarray, arrays)]
@@ -149,7 +149,7 @@ def in_jax(name: str) -> Callable[[], Any]:
 
 
 def in_torch(name: str) -> Callable[[], Any]:
-    """Return a program in PyTorch, call by call."""
+    """Return a program in eager PyTorch."""
     torch: Any = import_module("torch")
     function, arrays = programs.PROGRAMS[name](programs.in_torch())
     tensors = [*map(torch.from_numpy, arrays)]
@@ -157,7 +157,7 @@ def in_torch(name: str) -> Callable[[], Any]:
 
 
 def in_torch_compile(name: str) -> Callable[[], Any]:
-    """Return a program, compiled by PyTorch; of loops, a step: unrolled, a hundred take more than seven minutes."""
+    """Return a program compiled by PyTorch; of loops only one step, because unrolled loops compile for minutes."""
     torch: Any = import_module("torch")
     namespace = programs.in_torch()
     if name in LOOPS:
@@ -188,7 +188,7 @@ WORK: dict[str, Callable[[], Work]] = {
 
 
 def first_call(work: Work) -> float:
-    """Return the seconds of a first call, which traces, compiles and runs."""
+    """Return the seconds of a first call, including tracing and compilation."""
     run = plugrad.jit(work.function)
     begin = time.process_time()
     run(*work.args)

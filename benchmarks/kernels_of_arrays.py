@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def unary(cases: Cases) -> None:
-    """Add functions of one tensor."""
+    """Add the cases of functions of one tensor."""
     x, positive = (
         cases.uniform(1_000_000, low=-3, high=3),
         cases.uniform(1_000_000, low=0.01, high=50),
@@ -48,7 +48,7 @@ def unary(cases: Cases) -> None:
 
 
 def activation(cases: Cases) -> None:
-    """Add activations."""
+    """Add the cases of activations."""
     x = cases.uniform(1_000_000, low=-3, high=3)
     cases.same("relu relu6 sigmoid gelu elu softplus selu", x, grad=[0])
     cases.add(
@@ -88,7 +88,7 @@ def activation(cases: Cases) -> None:
 
 
 def binary(cases: Cases) -> None:
-    """Add functions of two tensors."""
+    """Add the cases of functions of two tensors."""
     a, b = cases.uniform(1_000_000, low=0.1, high=4), cases.uniform(1_000_000, low=-2, high=2)
     cases.same("add subtract multiply divide maximum atan2 hypot", a, b, grad=[0, 1])
     cases.same("less equal logaddexp remainder floor_divide pow", a, b)
@@ -118,7 +118,7 @@ def binary(cases: Cases) -> None:
 
 
 def reduction(cases: Cases) -> None:
-    """Add reductions, scans, searches and orders."""
+    """Add the cases of reductions."""
     x = cases.uniform(1000, 1000)
     for name in ("sum", "mean", "max", "prod"):
         ours, theirs = getattr(plugrad, name), getattr(torch, {"max": "amax"}.get(name, name), None)
@@ -169,7 +169,7 @@ def reduction(cases: Cases) -> None:
 
 
 def scan(cases: Cases) -> None:
-    """Add running sums and products."""
+    """Add the cases of cumulative sums and products."""
     x = cases.uniform(1000, 1000, low=0.99, high=1.01)
     for axis in (0, 1):
         for name, theirs in (("sum", "cumsum"), ("prod", "cumprod")):
@@ -184,7 +184,7 @@ def scan(cases: Cases) -> None:
 
 
 def sorting(cases: Cases) -> None:
-    """Add orders and searches."""
+    """Add the cases of sorting and searching."""
     x = cases.uniform(1000, 1000)
     x = np.argsort(x.reshape(-1)).reshape(x.shape).astype("f4")  # different numbers
     cases.add("sort", plugrad.sort, lambda x: torch.sort(x).values, x, grad=[0])
@@ -215,7 +215,7 @@ def sorting(cases: Cases) -> None:
 
 
 def movement(cases: Cases) -> None:
-    """Add what moves elements."""
+    """Add the cases of ops that move elements."""
     x, pixels, n = cases.uniform(1000, 1000), cases.uniform(8, 56, 56, 32), cases.n
     for dtype in ("f4", "u1", "d"):
         suffix = {"f4": "", "u1": " uint8", "d": " float64"}[dtype]
@@ -304,7 +304,7 @@ def movement(cases: Cases) -> None:
 
 
 def indexing(cases: Cases) -> None:
-    """Add gathering and scattering."""
+    """Add the cases of gathering and scattering."""
     n = cases.n
     x, rows = cases.uniform(1000, 1000), cases.integers(1000, high=1000)
     cases.add(
@@ -375,7 +375,7 @@ def indexing(cases: Cases) -> None:
 
 
 def creation(cases: Cases) -> None:
-    """Add what makes tensors from nothing."""
+    """Add the cases of ops that create tensors."""
     n = cases.n
     for name in ("zeros", "ones"):
         ours, theirs = getattr(plugrad, name), getattr(torch, name, None)

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 def ours_in(dtype: str, function: Callable[..., Any], *tensors: Any) -> Callable[[], Any]:
-    """Return a call of a function of tensors that are cast before it is measured, those of floats at least."""
+    """Return a call of a plugrad function on tensors of a dtype."""
     given = [x.astype(dtype) if x.dtype.kind == "floating" else x for x in tensors]
     return lambda: function(*given)
 
 
 def theirs_in(dtype: str, function: Callable[..., Any], *tensors: Any) -> Callable[[], Any]:
-    """Return the same of PyTorch, with the channels of images last in memory as they are given."""
+    """Return a call of a PyTorch function on tensors of a dtype, in the given memory format."""
     given = [x.to(getattr(torch, dtype)) if x.is_floating_point() else x for x in tensors]
     return lambda: function(*given)
 
 
 def add_float_cases(dtype: str, cases: Cases) -> None:
-    """Add cases of a dtype of floats. Arrays are float32, because NumPy does not have all of them."""
+    """Add the cases of a floating dtype; their arrays are float32, because NumPy lacks some dtypes."""
 
     def add(name: str, ours: Any, theirs: Any, *inputs: Any, **options: Any) -> None:
         cases.add(
@@ -95,7 +95,7 @@ def add_float_cases(dtype: str, cases: Cases) -> None:
 
 
 def add_integer_cases(dtype: str, cases: Cases) -> None:
-    """Add cases of a dtype of integers."""
+    """Add the cases of an integer dtype."""
     x, y = (cases.integers(1_000_000, high=60, dtype=dtype) for _ in range(2))
     rows = x.reshape(-1, cases.n(1000)) if not cases.quick else cases.integers(24, 24, dtype=dtype)
 

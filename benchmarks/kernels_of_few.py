@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def of_size(size: int, cases: Cases) -> None:
-    """Add functions of so many elements, in one axis or in rows of 4."""
+    """Add the cases of functions of a given number of elements, in one axis or in rows of 4."""
     x, y = cases.uniform(size, low=0.1, high=0.9), cases.uniform(size, low=0.1, high=0.9)
     rows = cases.uniform(size // 4, 4)
     places = cases.integers(4, high=size).astype("q")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def products(cases: Cases) -> None:
-    """Add products of matrices."""
+    """Add the cases of matrix products."""
     for size in (8, 64, 256, 512):
         square = cases.uniform(size, size)
         cases.add(
@@ -76,7 +76,7 @@ def products(cases: Cases) -> None:
 
 
 def decomposition(cases: Cases) -> None:
-    """Add linear algebra."""
+    """Add the cases of linear algebra."""
     square = cases.uniform(128, 128) / 4 + 4 * np.eye(cases.n(128), dtype="f4")
     positive = square @ square.T
     for name, values in (
@@ -114,7 +114,7 @@ def decomposition(cases: Cases) -> None:
 
 
 def signals(cases: Cases) -> None:
-    """Add Fourier transforms."""
+    """Add the cases of Fourier transforms."""
     z, x = cases.complex(256, 1024), cases.uniform(256, 1024)
     cases.add("fft", fft.fft, torch and torch.fft.fft, z, grad=[0])
     cases.add("ifft", fft.ifft, torch and torch.fft.ifft, z)
@@ -133,7 +133,7 @@ def signals(cases: Cases) -> None:
 
 
 def convolution(cases: Cases) -> None:
-    """Add convolutions."""
+    """Add the cases of convolutions."""
     x, n = cases.uniform(8, 56, 56, 32), cases.n
 
     def layer(ours: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -255,7 +255,7 @@ def convolution(cases: Cases) -> None:
 
 
 def pooling(cases: Cases) -> None:
-    """Add pooling."""
+    """Add the cases of pooling."""
     x = cases.uniform(8, 56, 56, 32)
     for name in ("max_pool", "avg_pool"):
         for size, strides in ((2, 2), (3, 2), (3, 1)):
@@ -280,7 +280,7 @@ def pooling(cases: Cases) -> None:
 
 
 def normalization(cases: Cases) -> None:
-    """Add normalization, losses and attention."""
+    """Add the cases of normalization, losses and attention."""
     table, x = cases.uniform(1000, 1000), cases.uniform(8, 56, 56, 32)
     row, c = cases.uniform(1000), x.shape[-1]
     cases.add("softmax", plugrad.softmax, lambda x: functional.softmax(x, -1), table, grad=[0])
@@ -363,7 +363,7 @@ def normalization(cases: Cases) -> None:
 
 
 def images(cases: Cases) -> None:
-    """Add images."""
+    """Add the cases of image ops."""
     x = cases.uniform(8, 56, 56, 32)
     size = (2 * x.shape[1], 2 * x.shape[2])
     for name, ours, mode, options in (
@@ -383,7 +383,7 @@ def images(cases: Cases) -> None:
 
 
 def optimizers(cases: Cases) -> None:
-    """Add steps of optimizers on two matrices and two vectors."""
+    """Add the cases of optimizer steps on two matrices and two vectors."""
     shapes = [(784, 256), (256,), (256, 128), (128,)]
     for size, divisor in (("large", 1), ("small", 16)):
         weights = [cases.uniform(*(n // divisor for n in shape)) for shape in shapes]

@@ -15,21 +15,21 @@ Clock = Callable[[], float]
 
 
 class Times(NamedTuple):
-    """Milliseconds of one call."""
+    """The milliseconds of calls."""
 
     least: float
     median: float
 
 
 class Side(NamedTuple):
-    """A function to measure, the block in which it runs, and what waits for its work."""
+    """A function to measure, the context in which it runs, and a function that waits for its work."""
 
     run: Callable[[], Any]
     surroundings: Callable[[], AbstractContextManager[Any]] = nullcontext
     finish: Callable[[], None] = lambda: None
 
     def seconds(self, repeats: int, clock: Clock) -> float:
-        """Return the time of one call."""
+        """Return the seconds of one call."""
         start = clock()
         for _ in range(repeats):
             self.run()
@@ -40,7 +40,7 @@ class Side(NamedTuple):
 def take_turns(
     sides: Mapping[str, Side], rounds: int, clock: Clock = time.perf_counter, turn: float = TURN
 ) -> dict[str, Times]:
-    """Return the times of functions that are called in turn, each for `turn` seconds; 0 means one call."""
+    """Return the times of functions, called in turn for `turn` seconds each; 0 means one call."""
     repeats: dict[str, int] = {}
     for name, side in sides.items():
         with side.surroundings():
@@ -57,5 +57,5 @@ def take_turns(
 
 
 def mean(ratios: list[float]) -> float:
-    """Return the geometric mean."""
+    """Return the geometric mean of ratios."""
     return exp(sum(map(log, ratios)) / len(ratios))

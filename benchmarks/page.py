@@ -37,7 +37,7 @@ th:first-child, td:first-child { text-align: left; } .slow { font-weight: 700; }
 
 
 def rendered(report: Mapping[str, Any]) -> str:
-    """Return the page of what `run.py` writes as JSON."""
+    """Return the HTML page of a report that `run.py` writes as JSON."""
     reference = report["reference"]
     others = [name for name in report["peers"] if name != reference]
     colors = dict(zip(others, COLORS * len(others), strict=False))
@@ -95,7 +95,7 @@ def _place(ratio: float) -> float:
 
 
 def _chart(lines: Iterable[tuple[str, list[Any]]], colors: Mapping[str, str]) -> str:
-    """Return dots on a logarithmic axis; each line has a name and the rows whose ratios it shows."""
+    """Return an SVG of dots on a logarithmic axis; each line has a name and the rows whose ratios it shows."""
     lines = list(lines)
     height = LINE * (len(lines) + 1)
     drawn: list[str] = []

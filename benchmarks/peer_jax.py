@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def peers() -> list[Peer]:
-    """Return JAX, on one thread: it makes as many as the processors that it may use when it starts."""
+    """Return JAX, limited to one thread."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     jax.devices()
@@ -27,7 +27,7 @@ def peers() -> list[Peer]:
 
 
 def training(task: workloads.Training, predict: Callable[..., Any]) -> Step:
-    """One step of gradient descent on a network; the check is the loss after five steps."""
+    """Return the workload of a step of gradient descent; the check is the loss after five steps."""
     x, labels = jnp.asarray(task.x), jax.nn.one_hot(task.labels, 10)
     weights: Any = {name: jnp.asarray(value) for name, value in task.weights.items()}
 
@@ -48,14 +48,14 @@ def training(task: workloads.Training, predict: Callable[..., Any]) -> Step:
 
 
 def mlp(x: Any, w: Any) -> Any:
-    """W1's logits."""
+    """Return the logits of the MLP (W1)."""
     h = jax.nn.relu(x @ w["w0"] + w["b0"])
     h = jax.nn.relu(h @ w["w1"] + w["b1"])
     return h @ w["w2"] + w["b2"]
 
 
 def convnet(x: Any, w: Any) -> Any:
-    """W2's logits."""
+    """Return the logits of the convolutional network (W2)."""
     for i in "01":
         x = jax.lax.conv_general_dilated(
             x, w[f"k{i}"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
@@ -66,7 +66,7 @@ def convnet(x: Any, w: Any) -> Any:
 
 
 def chains() -> Step:
-    """D3."""
+    """Return the workload of chains of elementwise ops with gradients (D3)."""
     a, ones = jnp.asarray(workloads.pair()[0]), jnp.ones(4)
 
     @jax.jit
@@ -81,7 +81,7 @@ def chains() -> Step:
 
 
 def mobilenet() -> Step:
-    """W3."""
+    """Return the workload of inference with MobileNet (W3)."""
     image, layers, matrix = workloads.mobilenet()
     tensors = [(jnp.asarray(layer.filter), jnp.asarray(layer.bias)) for layer in layers]
     x, head = jnp.asarray(image), jnp.asarray(matrix)
@@ -120,7 +120,7 @@ def normalize(x: Any, scale: Any, offset: Any) -> Any:
 
 
 def block_loss(w: Any) -> Any:
-    """Return a number that depends on all that W4's block computes of `x`, which is among its weights."""
+    """Return a scalar that depends on all results of the transformer block (W4)."""
     x, heads = w["x"], workloads.HEADS
     batch, length, width = x.shape
     h = normalize(x, w["scale1"], w["offset1"])
@@ -135,7 +135,7 @@ def block_loss(w: Any) -> Any:
 
 
 def transformer() -> Step:
-    """W4."""
+    """Return the workload of a transformer block with gradients (W4)."""
     weights = {name: jnp.asarray(value) for name, value in workloads.transformer().items()}
     both = jax.jit(jax.value_and_grad(block_loss))
 

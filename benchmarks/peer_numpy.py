@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def peers() -> list[Peer]:
-    """Return NumPy."""
+    """Return NumPy as a peer."""
     return [Peer("numpy", np.__version__, STEPS)]
 
 
 def adds() -> Step:
-    """D1."""
+    """Return the workload of many small additions (D1)."""
     a, b = workloads.pair()
 
     def run() -> None:
@@ -29,7 +29,7 @@ def adds() -> Step:
 
 
 def read_back() -> Step:
-    """A thousand adds."""
+    """Return the workload of a thousand additions and a read-back."""
     a, b = np.zeros(1024, np.float32), np.ones(1024, np.float32)
 
     def run() -> Any:

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def peers() -> list[Peer]:
-    """Return onnxruntime, on one thread."""
+    """Return onnxruntime, limited to one thread."""
     return [Peer("onnxruntime", onnxruntime.__version__, STEPS)]
 
 
 def mobilenet() -> Step:
-    """W3."""
+    """Return the workload of inference with MobileNet (W3)."""
     image, layers, matrix = workloads.mobilenet()
     nodes: list[Any] = []
     constants: list[Any] = []

@@ -22,12 +22,12 @@ Compiler: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
 
 
 def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that nobody compiles."""
+    """Return the function unchanged, in place of a compiled one."""
     return function
 
 
 def peers() -> list[Peer]:
-    """Return the backends that are available; those with kernel packs are there without them, too."""
+    """Return the available backends, with and without their kernel packs."""
     found: list[Peer] = []
     for candidate in plugrad.backends():
         if candidate.status in ("available", "active"):
@@ -39,7 +39,7 @@ def peers() -> list[Peer]:
 
 
 def peer(name: str, backend: str, jitted: Mapping[str, Callable[[], Step]] | None = None) -> Peer:
-    """Return a backend that calls kernels one by one, or whose workloads are `jitted`."""
+    """Return a backend as a peer; its workloads run op by op, or are `jitted`."""
     is_without_packs = name == WITHOUT_PACKS
     return Peer(
         name,
@@ -72,7 +72,7 @@ def _using(backend: str, is_without_packs: bool) -> Iterator[None]:
 
 
 def adds() -> Step:
-    """D1."""
+    """Return the workload of many small additions (D1)."""
     a, b = map(plugrad.asarray, workloads.pair())
 
     def run() -> None:
@@ -83,7 +83,7 @@ def adds() -> Step:
 
 
 def recorded_adds() -> Step:
-    """D2."""
+    """Return the workload of additions that the tape records (D2)."""
     a, b = map(plugrad.asarray, workloads.pair())
 
     def add(x: plugrad.Tensor) -> plugrad.Tensor:
@@ -98,7 +98,7 @@ def recorded_adds() -> Step:
 
 
 def chains(compiled: Compiler = as_it_is) -> Step:
-    """D3."""
+    """Return the workload of chains of elementwise ops with gradients (D3)."""
     a = plugrad.asarray(workloads.pair()[0])
     gradient, ones = plugrad.grad(workloads.chain), plugrad.ones_like(a)
     both = compiled(lambda a, ones: gradient(a, dy=ones))
@@ -111,7 +111,7 @@ def chains(compiled: Compiler = as_it_is) -> Step:
 
 
 def recorded_chains() -> Step:
-    """D4."""
+    """Return the workload of chains that the tape records (D4)."""
     a = plugrad.asarray(workloads.pair()[0])
 
     def run() -> None:
@@ -125,7 +125,7 @@ def recorded_chains() -> Step:
 
 
 def read_back() -> Step:
-    """A thousand adds, each in a call of its own."""
+    """Return the workload of a thousand separate additions and a read-back."""
     a, b = plugrad.zeros(1024), plugrad.ones(1024)
 
     def run() -> Any:
@@ -139,7 +139,7 @@ def training(
     predict: Callable[[plugrad.Tensor, dict[str, plugrad.Variable]], plugrad.Tensor],
     compiled: Compiler = as_it_is,
 ) -> Step:
-    """One step of gradient descent on a network; the check is the loss after five steps."""
+    """Return the workload of a step of gradient descent; the check is the loss after five steps."""
     x = plugrad.asarray(task.x)
     labels = plugrad.one_hot(task.labels, 10)
     weights = {name: plugrad.Variable(value, name=name) for name, value in task.weights.items()}
@@ -157,21 +157,21 @@ def training(
 
 
 def mlp(x: plugrad.Tensor, w: dict[str, plugrad.Variable]) -> plugrad.Tensor:
-    """W1's logits."""
+    """Return the logits of the MLP (W1)."""
     h = plugrad.relu(x @ w["w0"] + w["b0"])
     h = plugrad.relu(h @ w["w1"] + w["b1"])
     return h @ w["w2"] + w["b2"]
 
 
 def convnet(x: plugrad.Tensor, w: dict[str, plugrad.Variable]) -> plugrad.Tensor:
-    """W2's logits."""
+    """Return the logits of the convolutional network (W2)."""
     h = plugrad.max_pool(plugrad.relu(plugrad.conv2d(x, w["k0"], padding="same") + w["c0"]), 2)
     h = plugrad.max_pool(plugrad.relu(plugrad.conv2d(h, w["k1"], padding="same") + w["c1"]), 2)
     return h.reshape(64, -1) @ w["w"] + w["b"]
 
 
 def mobilenet(compiled: Compiler = as_it_is) -> Step:
-    """W3."""
+    """Return the workload of inference with MobileNet (W3)."""
     function, x = mobilenet_function()
     infer = compiled(function)
 
@@ -183,7 +183,7 @@ def mobilenet(compiled: Compiler = as_it_is) -> Step:
 
 
 def mobilenet_function() -> tuple[Callable[[plugrad.Tensor], plugrad.Tensor], plugrad.Tensor]:
-    """Return the network of W3, and an image."""
+    """Return MobileNet (W3) as a function, and an image."""
     image, layers, matrix = workloads.mobilenet()
     head = plugrad.asarray(matrix)
     tensors = [(plugrad.asarray(layer.filter), plugrad.asarray(layer.bias)) for layer in layers]
@@ -210,7 +210,7 @@ def mobilenet_function() -> tuple[Callable[[plugrad.Tensor], plugrad.Tensor], pl
 def block_loss(
     w: dict[str, plugrad.Tensor], heads: int, mask: plugrad.Tensor | None = None
 ) -> plugrad.Tensor:
-    """Return a number that depends on all that W4's block computes of `x`, which is among its weights."""
+    """Return a scalar that depends on all results of the transformer block (W4)."""
     x = w["x"]
     batch, length, width = x.shape
     h = plugrad.layer_norm(x, offset=w["offset1"], scale=w["scale1"])
@@ -227,7 +227,7 @@ def block_loss(
 
 
 def transformer(compiled: Compiler = as_it_is) -> Step:
-    """W4."""
+    """Return the workload of a transformer block with gradients (W4)."""
     weights = {name: plugrad.asarray(value) for name, value in workloads.transformer().items()}
     both = compiled(plugrad.value_and_grad(lambda w: block_loss(w, workloads.HEADS)))
 
@@ -242,7 +242,7 @@ def transformer(compiled: Compiler = as_it_is) -> Step:
 
 
 def rows(compiled: Compiler = as_it_is) -> dict[str, Callable[[], Step]]:
-    """W8."""
+    """Return the workload of lookups and scatters of rows (W8)."""
 
     def step(function: Callable[..., plugrad.Tensor], *names: str) -> Step:
         function = compiled(function)

@@ -35,7 +35,7 @@ def weight(seed: int, shape: tuple[int, ...], fan: int) -> Tensor:
 
 
 def ten(x: Tensor) -> Tensor:
-    """W5: ten elementwise ops."""
+    """Return ten chained elementwise ops (W5)."""
     y = ((x * 1.01) + 0.5).abs().sqrt()
     return ((-y).exp() + 1.0).log().tanh() * x
 
@@ -46,7 +46,7 @@ def training(
     weights: dict[str, Tensor],
     predict: Callable[[Tensor, dict[str, Tensor]], Tensor],
 ) -> Step:
-    """One step of gradient descent; its loss."""
+    """Take a step of gradient descent, and return the loss."""
     labels = Tensor(task.labels).realize()
     for value in weights.values():
         value.requires_grad = True
@@ -61,7 +61,7 @@ def training(
 
 
 def mlp() -> Step:
-    """W1."""
+    """Return the training step of the MLP (W1)."""
     task = workloads.mlp()
     weights = {name: Tensor(value).realize() for name, value in task.weights.items()}
 
@@ -74,7 +74,7 @@ def mlp() -> Step:
 
 
 def convnet() -> Step:
-    """W2, with the channels first, as tinygrad has them."""
+    """Return the training step of the convolutional network (W2), with channels first as in tinygrad."""
     task = workloads.convnet()
     given = dict(task.weights)
     given["k0"], given["k1"] = (given[name].transpose(3, 2, 0, 1) for name in ("k0", "k1"))
@@ -91,7 +91,7 @@ def convnet() -> Step:
 
 
 def adds() -> Step:
-    """Ten adds, each in its own kernel."""
+    """Return ten additions, each in its own kernel."""
     a, b = tensor(14, 4), tensor(15, 4)
 
     def step() -> Tensor:
@@ -131,7 +131,7 @@ READ_BACK = ("10 adds", "10 adds/dev", "W1", "W2")
 
 
 def main() -> None:
-    """Serve cases until the input ends."""
+    """Run the workloads that standard input names, until it ends."""
     steps = cases()
     jitted = {name: TinyJit(step) for name, step in steps.items()}
     for line in sys.stdin:

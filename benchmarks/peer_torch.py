@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def peers() -> list[Peer]:
-    """Return PyTorch, on one thread."""
+    """Return PyTorch, limited to one thread."""
     torch.set_num_threads(1)
     eager = Peer("torch", torch.__version__, STEPS, has_kernels=True)
     if not (shutil.which("g++") or shutil.which("clang++")):  # which torch.compile needs
@@ -32,17 +32,17 @@ Compiler: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
 
 
 def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that nobody compiles."""
+    """Return the function unchanged, in place of a compiled one."""
     return function
 
 
 def tensor(values: workloads.Array) -> torch.Tensor:
-    """Return a tensor with a copy of the values, their axes in the same order in memory."""
+    """Return a copy of an array as a tensor with the same memory layout."""
     return torch.from_numpy(values.copy(order="K")).to(torch.get_default_device())
 
 
 def adds() -> Step:
-    """D1."""
+    """Return the workload of many small additions (D1)."""
     a, b = map(tensor, workloads.pair())
 
     def run() -> None:
@@ -54,7 +54,7 @@ def adds() -> Step:
 
 
 def recorded_adds() -> Step:
-    """D2."""
+    """Return the workload of additions that autograd records (D2)."""
     a, b = map(tensor, workloads.pair())
     a.requires_grad_()
 
@@ -66,7 +66,7 @@ def recorded_adds() -> Step:
 
 
 def chains(compiled: Compiler = as_it_is) -> Step:
-    """D3."""
+    """Return the workload of chains of elementwise ops with gradients (D3)."""
     a, ones = tensor(workloads.pair()[0]).requires_grad_(), torch.ones(4)
     chain = compiled(workloads.chain)
 
@@ -81,7 +81,7 @@ def chains(compiled: Compiler = as_it_is) -> Step:
 
 
 def recorded_chains() -> Step:
-    """D4."""
+    """Return the workload of chains that autograd records (D4)."""
     a = tensor(workloads.pair()[0]).requires_grad_()
 
     def run() -> None:
@@ -92,7 +92,7 @@ def recorded_chains() -> Step:
 
 
 def read_back() -> Step:
-    """A thousand adds."""
+    """Return the workload of a thousand additions and a read-back."""
     a, b = torch.zeros(1024), torch.ones(1024)
 
     def run() -> Any:
@@ -107,7 +107,7 @@ def training(
     logits: Callable[[dict[str, torch.Tensor]], torch.Tensor],
     compiled: Compiler = as_it_is,
 ) -> Callable[[], torch.Tensor]:
-    """Return one step of gradient descent on a network, which returns the loss."""
+    """Return a function that takes a step of gradient descent and returns the loss."""
     labels = tensor(task.labels).long()
     loss_of = compiled(lambda w: functional.cross_entropy(logits(w), labels))
     for w in weights.values():
@@ -125,12 +125,12 @@ def training(
 
 
 def trained(step: Callable[[], torch.Tensor]) -> Step:
-    """Return a workload of a training step: the loss comes back to the host; the check is that of the fifth step."""
+    """Return the workload of a training step; the check is the loss of the fifth step."""
     return Step(lambda: step().item(), lambda: [step().item() for _ in range(5)][-1:])
 
 
 def mlp(compiled: Compiler = as_it_is) -> Callable[[], torch.Tensor]:
-    """W1."""
+    """Return the training step of the MLP (W1)."""
     task = workloads.mlp()
     x = tensor(task.x)
 
@@ -144,7 +144,7 @@ def mlp(compiled: Compiler = as_it_is) -> Callable[[], torch.Tensor]:
 
 
 def convnet(compiled: Compiler = as_it_is) -> Callable[[], torch.Tensor]:
-    """W2, with the channels last in memory, which is faster; so the rows of the dense layer have plugrad's order."""
+    """Return the training step of the convolutional network (W2), in the faster channels-last memory format."""
     task = workloads.convnet()
     x = tensor(task.x.transpose(0, 3, 1, 2)).contiguous(memory_format=torch.channels_last)
     weights = {name: tensor(value) for name, value in task.weights.items()}
@@ -161,7 +161,7 @@ def convnet(compiled: Compiler = as_it_is) -> Callable[[], torch.Tensor]:
 
 
 def mobilenet(compiled: Compiler = as_it_is) -> Step:
-    """W3, with the channels last in memory, which is faster."""
+    """Return the workload of inference with MobileNet (W3), in the faster channels-last memory format."""
     image, layers, matrix = workloads.mobilenet()
     x, head = tensor(image.transpose(0, 3, 1, 2)), tensor(matrix)
     tensors: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -198,7 +198,7 @@ def mobilenet(compiled: Compiler = as_it_is) -> Step:
 
 
 def block_loss(w: dict[str, torch.Tensor], heads: int, *, is_causal: bool = False) -> torch.Tensor:
-    """Return a number that depends on all that W4's block computes of `x`, which is among its weights."""
+    """Return a scalar that depends on all results of the transformer block (W4)."""
     x = w["x"]
     batch, length, width = x.shape
     h = functional.layer_norm(x, (width,), w["scale1"], w["offset1"])
@@ -230,7 +230,7 @@ def with_gradients(
 
 
 def transformer(compiled: Compiler = as_it_is) -> Step:
-    """W4."""
+    """Return the workload of a transformer block with gradients (W4)."""
     weights = {name: tensor(value) for name, value in workloads.transformer().items()}
     run = with_gradients(compiled(lambda w: block_loss(w, workloads.HEADS)), weights)
 
@@ -245,7 +245,7 @@ def transformer(compiled: Compiler = as_it_is) -> Step:
 
 
 def rows() -> dict[str, Callable[[], Step]]:
-    """W8."""
+    """Return the workload of lookups and scatters of rows (W8)."""
 
     def step(function: Callable[..., torch.Tensor], *names: str) -> Step:
         inputs = workloads.rows()

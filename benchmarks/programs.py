@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Namespace(NamedTuple):
-    """What a framework brings: functions with the names of NumPy, and transformations."""
+    """A framework's functions with the names of NumPy, and its transformations."""
 
     xp: Any
     erf: Callable[[Any], Any]
@@ -35,7 +35,7 @@ def numbers(seed: int, *shape: int, scale: float = 1.0) -> Array:
 
 
 def ten(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
-    """Ten elementwise ops without functions on a million numbers."""
+    """Ten simple elementwise ops on a million numbers."""
     xp = n.xp
 
     def function(x: Any) -> Any:
@@ -49,7 +49,7 @@ def ten(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def ode(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
-    """A thousand steps of 32 numbers, with the gradient."""
+    """Integrate an ODE of 32 numbers for a thousand steps, with the gradient."""
     xp = n.xp
 
     def loss(weights: Any, start: Any) -> Any:
@@ -61,7 +61,7 @@ def ode(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def gru(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
-    """A hundred steps of 64 units and a batch of 32, with the gradients."""
+    """Run a GRU of 64 units for a hundred steps on a batch of 32, with the gradients."""
     xp = n.xp
 
     def loss(w: Any, u: Any, b: Any, xs: Any) -> Any:
@@ -81,7 +81,7 @@ def gru(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def lstm(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
-    """A hundred steps of 64 units and a batch of 32, with the gradients."""
+    """Run an LSTM of 64 units for a hundred steps on a batch of 32, with the gradients."""
     xp = n.xp
 
     def loss(w: Any, u: Any, b: Any, xs: Any) -> Any:
@@ -102,7 +102,7 @@ def lstm(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def bodies(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
-    """The forces between a thousand bodies, as the gradient of their energy."""
+    """Compute the forces between a thousand bodies as the gradient of their energy."""
     xp = n.xp
 
     def energy(places: Any, masses: Any) -> Any:
@@ -114,7 +114,7 @@ def bodies(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def options(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
-    """The prices of a million options, and how they change: Black and Scholes."""
+    """Compute the Black-Scholes prices of a million options, and their derivatives."""
     xp = n.xp
 
     def price(spot: Any, strike: Any, years: Any) -> Any:
@@ -129,19 +129,19 @@ def options(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def images(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
-    """The channels of a batch of images are normalized."""
+    """Normalize the channels of a batch of images."""
     mean, deviation = np.array([0.4, 0.5, 0.6], "f4"), np.array([0.2, 0.2, 0.3], "f4")
     return lambda x, m, d: (x - m) / d, [numbers(0, 16, 128, 128, 3), mean, deviation]
 
 
 def energy_of(n: Namespace) -> Callable[..., Any]:
-    """Return minus the logarithm of a density: that of a logistic regression with a prior."""
+    """Return the negative log density of a Bayesian logistic regression."""
     xp = n.xp
     return lambda q, x: xp.sum(xp.log(1 + xp.exp(x @ q))) + 0.5 * xp.sum(q * q)
 
 
 def monte_carlo(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
-    """A step of Hamiltonian Monte Carlo: twenty jumps of 16 numbers, with 128 observations."""
+    """Take a step of Hamiltonian Monte Carlo: twenty leapfrog steps of 16 numbers, with 128 observations."""
     force = n.grads(energy_of(n), 1)
 
     def step(q: Any, p: Any, x: Any) -> Any:
@@ -157,7 +157,7 @@ def monte_carlo(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def hessian(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
-    """The product of a Hessian of 1,024 weights with a vector."""
+    """Compute a Hessian-vector product of 1,024 weights."""
     xp = n.xp
 
     def loss(w: Any, x: Any) -> Any:
@@ -169,7 +169,7 @@ def hessian(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def layers(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
-    """A training step of twenty layers of 32 units, with Adam written out."""
+    """Take a training step of twenty layers of 32 units, with Adam written out."""
     xp = n.xp
     count = 20
 

@@ -70,7 +70,7 @@ class GPT2(nn.Layer):
         return self.logits(params, y)
 
     def initial_state(self, params: nn.Params, batch: int, places: int) -> list[Any]:
-        """Return what is known of no tokens, with room for so many."""
+        """Return an empty key-value cache with room for a number of tokens."""
         return [self.block.initial_state(own, batch, places) for own in params["h"].values()]
 
     def step(self, params: nn.Params, x: Tensor, state: list[Any]) -> tuple[Tensor, list[Any]]:

@@ -79,7 +79,7 @@ class VisionTransformer(nn.Layer):
         return super().build(generator, shape, dtype) | own
 
     def count(self, shape: tuple[int, ...]) -> int:
-        """Return the number of patches, and one for the class."""
+        """Return the number of tokens: the patches, and the class token."""
         return (shape[0] // self.patch) * (shape[1] // self.patch) + 1
 
     def __call__(self, params: nn.Params, x: Any, mode: nn.Mode = nn.INFERENCE) -> Tensor:

@@ -127,8 +127,8 @@ class Browser:
         while not self.is_loaded:
             self._message()
 
-    def value(self, expression: str) -> object:
-        """Return what a JavaScript expression has as its value; promises are awaited."""
+    def evaluate(self, expression: str) -> object:
+        """Return the value of a JavaScript expression; promises are awaited."""
         answer = self.call(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
@@ -137,7 +137,7 @@ class Browser:
 
     def screenshot(self, path: Path, height: int = 900) -> None:
         """Write what the window shows as a PNG file; a larger height than the window's shows more of the page."""
-        width = self.value("innerWidth")
+        width = self.evaluate("innerWidth")
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
         answer = self.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=height > 900)
         path.write_bytes(b64decode(answer["data"]))

@@ -233,8 +233,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "hooks.md": hooks_page,
     "onnx.md": onnx_page.onnx_page,
-    "numeric-rules.md": numeric_rules.page,
-    "accuracy.md": accuracy.page,
+    "numeric-rules.md": numeric_rules.rules_page,
+    "accuracy.md": accuracy.accuracy_page,
     contract_pages.INDEX_PAGE: contract_pages.index_page,
     **{
         contract_pages.family_page_path(family): partial(contract_pages.family_page, family)

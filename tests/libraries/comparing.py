@@ -14,7 +14,7 @@ Made = Callable[[np.ndarray], Any]
 
 
 def leaves(result: Any) -> Iterator[Any]:
-    """Return the arrays and numbers in a result, which may be a tuple or a list."""
+    """Return the arrays and numbers in a result, which may be nested in tuples or lists."""
     if isinstance(result, tuple | list):
         for part in result:
             yield from leaves(part)
@@ -22,8 +22,8 @@ def leaves(result: Any) -> Iterator[Any]:
         yield result
 
 
-def difference(found: Any, wanted: Any, tolerance: float) -> str:
-    """Return how a result differs from another, "" if it does not."""
+def describe_difference(found: Any, wanted: Any, tolerance: float) -> str:
+    """Return a description of how two results differ, or ""."""
     found, wanted = list(leaves(found)), list(leaves(wanted))
     if len(found) != len(wanted):
         return f"{len(found)} results instead of {len(wanted)}"
@@ -39,8 +39,8 @@ def difference(found: Any, wanted: Any, tolerance: float) -> str:
     return ""
 
 
-def data_makers() -> tuple[Made, Made, plugrad.DType]:
-    """Return what makes tensors of data on the active backend, what makes arrays of them, and the dtype of numbers."""
+def make_constructors() -> tuple[Made, Made, plugrad.DType]:
+    """Return a constructor of tensors on the active backend, one of arrays, and the dtype of real numbers."""
     known = plugrad.which().backend.dtypes()
     real = plugrad.float64 if plugrad.complex128 in known else plugrad.float32
     kinds = {"f": real, "i": plugrad.int64 if plugrad.int64 in known else plugrad.int32}

@@ -24,12 +24,12 @@ import plugrad
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from libraries.comparing import TOLERANCE, Made, data_makers, difference
+from libraries.comparing import TOLERANCE, Made, describe_difference, make_constructors
 
 
-def outcomes(library: str, only: str = "") -> Iterator[tuple[str, bool, str]]:
-    """Return (name, whether it was accepted, what is wrong) for each call, on the active backend."""
-    tensor, array, real = data_makers()
+def run_calls(library: str, only: str = "") -> Iterator[tuple[str, bool, str]]:
+    """Return (name, whether the call accepts tensors, description of the problem) for each call."""
+    tensor, array, real = make_constructors()
     calls: dict[str, Callable[[Made], Any]] = import_module(f"libraries.{library}_calls").CALLS
     for name, call in calls.items():
         if only not in name:
@@ -44,7 +44,7 @@ def outcomes(library: str, only: str = "") -> Iterator[tuple[str, bool, str]]:
         except Exception as error:  # whatever it is, it is reported
             yield name, False, f"{type(error).__name__}: {' '.join(str(error).split())}"
         else:
-            yield name, True, difference(found, wanted, TOLERANCE[real.name])
+            yield name, True, describe_difference(found, wanted, TOLERANCE[real.name])
 
 
 def main() -> None:
@@ -64,7 +64,7 @@ def main() -> None:
     for library in given.libraries:
         if library == "sklearn":
             import_module("sklearn").set_config(array_api_dispatch=True)
-        rows = list(outcomes(library, given.only))
+        rows = list(run_calls(library, given.only))
         for name, is_accepted, reason in rows:
             if reason:
                 print(f"{name:40} {'WRONG: ' if is_accepted else ''}{reason[:200]}")

@@ -46,12 +46,12 @@ QUATERNIONS = Rotation.from_rotvec(TURNS).as_quat()
 ROOTS = np.array([0.3, -0.5])
 
 
-def fields(result, *names):
-    """Return fields of a result, as a tuple."""
+def result_fields(result, *names):
+    """Return fields of a result as a tuple."""
     return tuple(getattr(result, name) for name in names)
 
 
-def tested(result):
+def statistic_and_p_value(result):
     """Return the statistic and the p-value of a hypothesis test."""
     return result.statistic, result.pvalue
 
@@ -96,7 +96,7 @@ CALLS = {
     "stats.moment": lambda t: stats.moment(t(A), order=3),
     "stats.skew": lambda t: stats.skew(t(A), axis=1),
     "stats.kurtosis": lambda t: stats.kurtosis(t(A), bias=False),
-    "stats.describe": lambda t: fields(
+    "stats.describe": lambda t: result_fields(
         stats.describe(t(A)), "minmax", "mean", "variance", "skewness", "kurtosis"
     ),
     "stats.gmean": lambda t: stats.gmean(t(Q), axis=1),
@@ -114,7 +114,7 @@ CALLS = {
     "stats.circmean": lambda t: stats.circmean(t(Q), axis=1),
     "stats.circvar": lambda t: stats.circvar(t(P)),
     "stats.circstd": lambda t: stats.circstd(t(P), axis=0),
-    "stats.directional_stats": lambda t: fields(
+    "stats.directional_stats": lambda t: result_fields(
         stats.directional_stats(t(A)), "mean_direction", "mean_resultant_length"
     ),
     "stats.entropy": lambda t: stats.entropy(t(P), t(Q), axis=1),
@@ -126,31 +126,39 @@ CALLS = {
     "stats.trim_mean": lambda t: stats.trim_mean(t(A), 0.2),
     "stats.lmoment": lambda t: stats.lmoment(t(V)),
     "stats.boxcox_llf": lambda t: stats.boxcox_llf(0.7, t(Q[0])),
-    "stats.skewtest": lambda t: tested(stats.skewtest(t(V))),
-    "stats.kurtosistest": lambda t: tested(stats.kurtosistest(t(V))),
-    "stats.normaltest": lambda t: tested(stats.normaltest(t(V))),
-    "stats.jarque_bera": lambda t: tested(stats.jarque_bera(t(A), axis=0)),
-    "stats.bartlett": lambda t: tested(stats.bartlett(t(V), t(W))),
-    "stats.levene": lambda t: tested(stats.levene(t(V), t(W))),
-    "stats.ttest_1samp": lambda t: tested(stats.ttest_1samp(t(A), 0.1)),
-    "stats.ttest_ind": lambda t: tested(stats.ttest_ind(t(A), t(B), equal_var=False)),
-    "stats.ttest_rel": lambda t: tested(stats.ttest_rel(t(A), t(B))),
-    "stats.f_oneway": lambda t: tested(stats.f_oneway(t(A), t(B))),
-    "stats.kruskal": lambda t: tested(stats.kruskal(t(V), t(W))),
-    "stats.mannwhitneyu": lambda t: tested(stats.mannwhitneyu(t(V), t(W), method="asymptotic")),
-    "stats.wilcoxon": lambda t: tested(stats.wilcoxon(t(V), t(W), method="asymptotic")),
-    "stats.pearsonr": lambda t: tested(stats.pearsonr(t(V), t(W))),
-    "stats.chisquare": lambda t: tested(stats.chisquare(t(N.astype(float)))),
-    "stats.power_divergence": lambda t: tested(
+    "stats.skewtest": lambda t: statistic_and_p_value(stats.skewtest(t(V))),
+    "stats.kurtosistest": lambda t: statistic_and_p_value(stats.kurtosistest(t(V))),
+    "stats.normaltest": lambda t: statistic_and_p_value(stats.normaltest(t(V))),
+    "stats.jarque_bera": lambda t: statistic_and_p_value(stats.jarque_bera(t(A), axis=0)),
+    "stats.bartlett": lambda t: statistic_and_p_value(stats.bartlett(t(V), t(W))),
+    "stats.levene": lambda t: statistic_and_p_value(stats.levene(t(V), t(W))),
+    "stats.ttest_1samp": lambda t: statistic_and_p_value(stats.ttest_1samp(t(A), 0.1)),
+    "stats.ttest_ind": lambda t: statistic_and_p_value(
+        stats.ttest_ind(t(A), t(B), equal_var=False)
+    ),
+    "stats.ttest_rel": lambda t: statistic_and_p_value(stats.ttest_rel(t(A), t(B))),
+    "stats.f_oneway": lambda t: statistic_and_p_value(stats.f_oneway(t(A), t(B))),
+    "stats.kruskal": lambda t: statistic_and_p_value(stats.kruskal(t(V), t(W))),
+    "stats.mannwhitneyu": lambda t: statistic_and_p_value(
+        stats.mannwhitneyu(t(V), t(W), method="asymptotic")
+    ),
+    "stats.wilcoxon": lambda t: statistic_and_p_value(
+        stats.wilcoxon(t(V), t(W), method="asymptotic")
+    ),
+    "stats.pearsonr": lambda t: statistic_and_p_value(stats.pearsonr(t(V), t(W))),
+    "stats.chisquare": lambda t: statistic_and_p_value(stats.chisquare(t(N.astype(float)))),
+    "stats.power_divergence": lambda t: statistic_and_p_value(
         stats.power_divergence(t(N.astype(float)), lambda_="log-likelihood")
     ),
-    "stats.combine_pvalues": lambda t: tested(stats.combine_pvalues(t(P[0]))),
+    "stats.combine_pvalues": lambda t: statistic_and_p_value(stats.combine_pvalues(t(P[0]))),
     "stats.false_discovery_control": lambda t: stats.false_discovery_control(t(P[0])),
-    "stats.alexandergovern": lambda t: tested(stats.alexandergovern(t(V), t(W))),
-    "stats.brunnermunzel": lambda t: tested(stats.brunnermunzel(t(V), t(W))),
-    "stats.friedmanchisquare": lambda t: tested(stats.friedmanchisquare(t(V), t(W), t(V * W))),
-    "stats.spearmanrho": lambda t: tested(stats.spearmanrho(t(V), t(W))),
-    "stats.ttest_ind_from_stats": lambda t: tested(
+    "stats.alexandergovern": lambda t: statistic_and_p_value(stats.alexandergovern(t(V), t(W))),
+    "stats.brunnermunzel": lambda t: statistic_and_p_value(stats.brunnermunzel(t(V), t(W))),
+    "stats.friedmanchisquare": lambda t: statistic_and_p_value(
+        stats.friedmanchisquare(t(V), t(W), t(V * W))
+    ),
+    "stats.spearmanrho": lambda t: statistic_and_p_value(stats.spearmanrho(t(V), t(W))),
+    "stats.ttest_ind_from_stats": lambda t: statistic_and_p_value(
         stats.ttest_ind_from_stats(t(P[0]), t(Q[0]), 9, t(P[1]), t(Q[1]), 7)
     ),
     "stats.gstd": lambda t: stats.gstd(t(Q)),
@@ -158,10 +166,14 @@ CALLS = {
     "stats.mode": lambda t: stats.mode(t(N)),
     "stats.sigmaclip": lambda t: stats.sigmaclip(t(V), 2.0, 2.0),
     "stats.yeojohnson_llf": lambda t: stats.yeojohnson_llf(0.7, t(V)),
-    "stats.chatterjeexi": lambda t: tested(stats.chatterjeexi(t(V), t(W))),
-    "stats.cramervonmises": lambda t: tested(stats.cramervonmises(t(P[0]), lambda x: x)),
-    "stats.ks_1samp": lambda t: tested(stats.ks_1samp(t(P[0]), lambda x: x, method="asymp")),
-    "stats.fligner": lambda t: tested(stats.fligner(t(V), t(W))),
+    "stats.chatterjeexi": lambda t: statistic_and_p_value(stats.chatterjeexi(t(V), t(W))),
+    "stats.cramervonmises": lambda t: statistic_and_p_value(
+        stats.cramervonmises(t(P[0]), lambda x: x)
+    ),
+    "stats.ks_1samp": lambda t: statistic_and_p_value(
+        stats.ks_1samp(t(P[0]), lambda x: x, method="asymp")
+    ),
+    "stats.fligner": lambda t: statistic_and_p_value(stats.fligner(t(V), t(W))),
     "stats.monte_carlo_test": lambda t: (
         stats.monte_carlo_test(
             t(V),

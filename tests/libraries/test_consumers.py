@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from libraries.comparing import TOLERANCE, data_makers, difference
+from libraries.comparing import TOLERANCE, describe_difference, make_constructors
 from libraries.consumers_calls import CALLS, CLOSED_CALLS
 
 MODULES = {"dm_tree": "tree", "pillow": "PIL", "duckdb": "duckdb pyarrow"}
@@ -23,8 +23,8 @@ def skip_without(name):
 @pytest.mark.filterwarnings("ignore")
 def test_consumers_give_what_they_give_for_arrays(backend, name):
     skip_without(name)
-    tensor, array, real = data_makers()
-    assert difference(CALLS[name](tensor), CALLS[name](array), TOLERANCE[real.name]) == ""
+    tensor, array, real = make_constructors()
+    assert describe_difference(CALLS[name](tensor), CALLS[name](array), TOLERANCE[real.name]) == ""
 
 
 @pytest.mark.parametrize("name", CLOSED_CALLS)

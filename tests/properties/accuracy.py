@@ -33,7 +33,7 @@ MACHINES: Final = {
     "wasm": "wasm",
     "webgpu": "webgpu",
 }
-"""What is measured, by the names that `running` takes, and how the page calls it."""
+"""What is measured, by the names that `use_machine` takes, and how the page calls it."""
 COUNT: Final = 20_000
 STEPS: Final = (
     0.5,
@@ -61,13 +61,13 @@ STEPS: Final = (
 """The figures of the page. A measured error below it by a sixth or more gets a figure, since processors differ."""
 HEADROOM: Final = 1.2
 SAMPLES: Final = {10: 64, 1000: 64, 100_000: 8, 1_000_000: 3}
-"""How many times numbers are folded, by their count. Their errors vary more than those of functions: see `figure`."""
+"""How often numbers are reduced, by their count. Their errors vary more than others: see `published_error`."""
 HAS_LONG_DOUBLES: Final = np.finfo(np.longdouble).nmant >= 63
 """Whether NumPy has numbers with which results in double precision can be compared."""
 
 
 class Function(NamedTuple):
-    """A kernel of numbers, what it computes, and from which to which arguments."""
+    """A kernel whose accuracy is measured: its exact reference, and the domains of its arguments."""
 
     kernel: Kernel[..., Any]
     reference: Callable[..., Array]
@@ -75,12 +75,12 @@ class Function(NamedTuple):
 
 
 def erf(x: Array) -> Array:
-    """Return the error function as the C library computes it, or to more digits of what is left of 1."""
+    """Return the error function with the precision of the C library, or better where it is close to 1."""
     return np.vectorize(math.erf, otypes=[np.longdouble])(x.astype(np.float64))
 
 
 def gelu(x: Array) -> Array:
-    """Return x P(x) = max(x, 0) - |x| P(-|x|), where P is the distribution of a normal number."""
+    """Return x P(x), computed as max(x, 0) - |x| P(-|x|), where P is the normal distribution function."""
     m = np.abs(x).astype(np.longdouble)
     rounded = (m / np.sqrt(np.longdouble(2))).astype(np.float64)
     below = np.vectorize(math.erfc, otypes=[np.longdouble])(rounded)
@@ -156,8 +156,8 @@ COMPLEX: Final = [
 # --- measuring -----------------------------------------------------------------------------------
 
 
-def units(actual: Array, exact: Array, dtype: str) -> float:
-    """Return the largest error in units in the last place; infinity if one is NaN, or infinite alone."""
+def units_in_last_place(actual: Array, exact: Array, dtype: str) -> float:
+    """Return the largest error in units in the last place; infinity if only one is NaN or infinite."""
     with np.errstate(all="ignore"):
         nearest = exact.astype(dtype)
         sizes = np.spacing(np.minimum(np.abs(nearest), np.finfo(dtype).max)).astype(exact.dtype)
@@ -170,14 +170,14 @@ def units(actual: Array, exact: Array, dtype: str) -> float:
     return float(np.where(np.isnan(errors), np.inf, errors).max())
 
 
-def result(kernel: Kernel[..., Any], *arrays: Array) -> Array:
-    """Return what a kernel gives on the active backend."""
+def run_kernel(kernel: Kernel[..., Any], *arrays: Array) -> Array:
+    """Return the result of a kernel on the active backend."""
     return kernel(*map(plugrad.asarray, arrays)).numpy()
 
 
 @cache
-def arguments(domain: tuple[float, float], place: int, dtype: str) -> Array:
-    """Return random numbers of a domain; of one over many magnitudes, numbers of each magnitude."""
+def random_arguments(domain: tuple[float, float], place: int, dtype: str) -> Array:
+    """Return random numbers of a domain, spread over all its magnitudes."""
     rng = np.random.default_rng(place)
     low, high = domain
     if low > 0 and high / low > 1e12:
@@ -187,7 +187,7 @@ def arguments(domain: tuple[float, float], place: int, dtype: str) -> Array:
 
 @cache
 def exact_result(function: Function, domain: int, dtype: str) -> Array:
-    """Return what a function gives in one of its domains, which is the same for every backend."""
+    """Return the exact result of a function for a domain, cached for all backends."""
     wide = np.float64 if dtype == "float32" else np.longdouble
     with np.errstate(all="ignore"):
         exact = function.reference(*[x.astype(wide) for x in arguments_of(function, domain, dtype)])
@@ -195,21 +195,21 @@ def exact_result(function: Function, domain: int, dtype: str) -> Array:
 
 
 def arguments_of(function: Function, domain: int, dtype: str) -> list[Array]:
-    """Return numbers of one domain for a function of one argument, or of both for one of two."""
+    """Return the arguments of a function for a domain: one array, or two for a binary function."""
     has_two = len(function.kernel.inputs) == 2
     chosen = function.domains if has_two else function.domains[domain : domain + 1]
-    return [arguments(one, place, dtype) for place, one in enumerate(chosen)]
+    return [random_arguments(one, place, dtype) for place, one in enumerate(chosen)]
 
 
 def function_error(function: Function, domain: int, dtype: str) -> float:
-    """Return the error of a function of one argument in one of its domains, or of two arguments in both."""
-    actual = result(function.kernel, *arguments_of(function, domain, dtype))
-    return units(actual, exact_result(function, domain, dtype), dtype)
+    """Return the error of a function in one of its domains."""
+    actual = run_kernel(function.kernel, *arguments_of(function, domain, dtype))
+    return units_in_last_place(actual, exact_result(function, domain, dtype), dtype)
 
 
 @cache
 def complex_arguments(dtype: str) -> Array:
-    """Return random complex numbers whose parts have sizes from 1e-6 to 30."""
+    """Return random complex numbers with magnitudes from 1e-6 to 30."""
     rng = np.random.default_rng(0)
     x, y = 10.0 ** rng.uniform(-6, 1.5, (2, COUNT)) * rng.choice([-1, 1], (2, COUNT))
     return (x + 1j * y).astype(dtype)
@@ -217,21 +217,21 @@ def complex_arguments(dtype: str) -> Array:
 
 @cache
 def exact_complex_result(function: Function, dtype: str) -> Array:
-    """Return what a function of complex numbers gives, which is the same for every backend."""
+    """Return the exact result of a function of complex numbers, cached for all backends."""
     wide = np.complex128 if dtype == "complex64" else np.clongdouble
     return function.reference(complex_arguments(dtype).astype(wide))
 
 
 def complex_error(function: Function, dtype: str) -> float:
-    """Return the error of both parts together, in units of the absolute value."""
+    """Return the error of a complex result relative to its absolute value, in units in the last place."""
     real = np.float32 if dtype == "complex64" else np.float64
-    actual = result(function.kernel, complex_arguments(dtype))
+    actual = run_kernel(function.kernel, complex_arguments(dtype))
     exact = exact_complex_result(function, dtype)
     return float((np.abs(actual - exact) / np.spacing(np.abs(exact).astype(real))).max())
 
 
-class Fold(NamedTuple):
-    """What is computed of many numbers.
+class Reduction(NamedTuple):
+    """A function that reduces many numbers to one, and its exact reference.
 
     Args:
         name: what it is, and in units of what its errors are.
@@ -247,55 +247,59 @@ class Fold(NamedTuple):
 
 
 @cache
-def exact_fold(fold: Fold, seed: int, length: int, dtype: str) -> tuple[Any, Any]:
-    """Return what is right, and its size, which are the same for every backend.
+def exact_reduction(fold: Reduction, seed: int, length: int, dtype: str) -> tuple[Any, Any]:
+    """Return the exact result of a reduction and the size to which its error is relative, cached for all backends.
 
     The numbers are drawn again for each backend, because a million of them take megabytes.
     """
     return fold.reference(*fold.draw(seed, length, dtype))
 
 
-def fold_error(fold: Fold, seed: int, length: int, dtype: str) -> float:
-    """Return the error of one number, in units in the last place of a size."""
+def reduction_error(fold: Reduction, seed: int, length: int, dtype: str) -> float:
+    """Return the error of a reduction, in units in the last place of a size."""
     y = fold.compute(*map(plugrad.asarray, fold.draw(seed, length, dtype)))
-    exact, size = exact_fold(fold, seed, length, dtype)
+    exact, size = exact_reduction(fold, seed, length, dtype)
     return float(np.abs(np.longdouble(y.item()) - exact) / np.spacing(np.abs(size).astype(dtype)))
 
 
-def numbers(seed: int, length: int, dtype: str) -> Array:
-    """Return positive numbers around 1."""
+def random_positive_numbers(seed: int, length: int, dtype: str) -> Array:
+    """Return positive random numbers around 1."""
     return np.random.default_rng(seed).uniform(0.5, 1.5, length).astype(dtype)
 
 
-def draw_both_signs(seed: int, length: int, dtype: str) -> Array:
-    """Return numbers of which every second is negative."""
-    return numbers(seed, length, dtype) * np.resize(np.array([1, -1], dtype), length)
+def random_alternating_numbers(seed: int, length: int, dtype: str) -> Array:
+    """Return random numbers of which every second is negative."""
+    return random_positive_numbers(seed, length, dtype) * np.resize(
+        np.array([1, -1], dtype), length
+    )
 
 
-def factors(seed: int, length: int, dtype: str) -> Array:
-    """Return numbers whose product neither overflows nor underflows."""
+def random_factors(seed: int, length: int, dtype: str) -> Array:
+    """Return random numbers whose product neither overflows nor underflows."""
     rng = np.random.default_rng(seed)
     return np.exp(rng.normal(0, 1 / math.sqrt(length), length)).astype(dtype)
 
 
-def around_100(seed: int, length: int, dtype: str) -> Array:
-    """Return numbers that differ little compared with their size."""
-    return (numbers(seed, length, dtype) + 100).astype(dtype)
+def random_numbers_near_100(seed: int, length: int, dtype: str) -> Array:
+    """Return random numbers that differ little relative to their size."""
+    return (random_positive_numbers(seed, length, dtype) + 100).astype(dtype)
 
 
-def vectors(seed: int, length: int, dtype: str) -> Sequence[Array]:
-    """Return a row and a column of normal numbers."""
+def random_row_and_column(seed: int, length: int, dtype: str) -> Sequence[Array]:
+    """Return a row and a column of normally distributed numbers."""
     a, b = np.random.default_rng(seed).normal(size=(2, length)).astype(dtype)
     return a[None], b[:, None]
 
 
-def alone(draw: Callable[[int, int, str], Array]) -> Callable[[int, int, str], Sequence[Array]]:
-    """Return a function that gives the only argument of a fold."""
+def single_argument(
+    draw: Callable[[int, int, str], Array],
+) -> Callable[[int, int, str], Sequence[Array]]:
+    """Return a function that makes the only argument of a reduction."""
     return lambda seed, length, dtype: [draw(seed, length, dtype)]
 
 
-def in_units_of_itself(reference: Callable[[Array], Any]) -> Callable[[Array], tuple[Any, Any]]:
-    """Return a function of precise numbers that gives its result twice, the second time as the size."""
+def with_result_as_size(reference: Callable[[Array], Any]) -> Callable[[Array], tuple[Any, Any]]:
+    """Return a function that returns the exact result twice; the error is relative to the result."""
 
     def measured_by_itself(x: Array) -> tuple[Any, Any]:
         exact = np.asarray(reference(x.astype(np.longdouble)))
@@ -305,50 +309,57 @@ def in_units_of_itself(reference: Callable[[Array], Any]) -> Callable[[Array], t
 
 
 def exact_sum(x: Array) -> tuple[Any, Any]:
-    """Return the sum of numbers, and that of their sizes."""
+    """Return the exact sum of numbers, and the sum of their absolute values."""
     exact = np.asarray(math.fsum(x.tolist()))
     is_positive = x.min() > 0  # and the sum of the sizes is the sum itself
     return exact, exact if is_positive else np.asarray(math.fsum(np.abs(x).tolist()))
 
 
 def exact_inner_product(a: Array, b: Array) -> tuple[Any, Any]:
-    """Return the sum of products, and that of their sizes."""
+    """Return the exact inner product, and the sum of the products' absolute values."""
     products = a[0].astype(np.longdouble) * b[:, 0].astype(np.longdouble)
     return np.sum(products), np.sum(np.abs(products))
 
 
 FOLDS: Final = [
-    Fold("Sum, in units of it", alone(numbers), plugrad.sum, exact_sum),
-    Fold(
+    Reduction(
+        "Sum, in units of it", single_argument(random_positive_numbers), plugrad.sum, exact_sum
+    ),
+    Reduction(
         "Sum of both signs, in units of the sum of sizes",
-        alone(draw_both_signs),
+        single_argument(random_alternating_numbers),
         plugrad.sum,
         exact_sum,
     ),
-    Fold("Product, in units of it", alone(factors), plugrad.prod, in_units_of_itself(np.prod)),
-    Fold(
+    Reduction(
+        "Product, in units of it",
+        single_argument(random_factors),
+        plugrad.prod,
+        with_result_as_size(np.prod),
+    ),
+    Reduction(
         "Norm, in units of it",
-        alone(numbers),
+        single_argument(random_positive_numbers),
         plugrad.linalg.norm,
-        in_units_of_itself(lambda x: np.sqrt(np.sum(x * x))),
+        with_result_as_size(lambda x: np.sqrt(np.sum(x * x))),
     ),
-    Fold(
+    Reduction(
         "Variance of numbers around 100, in units of it",
-        alone(around_100),
+        single_argument(random_numbers_near_100),
         plugrad.var,
-        in_units_of_itself(np.var),
+        with_result_as_size(np.var),
     ),
-    Fold(
+    Reduction(
         "Inner product of both signs, in units of the sum of the sizes of its terms",
-        vectors,
+        random_row_and_column,
         plugrad.matmul,
         exact_inner_product,
     ),
 ]
 
 
-def rows(dtype: str) -> Iterator[tuple[str, Callable[[], float]]]:
-    """Yield the rows of the page for a dtype: what begins the line, and what measures."""
+def iter_page_rows(dtype: str) -> Iterator[tuple[str, Callable[[], float]]]:
+    """Yield (start of the row, function that measures) for each row of the page for a dtype."""
     if "complex" in dtype:
         for function in COMPLEX:
             yield function.kernel.name, lambda f=function: complex_error(f, dtype)
@@ -364,30 +375,30 @@ def rows(dtype: str) -> Iterator[tuple[str, Callable[[], float]]]:
             )
 
 
-def folds(dtype: str) -> Iterator[tuple[str, Callable[[], float]]]:
-    """Yield the rows about many numbers."""
+def iter_reduction_rows(dtype: str) -> Iterator[tuple[str, Callable[[], float]]]:
+    """Yield the rows of the page about reductions."""
     for fold in FOLDS:
         for length, samples in SAMPLES.items():
             yield (
                 f"{fold.name} | {length:,}",
                 lambda f=fold, n=length, k=samples: max(
-                    fold_error(f, seed, n, dtype) for seed in range(k)
+                    reduction_error(f, seed, n, dtype) for seed in range(k)
                 ),
             )
 
 
 SECTIONS: Final = {
-    "float32": ("| function | arguments", rows),
-    "float64": ("| function | arguments", rows),
-    "complex64": ("| function", rows),
-    "complex128": ("| function", rows),
-    "float32 by length": ("| what | numbers", folds),
-    "float64 by length": ("| what | numbers", folds),
+    "float32": ("| function | arguments", iter_page_rows),
+    "float64": ("| function | arguments", iter_page_rows),
+    "complex64": ("| function", iter_page_rows),
+    "complex128": ("| function", iter_page_rows),
+    "float32 by length": ("| what | numbers", iter_reduction_rows),
+    "float64 by length": ("| what | numbers", iter_reduction_rows),
 }
 
 
-def measured(section: str, only: str = "") -> dict[str, float]:
-    """Return the errors of the rows of a section that begin with `only`; nothing of what the active backend lacks."""
+def measure_section(section: str, only: str = "") -> dict[str, float]:
+    """Return the errors of the rows of a section that begin with `only`; what the backend lacks is left out."""
     dtype = section.partition(" ")[0]
     found: dict[str, float] = {}
     if dtype in ("float64", "complex128") and not HAS_LONG_DOUBLES:
@@ -404,8 +415,8 @@ def measured(section: str, only: str = "") -> dict[str, float]:
 
 # --- the page ------------------------------------------------------------------------------------
 
-FILE: Final = Path(__file__).parents[2] / "docs" / "reference" / "accuracy.md"
-OPENING: Final = """\
+PAGE_FILE: Final = Path(__file__).parents[2] / "docs" / "reference" / "accuracy.md"
+PAGE_OPENING: Final = """\
 # Accuracy
 
 Generated by `make docs` from measurements of `tests/properties/accuracy.py`; a test fails when an error grows beyond
@@ -418,7 +429,7 @@ not have the dtype.
 "cpu" is what `pip install plugrad` gives, with native code; "cpu, NumPy alone" is without that pack. webgpu was
 measured on lavapipe, a driver that computes on the processor; other drivers may round products and sums differently.
 """
-TEXTS: Final = {
+SECTION_TEXTS: Final = {
     **dict.fromkeys(
         ("complex64", "complex128"),
         "The error of both parts together, in units of the absolute value. The parts of the arguments have "
@@ -429,8 +440,8 @@ TEXTS: Final = {
 }
 
 
-def figure(error: float, section: str) -> float:
-    """Return the figure of a measured error, twice the error of a few sums."""
+def published_error(error: float, section: str) -> float:
+    """Return the error that the page shows for a measured one: twice the error for a few sums."""
     if section.endswith("length"):
         return next((step for step in STEPS if step >= max(1, error * 2)), math.inf)
     if error <= 0.5:
@@ -438,11 +449,11 @@ def figure(error: float, section: str) -> float:
     return next((step for step in STEPS if step >= error * HEADROOM), math.inf)
 
 
-def committed() -> dict[tuple[str, str, str], float]:
-    """Return the figures of the page by section, row and machine."""
+def committed_errors() -> dict[tuple[str, str, str], float]:
+    """Return the errors on the committed page by section, row and machine."""
     found: dict[tuple[str, str, str], float] = {}
     section = ""
-    for line in FILE.read_text("utf-8").splitlines() if FILE.exists() else []:
+    for line in PAGE_FILE.read_text("utf-8").splitlines() if PAGE_FILE.exists() else []:
         if line.startswith("## "):
             section = line.removeprefix("## ")
         elif section and re.match(r"\| [A-Z]", line):
@@ -454,32 +465,38 @@ def committed() -> dict[tuple[str, str, str], float]:
     return found
 
 
-def page() -> str:
-    """Return the page: the committed figures, and new ones where there are none or an error is larger.
+def accuracy_page() -> str:
+    """Return the page with the committed errors, updated where there are none or an error is larger.
 
     To measure all of them anew, remove the page first.
     """
-    from properties.test_invariances import running
+    from properties.test_invariances import use_machine
 
-    known = committed()
+    known = committed_errors()
     figures: dict[tuple[str, str, str], float] = {}
     for machine in MACHINES:
-        with running(machine):
+        with use_machine(machine):
             for section in SECTIONS:
-                for name, error in measured(section).items():
+                for name, error in measure_section(section).items():
                     key = section, name, machine
                     figures[key] = (
-                        known[key] if error <= known.get(key, -1) else figure(error, section)
+                        known[key]
+                        if error <= known.get(key, -1)
+                        else published_error(error, section)
                     )
-    return text(figures if HAS_LONG_DOUBLES else known | figures)
+    return format_page(figures if HAS_LONG_DOUBLES else known | figures)
 
 
-def text(figures: dict[tuple[str, str, str], float]) -> str:
-    """Return the page with these figures, by section, row and machine."""
-    lines = [OPENING]
+def format_page(figures: dict[tuple[str, str, str], float]) -> str:
+    """Return the text of the page, given the errors by section, row and machine."""
+    lines = [PAGE_OPENING]
     for section, (heading, _) in SECTIONS.items():
         names = list(dict.fromkeys(name for s, name, _ in figures if s == section))
-        lines += [f"## {section}", "", *([TEXTS[section], ""] if section in TEXTS else [])]
+        lines += [
+            f"## {section}",
+            "",
+            *([SECTION_TEXTS[section], ""] if section in SECTION_TEXTS else []),
+        ]
         lines += [f"{heading} | {' | '.join(MACHINES.values())} |"]
         lines += ["|---|" + "---|" * (heading.count("|") - 1 + len(MACHINES))]
         for name in names:

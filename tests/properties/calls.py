@@ -11,46 +11,56 @@ import numpy as np
 import plugrad
 from consistency.coverage import KERNEL_FAMILIES, family_cases
 
-SPACES = ("fft", "fused", "image", "linalg", "losses", "random", "signal", "sparse", "string")
-WITH_FILES = {"image.read_png", "image.write_png"}
+PUBLIC_NAMESPACES = (
+    "fft",
+    "fused",
+    "image",
+    "linalg",
+    "losses",
+    "random",
+    "signal",
+    "sparse",
+    "string",
+)
+OPS_WITH_FILES = {"image.read_png", "image.write_png"}
 
 
 def public_ops():
-    """Return the ops by name; those of a namespace show there, in an example, how they are called."""
+    """Return the public ops by name; the example of an op in a namespace shows how it is called."""
     found = {
         name: op
         for name in dir(plugrad)
         if inspect.isfunction(op := getattr(plugrad, name))
         and op.__module__.startswith("plugrad.ops")
     }
-    for space in SPACES:
+    for space in PUBLIC_NAMESPACES:
         for name, op in vars(getattr(plugrad, space)).items():
             if callable(op) and f"plugrad.{space}.{name}(" in (op.__doc__ or ""):
                 found[f"{space}.{name}"] = op
-    return {n: op for n, op in found.items() if n not in WITH_FILES and not inspect.isclass(op)}
+    return {n: op for n, op in found.items() if n not in OPS_WITH_FILES and not inspect.isclass(op)}
 
 
-def from_tables():
-    """Return the calls of ops by name, as far as a case of a family gives every argument."""
+def calls_from_cases():
+    """Return calls of ops by name, from the test cases that give each argument."""
     names, found = defaultdict(list), {}
     for name, op in public_ops().items():
         names[op].append(name)
     for case in [case for family in KERNEL_FAMILIES for case in family_cases(family)]:
         if has_every_argument(case):
             for name in names[case.op]:
-                found.setdefault(name, call_of(case))
+                found.setdefault(name, arguments_of_case(case))
     return found
 
 
 def has_every_argument(case):
-    """Whether a case of tensors of any shape says all that its op takes."""
+    """Whether a test case gives each argument of its op."""
     if case.shapes or not inspect.isfunction(case.op):
         return False
     return len(case.domains) + len(case.attrs) == len(inspect.signature(case.op).parameters)
 
 
-def call_of(case):
-    """Return the arguments of a case."""
+def arguments_of_case(case):
+    """Return the arguments of a test case."""
     small = case.with_shapes(*[(2, 3)] * len(case.domains))
     return small.draw(np.random.default_rng(0), case.dtypes[0]), case.attributes(case.dtypes[0])
 
@@ -88,35 +98,35 @@ def call(*args, **kwargs):
     return args, kwargs
 
 
-WRITTEN = {}
+EXPLICIT_CALLS = {}
 
 
-def each(names, *args, **kwargs):
+def add_calls(names, *args, **kwargs):
     for name in names.split():
-        WRITTEN[name] = args, kwargs
+        EXPLICIT_CALLS[name] = args, kwargs
 
 
-each("sum prod", F, axis=0, keepdims=True, dtype="float32")
-each(
+add_calls("sum prod", F, axis=0, keepdims=True, dtype="float32")
+add_calls(
     "max min mean all any count_nonzero euclidean_norm log_sum_exp moments",
     F,
     axis=0,
     keepdims=True,
 )
-each("complex", F, F)
-each("std var", F, axis=0, keepdims=True, correction=1.0)
-each("nanvar nanstd", F, axis=0, correction=1.0, keepdims=True)
-each("nansum nanprod nanmax nanmin nanmean median nanmedian", F, axis=0, keepdims=True)
-each("quantile nanquantile", F, 0.5, axis=0, keepdims=True, method="linear")
-each("linalg.eig linalg.eigvals linalg.expm linalg.logm linalg.lu linalg.sqrtm", M)
-each("argmax argmin nanargmax nanargmin", F, axis=0, keepdims=True)
-each("nancumprod nancumsum", F, axis=0, dtype="float32")
-each("diag", V)
-each(
+add_calls("complex", F, F)
+add_calls("std var", F, axis=0, keepdims=True, correction=1.0)
+add_calls("nanvar nanstd", F, axis=0, correction=1.0, keepdims=True)
+add_calls("nansum nanprod nanmax nanmin nanmean median nanmedian", F, axis=0, keepdims=True)
+add_calls("quantile nanquantile", F, 0.5, axis=0, keepdims=True, method="linear")
+add_calls("linalg.eig linalg.eigvals linalg.expm linalg.logm linalg.lu linalg.sqrtm", M)
+add_calls("argmax argmin nanargmax nanargmin", F, axis=0, keepdims=True)
+add_calls("nancumprod nancumsum", F, axis=0, dtype="float32")
+add_calls("diag", V)
+add_calls(
     "unique_all unique_counts unique_inverse unique_values nonzero matrix_transpose stop_gradient",
     F,
 )
-each(
+add_calls(
     "cumulative_sum cumulative_prod",
     F,
     axis=0,
@@ -125,35 +135,35 @@ each(
     exclusive=False,
     reverse=True,
 )
-each("sort argsort", F, axis=0, descending=True, stable=True)
-each("empty ones zeros", (2, 3), dtype="float32", device="cpu")
-each("empty_like ones_like zeros_like", F, dtype="float32", device="cpu")
-each("tril triu", F, k=1)
-each("softmax log_softmax", F, axis=-1)
-each("glu", f32(2, 4), axis=-1)
-each("lower_bound upper_bound", F, F)
-each("max_pool avg_pool", IMG, 2, 1, "valid", dim_rounding_mode="floor")
-each("max_pool3d avg_pool3d", VOL, 2, 1, "valid", dim_rounding_mode="floor")
-each("fft.fft fft.ifft fft.irfft fft.hfft", C, n=4, axis=-1, norm="ortho")
-each("fft.rfft fft.ihfft", F, n=4, axis=-1, norm="ortho")
-each("fft.rfftn", F, s=(2, 4), axes=(0, 1), norm="ortho")
-each("fft.fftn fft.ifftn fft.irfftn", C, s=(2, 4), axes=(0, 1), norm="ortho")
-each("fft.fftfreq fft.rfftfreq", 4, d=1.0, dtype="float32", device="cpu")
-each("fft.fftshift fft.ifftshift", F, axes=0)
-each(
+add_calls("sort argsort", F, axis=0, descending=True, stable=True)
+add_calls("empty ones zeros", (2, 3), dtype="float32", device="cpu")
+add_calls("empty_like ones_like zeros_like", F, dtype="float32", device="cpu")
+add_calls("tril triu", F, k=1)
+add_calls("softmax log_softmax", F, axis=-1)
+add_calls("glu", f32(2, 4), axis=-1)
+add_calls("lower_bound upper_bound", F, F)
+add_calls("max_pool avg_pool", IMG, 2, 1, "valid", dim_rounding_mode="floor")
+add_calls("max_pool3d avg_pool3d", VOL, 2, 1, "valid", dim_rounding_mode="floor")
+add_calls("fft.fft fft.ifft fft.irfft fft.hfft", C, n=4, axis=-1, norm="ortho")
+add_calls("fft.rfft fft.ihfft", F, n=4, axis=-1, norm="ortho")
+add_calls("fft.rfftn", F, s=(2, 4), axes=(0, 1), norm="ortho")
+add_calls("fft.fftn fft.ifftn fft.irfftn", C, s=(2, 4), axes=(0, 1), norm="ortho")
+add_calls("fft.fftfreq fft.rfftfreq", 4, d=1.0, dtype="float32", device="cpu")
+add_calls("fft.fftshift fft.ifftshift", F, axes=0)
+add_calls(
     "losses.absolute_difference losses.hinge_loss losses.mean_squared_error",
     LAB,
     F,
     F,
     reduction="mean",
 )
-each(
+add_calls(
     "linalg.cholesky linalg.det linalg.eigh linalg.eigvalsh linalg.inv linalg.slogdet "
     "linalg.svdvals",
     M,
 )
-each("random.standard_normal", (2, 3), dtype="float32", device="cpu")
-each(
+add_calls("random.standard_normal", (2, 3), dtype="float32", device="cpu")
+add_calls(
     "random.normal random.truncated_normal random.uniform",
     (2, 3),
     0.0,
@@ -161,15 +171,15 @@ each(
     dtype="float32",
     device="cpu",
 )
-each("signal.hamming_window signal.hann_window", 4, dtype="float32")
-each(
+add_calls("signal.hamming_window signal.hann_window", 4, dtype="float32")
+add_calls(
     "image.resize_bilinear image.resize_nearest_neighbor",
     IMG,
     (3, 5),
     align_corners=True,
     half_pixel_centers=False,
 )
-WRITTEN |= {
+EXPLICIT_CALLS |= {
     "image.resize": call(
         *(IMG, (3, 5), "cubic"), align_corners=False, antialias=True, cubic_coefficient=-0.5
     ),
@@ -179,14 +189,14 @@ WRITTEN |= {
         align_corners=False,
     ),
 }
-SLIDE = {"data_format": "NHWC", "dilations": 1, "dim_rounding_mode": "floor"}
-FUSE = {
+CONVOLUTION_OPTIONS = {"data_format": "NHWC", "dilations": 1, "dim_rounding_mode": "floor"}
+FUSED_OPTIONS = {
     "bias": f32(1, 2),
     "activation": "prelu",
     "prelu_activation_weights": f32(1, 2),
     "leakyrelu_alpha": 0.2,
 }
-WRITTEN |= {
+EXPLICIT_CALLS |= {
     "add_n": call([F, F]),
     "gelu": call(F, approximate=True),
     "arange": call(0, 5, 1, dtype="int32", device="cpu"),
@@ -243,9 +253,9 @@ WRITTEN |= {
         groups=1,
         output_padding=0,
     ),
-    "conv2d": call(IMG, FLT, 1, "valid", **SLIDE),
+    "conv2d": call(IMG, FLT, 1, "valid", **CONVOLUTION_OPTIONS),
     "conv2d_transpose": call(
-        IMG, np.ones((2, 2, 2, 3), "float32"), (2, 5, 5, 2), 1, "valid", **SLIDE
+        IMG, np.ones((2, 2, 2, 3), "float32"), (2, 5, 5, 2), 1, "valid", **CONVOLUTION_OPTIONS
     ),
     "conv3d": call(
         VOL,
@@ -266,7 +276,7 @@ WRITTEN |= {
         dilations=1,
         dim_rounding_mode="floor",
     ),
-    "depthwise_conv2d": call(IMG, FLT, 1, "valid", **SLIDE),
+    "depthwise_conv2d": call(IMG, FLT, 1, "valid", **CONVOLUTION_OPTIONS),
     "separable_conv2d": call(
         IMG, FLT, np.ones((1, 1, 6, 2), "float32"), 1, "valid", data_format="NHWC", dilations=1
     ),
@@ -334,11 +344,16 @@ WRITTEN |= {
     "unique": call(F, axis=0),
     "unsorted_segment_sum": call(F, i32(0, 1), 2),
     "unstack": call(F, axis=0),
-    "fused.conv2d": call(IMG, FLT, 1, "valid", **SLIDE, **FUSE),
+    "fused.conv2d": call(IMG, FLT, 1, "valid", **CONVOLUTION_OPTIONS, **FUSED_OPTIONS),
     "fused.depthwise_conv2d": call(
-        IMG, FLT[..., :1], 1, "valid", **SLIDE, **{**FUSE, "bias": V, "prelu_activation_weights": V}
+        IMG,
+        FLT[..., :1],
+        1,
+        "valid",
+        **CONVOLUTION_OPTIONS,
+        **{**FUSED_OPTIONS, "bias": V, "prelu_activation_weights": V},
     ),
-    "fused.matmul": call(F, F, transpose_a=False, transpose_b=True, **FUSE),
+    "fused.matmul": call(F, F, transpose_a=False, transpose_b=True, **FUSED_OPTIONS),
     "image.crop_and_resize": call(IMG, f32([0, 0, 1, 1]), i32(0), (2, 2), "bilinear", 0),
     "image.flip_left_right": call(IMG),
     "image.from_pixels": call(np.ones((2, 2, 3), "uint8"), 3),
@@ -407,4 +422,4 @@ WRITTEN |= {
     "string.string_to_hash_bucket_fast": call(S, 10),
 }
 
-CALLS = {**from_tables(), **WRITTEN}
+CALLS = {**calls_from_cases(), **EXPLICIT_CALLS}

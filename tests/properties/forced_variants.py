@@ -20,14 +20,14 @@ THRESHOLDS = ("MIN_BYTES", "COPY_MIN_BYTES", "NUMPY_MAX_BYTES")
 
 @dataclass(frozen=True)
 class ForcedVariant:
-    """Modules of the pack that were imported for one variant, and what they implement."""
+    """The modules of plugrad-native, imported for one variant, and their kernel configs."""
 
     modules: tuple[ModuleType, ...]
     configs: dict[str, KernelConfig]
 
 
 def available_variants() -> list[str]:
-    """Return the variants that run on this processor, such as ``["v2", "v3"]``."""
+    """Return the variants that this processor supports, such as ``["v2", "v3"]``."""
     variants = import_module(f"{PACK}.variants")
     if not variants.has_any_variant():
         return []
@@ -37,7 +37,7 @@ def available_variants() -> list[str]:
 
 @cache
 def forced_variant(name: str) -> ForcedVariant:
-    """Import the pack again, for one variant and without thresholds; leave the pack that is in use alone."""
+    """Import plugrad-native again for one variant and without size thresholds, beside the pack in use."""
     import_module(f"{PACK}.kernels")
     known = {key: value for key, value in sys.modules.items() if is_of_pack(key)}
     package = known[PACK]
@@ -66,11 +66,11 @@ def forced_variant(name: str) -> ForcedVariant:
 
 
 def is_of_pack(name: str) -> bool:
-    """Return whether a module belongs to the pack."""
+    """Return whether a module belongs to plugrad-native."""
     return name == PACK or name.startswith(f"{PACK}.")
 
 
 def without_thresholds(config: KernelConfig) -> KernelConfig:
-    """Return an implementation that runs for arrays of any size, whether or not they are broadcast."""
+    """Return an implementation without the minimum size and without conditions on broadcasting."""
     dtypes = config.dtypes and config.dtypes | config.broadcast_dtypes
     return config._replace(min_bytes=0, dtypes=dtypes, broadcast_dtypes=frozenset())

@@ -32,32 +32,32 @@ from plugrad.errors import KernelFailed, PlugradError
 from properties.fuzz_targets import targets
 from properties.fuzz_values import OwnError, Values
 
-SECONDS = 5  # of processor time for one call
-WALL = 60  # seconds after which a call hangs, also on a busy machine
-GROWTH = 600  # MiB by which one call may raise the peak of resident memory
-LIMIT = 3 * 2**30  # bytes of data of the process; more is a MemoryError
+MAX_CALL_SECONDS = 5  # of processor time for one call
+MAX_WALL_SECONDS = 60  # seconds after which a call hangs, also on a busy machine
+MAX_GROWTH_MEBIBYTES = 600  # MiB by which one call may raise the peak of resident memory
+MAX_ADDRESS_SPACE = 3 * 2**30  # bytes of data of the process; more is a MemoryError
 
 shortened = reprlib.Repr()
 shortened.maxother = shortened.maxstring = 120
 
 
-def shown(value):
-    """Return a short text for a value, whatever its code does."""
+def short_repr(value):
+    """Return a short text for any value, even if its methods raise."""
     try:
         return shortened.repr(value)
     except Exception as error:
         return f"<{type(value).__name__}, whose repr raises {error!r}>"
 
 
-def is_own(error):
-    """Whether an error is plugrad's, or one that the code of an argument raised."""
+def is_expected_error(error):
+    """Whether an error is one of plugrad, or one that an argument's code raised."""
     if isinstance(error, KernelFailed):  # a kernel was given what the op should have refused
         return isinstance(error.__cause__, OwnError)
     return isinstance(error, PlugradError | OwnError)
 
 
-def peak():
-    """Return the largest resident memory so far, in MiB.
+def peak_resident_mebibytes():
+    """Return the peak resident memory in MiB.
 
     What `getrusage` says includes the process that started this one.
     """
@@ -67,32 +67,32 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def outcome(function, args, kwargs):
-    """Return what is wrong with the outcome of a call, or nothing."""
-    memory, started = peak(), time.process_time()
+def find_problem(function, args, kwargs):
+    """Return the problem of a call, or None."""
+    memory, started = peak_resident_mebibytes(), time.process_time()
     try:
         function(*args, **kwargs)
     except BaseException as error:
-        if not is_own(error):
+        if not is_expected_error(error):
             where = traceback.extract_tb(error.__traceback__)[-1]
             return f"{type(error).__name__}: {error}"[:300] + f" ({where.filename}:{where.lineno})"
         if isinstance(error, KeyboardInterrupt):
             raise
-    seconds, grown = time.process_time() - started, peak() - memory
-    if seconds > SECONDS:
+    seconds, grown = time.process_time() - started, peak_resident_mebibytes() - memory
+    if seconds > MAX_CALL_SECONDS:
         return f"took {seconds:.1f} seconds"
-    if grown > GROWTH:
+    if grown > MAX_GROWTH_MEBIBYTES:
         return f"took {grown:.0f} MiB"
     return None
 
 
-def said(kind, **what):
-    """Write one line for the parent."""
+def write_report(kind, **what):
+    """Write a report line for the parent process."""
     print(json.dumps({"kind": kind, **what}), flush=True, file=sys.__stdout__)
 
 
 def main():
-    """Make calls and report those that go wrong."""
+    """Make random calls, and report those that fail unexpectedly."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
@@ -102,8 +102,8 @@ def main():
     options = parser.parse_args()
     known = {n: t for n, t in targets().items() if options.only in n}
     names = sorted(known)
-    other = "cpu" if options.backend != "cpu" else next(iter(others("cpu")), "cpu")
-    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
+    other = "cpu" if options.backend != "cpu" else next(iter(other_backends("cpu")), "cpu")
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_ADDRESS_SPACE, MAX_ADDRESS_SPACE))
     # A text in place of a number of another length is a warning in NumPy, and its results are unspoilt.
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
@@ -114,19 +114,23 @@ def main():
         for number in range(options.first, options.first + options.calls):
             rng = random.Random(f"{options.backend} {options.seed} {number}")
             name = names[number % len(names)]
-            said("call", number=number, name=name)
-            faulthandler.dump_traceback_later(WALL, exit=True)
+            write_report("call", number=number, name=name)
+            faulthandler.dump_traceback_later(MAX_WALL_SECONDS, exit=True)
             function, args, kwargs = known[name](Values(rng, options.backend, other))
-            wrong = outcome(function, args, kwargs)
+            wrong = find_problem(function, args, kwargs)
             if wrong is not None:
-                given = [shown(x) for x in args] + [f"{n}={shown(x)}" for n, x in kwargs.items()]
-                said("finding", number=number, name=name, given=", ".join(given), wrong=wrong)
+                given = [short_repr(x) for x in args] + [
+                    f"{n}={short_repr(x)}" for n, x in kwargs.items()
+                ]
+                write_report(
+                    "finding", number=number, name=name, given=", ".join(given), wrong=wrong
+                )
     faulthandler.cancel_dump_traceback_later()
-    said("end")
+    write_report("end")
 
 
-def others(name):
-    """Return the other backends that can be used."""
+def other_backends(name):
+    """Return the other available backends."""
     for candidate in plugrad.backends():
         if candidate.name != name and candidate.name != "webgpu":
             yield candidate.name

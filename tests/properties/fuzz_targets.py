@@ -31,7 +31,7 @@ NOT_CALLED = {
 
 
 def public_callables():
-    """Return everything callable on the public pages, by name; errors and `extend` are not for calls."""
+    """Return the public callables by name, without errors and `plugrad.extend`."""
     found = {n: getattr(plugrad, n) for n in dir(plugrad) if callable(getattr(plugrad, n))}
     for space in (n for n in dir(plugrad) if inspect.ismodule(getattr(plugrad, n))):
         if space not in ("errors", "extend", "kernels"):
@@ -43,8 +43,8 @@ def public_callables():
 # --- ops: a right call, of which some arguments are others ---------------------------------------
 
 
-def near(call, values, optional):
-    """Return arguments near the right ones; the optional ones may be left out."""
+def mutate_arguments(call, values, optional):
+    """Return arguments similar to valid ones; optional ones may be omitted."""
     args, kwargs = call
     rng = values.rng
     few = 1 / (len(args) + len(kwargs) or 1)
@@ -72,18 +72,18 @@ def op(function, call):
     optional = optional_of(function)
 
     def target(values):
-        args, kwargs = near(call, values, optional)
+        args, kwargs = mutate_arguments(call, values, optional)
         return function, args, kwargs
 
     return target
 
 
 def traced(function, call):
-    """Return a target that calls an op in a function which is traced and run, tensors and arrays being its inputs."""
+    """Return a target that calls an op in a traced function, whose inputs are the tensors and arrays."""
     optional = optional_of(function)
 
     def target(values):
-        args, kwargs = near(call, values, optional)
+        args, kwargs = mutate_arguments(call, values, optional)
         places = [i for i, x in enumerate(args) if isinstance(x, plugrad.Tensor | np.ndarray)]
 
         def compute(*inputs):
@@ -104,7 +104,7 @@ def traced(function, call):
 
 
 def free(called, /, **choices):
-    """Return a target that draws each argument from its choices, or else any value."""
+    """Return a target that draws each argument from given choices, or any value."""
     parameters = [
         p for p in inspect.signature(called).parameters.values() if p.kind is not p.VAR_KEYWORD
     ]
@@ -138,8 +138,8 @@ def free(called, /, **choices):
     return target
 
 
-def then(target, follow):
-    """Return a target that goes on with the result of another one."""
+def chain(target, follow):
+    """Return a target that applies a function to the result of another target."""
 
     def both(values):
         function, args, kwargs = target(values)
@@ -148,8 +148,8 @@ def then(target, follow):
     return both
 
 
-def called(result, values):
-    """Call what a transform returned with any arguments."""
+def call_result(result, values):
+    """Call the function that a transform returned with any arguments."""
     if callable(result):
         kwargs = {"dy": values.anything()} if values.rng.random() < 0.2 else {}
         result = result(*[floats(values) for _ in range(values.rng.randrange(4))], **kwargs)
@@ -158,7 +158,7 @@ def called(result, values):
 
 
 def jitted(result, values):
-    """Call what `jit` returned, twice or differentiated, or look at its graph."""
+    """Call the function that `jit` returned twice, differentiate it, or inspect its graph."""
     if not callable(result):
         return
     if isinstance(result, partial):
@@ -176,8 +176,8 @@ def jitted(result, values):
             result(*args)
 
 
-def in_a_trace(target):
-    """Return a target that is called as it is, inside of a traced function, or inside of a differentiated one."""
+def in_context(target):
+    """Return a target that is called directly, in a traced function, or in a differentiated one."""
 
     def somewhere(values):
         function, args, kwargs = target(values)
@@ -185,7 +185,7 @@ def in_a_trace(target):
 
         def compute(x):
             results = function(*args, **kwargs)
-            return plugrad.sum(x * first_float(results))
+            return plugrad.sum(x * first_floating(results))
 
         def call(*args, **kwargs):
             if choice == 0:
@@ -200,19 +200,19 @@ def in_a_trace(target):
     return somewhere
 
 
-def first_float(results):
-    """Return the first floating tensor in nested results, or 1."""
+def first_floating(results):
+    """Return the first floating-point tensor in nested results, or 1."""
     if isinstance(results, plugrad.Tensor) and plugrad.isdtype(results.dtype, "real floating"):
         return results
     if isinstance(results, dict):
         results = list(results.values())
     parts = results if isinstance(results, list | tuple) else []
-    found = [y for y in map(first_float, parts) if isinstance(y, plugrad.Tensor)]
+    found = [y for y in map(first_floating, parts) if isinstance(y, plugrad.Tensor)]
     return found[0] if found else 1.0
 
 
-def guarded(function):
-    """Return a function that raises `OwnError` where it would raise an error of its own."""
+def with_own_errors(function):
+    """Return a function that raises `OwnError` in place of errors other than plugrad's."""
 
     def called(*args):
         try:
@@ -226,18 +226,26 @@ def guarded(function):
 
 
 STEPS = [
-    guarded(lambda carry, x: (carry, x)),
-    guarded(lambda carry, x: (carry * 2.0, carry)),
-    guarded(lambda carry, x: (carry + plugrad.random.normal(2), x)),
-    guarded(lambda carry, x: (carry, plugrad.sum(carry) if carry is x else None)),
-    guarded(lambda carry, x: carry),
+    with_own_errors(lambda carry, x: (carry, x)),
+    with_own_errors(lambda carry, x: (carry * 2.0, carry)),
+    with_own_errors(lambda carry, x: (carry + plugrad.random.normal(2), x)),
+    with_own_errors(lambda carry, x: (carry, plugrad.sum(carry) if carry is x else None)),
+    with_own_errors(lambda carry, x: carry),
 ]
-BRANCHES = [guarded(lambda *args: args), guarded(lambda x: x * 2.0), guarded(lambda x: x[0])]
-SHRINKING = [guarded(lambda x: x * 0.5), guarded(lambda x: x * 0.1), guarded(lambda x: x[:1] * 0.5)]
+BRANCHES = [
+    with_own_errors(lambda *args: args),
+    with_own_errors(lambda x: x * 2.0),
+    with_own_errors(lambda x: x[0]),
+]
+SHRINKING = [
+    with_own_errors(lambda x: x * 0.5),
+    with_own_errors(lambda x: x * 0.1),
+    with_own_errors(lambda x: x[:1] * 0.5),
+]
 
 
 def carries():
-    """Return what loops may begin with."""
+    """Return initial values of loops."""
     return [F, 1.0, {"a": F, "b": (1.0,)}, plugrad.asarray(F), plugrad.Variable(F)]
 
 
@@ -252,31 +260,35 @@ def call_cond(values):
 
 
 def call_while_loop(values):
-    """`while_loop` of something that ends."""
+    """Return a call of `while_loop` that terminates."""
     rng = values.rng
     if rng.random() < 0.6:
-        args = [guarded(lambda x: plugrad.sum(x) > 1), rng.choice(SHRINKING), rng.choice(carries())]
+        args = [
+            with_own_errors(lambda x: plugrad.sum(x) > 1),
+            rng.choice(SHRINKING),
+            rng.choice(carries()),
+        ]
         return plugrad.while_loop, args, {}
     flag = rng.choice([False, plugrad.asarray(False), plugrad.asarray([True, False]), None, "text"])
     never = rng.choice([lambda carry: flag, lambda: flag, failing, 1])
-    return plugrad.while_loop, [guarded(never), values.function(), values.anything()], {}
+    return plugrad.while_loop, [with_own_errors(never), values.function(), values.anything()], {}
 
 
 def floats(values):
-    """Return what a differentiated argument may be, or anything."""
+    """Return arguments of a function to differentiate, or any values."""
     right = values.rng.choice([F, 2.0, [1.0, 2.0], {"a": F, "b": (1.0,)}, plugrad.Variable(F)])
     return values.mutated(right) if values.rng.random() < 0.4 else right
 
 
-def entered(result, values):
-    """Enter and leave a block."""
+def enter_and_exit(result, values):
+    """Enter and exit a context manager."""
     if isinstance(result, AbstractContextManager) or hasattr(result, "__enter__"):
         with result:
             plugrad.ones(2)
 
 
-def restored(target):
-    """Return a target that leaves the registries, and the plugins of this process, as they were."""
+def restoring(target):
+    """Return a target that restores the registries and the plugins of this process afterwards."""
 
     def safe(values):
         function, args, kwargs = target(values)
@@ -295,7 +307,7 @@ def restored(target):
 
 
 def with_custom_gradient(values):
-    """`custom_grad` of a function that returns nearly what it must."""
+    """Return a call of `custom_grad` of a function that returns almost valid results."""
     anything = values.anything()
     gradient = values.rng.choice([anything, lambda *args: anything, lambda dy, saved: dy])
     value = values.rng.choice([anything, F, plugrad.asarray(F)])
@@ -315,13 +327,13 @@ def with_custom_gradient(values):
 
 
 def variables(values):
-    """Return some variables, or anything."""
+    """Return some variables, or any values."""
     right = [plugrad.Variable(F), plugrad.Variable(1.0, trainable=values.rng.random() < 0.7)]
     return values.mutated(right) if values.rng.random() < 0.5 else right
 
 
 def with_variables(values):
-    """`variable_grads` of a function that uses the variables, or does not."""
+    """Return a call of `variable_grads` of a function that may use the variables."""
     given = variables(values)
     known = [v for v in given if isinstance(v, plugrad.Tensor)] if type(given) is list else []
     loss = values.rng.choice([lambda: plugrad.add_n([plugrad.sum(v * v) for v in known])] * 3)
@@ -330,7 +342,7 @@ def with_variables(values):
 
 
 def optimizer(kind):
-    """Return a target that makes an optimizer and takes a step, or calls another of its methods."""
+    """Return a target that makes an optimizer and takes a step, or calls another method."""
     make = free(kind, learning_rate=[0.1, lambda step: 0.1], beta1=[0.9], beta2=[0.9])
 
     def step(result, values):
@@ -353,7 +365,7 @@ def optimizer(kind):
             state[values.rng.choice(["iterations", "variables"])] = values.anything()
             result.set_state(given, values.rng.choice([state, state, values.anything()]))
 
-    return then(make, step)
+    return chain(make, step)
 
 
 # --- methods and operators of tensors ------------------------------------------------------------
@@ -413,7 +425,7 @@ def assigned(values):
 
 
 def generator(name):
-    """A method of a generator; its right call is that of the function of `plugrad.random`."""
+    """Return a target that calls a method of a generator; the valid call is that of `plugrad.random`."""
 
     def target(values):
         made = plugrad.random.Generator(values.rng.randrange(3))
@@ -426,14 +438,14 @@ def generator(name):
             return (lambda state: setattr(made, "state", state)), [state], {}
         call = CALLS.get(f"random.{name}", ([2], {}))
         function = getattr(made, name)
-        args, kwargs = near(call, values, optional_of(function))
+        args, kwargs = mutate_arguments(call, values, optional_of(function))
         return function, args, kwargs
 
     return target
 
 
 def with_file(function, **choices):
-    """Return a target that may also say what the operating system says."""
+    """Return a target that may also raise an OSError."""
 
     def call(*args, **kwargs):
         with suppress(OSError):
@@ -450,7 +462,7 @@ def with_file(function, **choices):
 
 
 def by_name(values):
-    """`run_kernel` with the inputs and attributes of a row of the conformance kit, or others."""
+    """Return a call of `run_kernel` with the inputs and attributes of a conformance case, or others."""
     row = values.rng.choice(ROWS)
     dtype = row.tested_dtypes[0]
     try:
@@ -471,7 +483,7 @@ def by_name(values):
 
 
 def setting(name):
-    """A method of `plugrad.config`; what it sets is forgotten."""
+    """Return a target that calls a method of `plugrad.config`; its changes are undone."""
 
     def target(values):
         known = [s.key for s in plugrad.config if not s.key.startswith("plugins")]
@@ -480,7 +492,7 @@ def setting(name):
 
         def call(*args):
             try:
-                entered(getattr(plugrad.config, name)(*args), values)
+                enter_and_exit(getattr(plugrad.config, name)(*args), values)
             finally:
                 plugrad.config.reset()
 
@@ -506,27 +518,27 @@ REGISTRATIONS = (
 
 
 def targets():
-    """Return the targets by the name of what they call."""
+    """Return the fuzz targets by the names of what they call."""
     ops, found = public_ops(), {}
     for name, call in CALLS.items():
         found[name], found[f"{name}, traced"] = op(ops[name], call), traced(ops[name], call)
     for name in TRANSFORMS.split():
-        found[name] = then(free(getattr(plugrad, name), argnums=[0, -1, (0, 1)]), called)
+        found[name] = chain(free(getattr(plugrad, name), argnums=[0, -1, (0, 1)]), call_result)
     for name, target in {
         "scan": call_scan,
         "cond": call_cond,
         "while_loop": call_while_loop,
     }.items():
-        found[name] = in_a_trace(target)
-    found["jit"] = then(free(plugrad.jit), jitted)
+        found[name] = in_context(target)
+    found["jit"] = chain(free(plugrad.jit), jitted)
     names = {"kernel_name": KERNEL_NAMES, "backend_name": ["cpu", "acme"], "config": CONFIGS}
     names |= {"source": ["cpu"], "target": ["acme"], "x": [lambda dy: dy]}
     for name in REGISTRATIONS.split():
-        found[name] = restored(free(getattr(plugrad, name), **names))
+        found[name] = restoring(free(getattr(plugrad, name), **names))
     for name in ("override_kernel", "override_gradient"):
-        found[name] = restored(then(free(getattr(plugrad, name), **names), entered))
-    found["use"] = then(free(plugrad.use, spec=["cpu", "cpu:0", "acme"]), entered)
-    found["tidy"] = then(free(plugrad.tidy), lambda made, values: made(values.function()))
+        found[name] = restoring(chain(free(getattr(plugrad, name), **names), enter_and_exit))
+    found["use"] = chain(free(plugrad.use, spec=["cpu", "cpu:0", "acme"]), enter_and_exit)
+    found["tidy"] = chain(free(plugrad.tidy), lambda made, values: made(values.function()))
     found["tidy.keep"] = free(lambda x: plugrad.tidy().keep(x))
     found["custom_grad"] = with_custom_gradient
     found["variable_grads"] = with_variables

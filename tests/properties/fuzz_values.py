@@ -13,18 +13,18 @@ from plugrad.types.dtype import DTYPES
 
 
 class OwnError(Exception):
-    """What the code of an argument raises; it may leave a call."""
+    """The error that the code of an argument raises; a call may pass it on."""
 
 
-class Odd:
-    """A thing that no argument wants."""
+class MeaninglessObject:
+    """An object that is not valid as any argument."""
 
     def __init__(self, *args, **kwargs):
         pass
 
 
 class Raising:
-    """An object whose methods raise an error of their own."""
+    """An object whose special methods raise `OwnError`."""
 
     def fail(self, *args, **kwargs):
         raise OwnError
@@ -33,7 +33,7 @@ class Raising:
 
 
 class Lying:
-    """An object whose methods return what they must not."""
+    """An object whose special methods return values of wrong types."""
 
     def nonsense(self, *args, **kwargs):
         return "nonsense"
@@ -42,7 +42,7 @@ class Lying:
 
 
 class Endless:
-    """A sequence without an end."""
+    """An infinite sequence."""
 
     def __iter__(self):
         return itertools.count()
@@ -106,7 +106,20 @@ TEXTS = [
     *("...i->i", "->", "(", "[a-", b"", b"bytes", b"\xff", bytearray(b"ab"), memoryview(b"abc")),
 ]
 OTHERS = [
-    *(None, None, Ellipsis, NotImplemented, object, Odd, int, str, type, len, print, math),
+    *(
+        None,
+        None,
+        Ellipsis,
+        NotImplemented,
+        object,
+        MeaninglessObject,
+        int,
+        str,
+        type,
+        len,
+        print,
+        math,
+    ),
     *(slice(None), slice(0, 2), slice(None, None, -1), slice("a", 1.5), slice(2**70, None, 2**70)),
     *(np.dtype("float32"), np.dtype("O"), np.dtype("i4,f4"), np.dtype("<U3"), np.float64, np.add),
     *DTYPES,
@@ -117,7 +130,17 @@ COLLECTIONS = [
     *((2**31, 2**31), (2**16,) * 4, (math.inf,), (math.nan, 1), (np.inf, 2), (1.0, 2.0), (True, 2)),
     *([1, "a"], [1j, 2], [[1, 1], [2, 2]], [(0, 1), (1, 0)], [(-1, -1), (0, 0)], [[1.0], [1.0, 2]]),
     *([b"a", "b"], [None, 1], [{}], range(3), range(0), range(2**40), range(3, -1, -1)),
-    *({}, {"a": 1}, {1: 2}, {1}, frozenset({0}), {"x": [1.0]}, [Odd()], (Odd(),), [object()]),
+    *(
+        {},
+        {"a": 1},
+        {1: 2},
+        {1},
+        frozenset({0}),
+        {"x": [1.0]},
+        [MeaninglessObject()],
+        (MeaninglessObject(),),
+        [object()],
+    ),
 ]
 ARRAYS = [
     np.array(1),
@@ -151,7 +174,7 @@ ARRAYS = [
     np.broadcast_to(np.float32(1), (300, 300)),
 ]
 MADE = [
-    Odd,
+    MeaninglessObject,
     Raising,
     Lying,
     Endless,
@@ -171,18 +194,18 @@ MADE = [
     lambda: {"w": plugrad.ones(2), "b": [plugrad.ones(1)]},
     lambda: plugrad.Variable(1.0, trainable=False),
 ]
-FUNCTIONS = [nothing, returned, failing, Odd, Raising()]
+FUNCTIONS = [nothing, returned, failing, MeaninglessObject, Raising()]
 
 
 class Values:
-    """Random values; `backend` is where tensors are made, and `other` where some of them are."""
+    """Random values; tensors are made on `backend`, and some on `other`."""
 
     def __init__(self, rng, backend, other):
         self.rng = rng
         self.homes = [backend] * 8 + [other]
 
     def tensor(self):
-        """Return a tensor of any dtype, mostly small."""
+        """Return a random tensor of any dtype, usually small."""
         values = self.rng.choice(ARRAYS)
         try:
             return plugrad.asarray(values, device=self.rng.choice(self.homes))
@@ -203,12 +226,12 @@ class Values:
         return self.rng.choice(pools.get(kind, NUMBERS))
 
     def collection(self):
-        """Return a collection of any values."""
+        """Return a collection of random values."""
         form = self.rng.choice([list, tuple, lambda parts: dict(enumerate(parts)), iter])
         return form([self.anything() for _ in range(self.rng.randrange(4))])
 
     def to_call(self):
-        """Return any value where a function may be expected, but none of NumPy's, which raise their own errors."""
+        """Return any value in place of a function, except NumPy's functions, which raise their own errors."""
         value = self.anything()
         return returned if callable(value) else value
 
@@ -230,7 +253,7 @@ class Values:
         )
 
     def mutated(self, right):
-        """Return a value near a right one, or any."""
+        """Return a value similar to a valid one, or any value."""
         if callable(right) and not isinstance(right, type):
             return self.function()
         if self.rng.random() < 0.5:
@@ -244,7 +267,7 @@ class Values:
         return self.rng.choice([right + 1, right - 1, -right, right * 1.5, float(right), [right]])
 
     def near_array(self, right):
-        """Return an array or a tensor of another dtype, shape or of other values."""
+        """Return an array or a tensor that differs from a valid one in dtype, shape or values."""
         x = right
         if self.rng.random() < 0.4 and x.dtype.kind != "T":
             dtype = self.rng.choice([d.numpy for d in DTYPES if d != "string"])
@@ -262,7 +285,7 @@ class Values:
         return as_tensor(x, self.rng.choice(self.homes)) if self.rng.random() < 0.8 else x
 
     def near_list(self, right):
-        """Return a sequence with one part more, less or other."""
+        """Return a sequence with an added, removed or replaced element."""
         parts, place = list(right), self.rng.randrange(len(right))
         change = self.rng.randrange(4)
         if change == 0:
@@ -275,13 +298,13 @@ class Values:
 
 
 def _total(args, kwargs, value):
-    """Return a scalar that depends on every tensor among some arguments."""
+    """Return a scalar that depends on each tensor among the arguments."""
     parts = [plugrad.sum(x * x) for x in args if isinstance(x, plugrad.Tensor)]
     return plugrad.add_n(parts) if parts else value
 
 
 def as_tensor(x, device=None):
-    """Return an array as a tensor, if the backend has its dtype."""
+    """Return an array as a tensor if the backend supports its dtype."""
     try:
         return plugrad.asarray(x, device=device)
     except plugrad.errors.PlugradError:

@@ -43,15 +43,15 @@ ROUNDING: Final = 4
 
 @dataclass(frozen=True)
 class Property:
-    """What must not change a result, and the rows on which it is tried."""
+    """An invariance: a transformation that must not change results, and the conformance cases that test it."""
 
     find_violation: Callable[[Row, str], str]
     applies: Callable[[Row], bool]
 
     def cases(self) -> dict[str, list[Row]]:
-        """Return the rows by their families."""
+        """Return the conformance cases to test, by family."""
         found: dict[str, list[Row]] = {}
-        for row in different_rows():
+        for row in distinct_cases():
             if self.applies(row):
                 found.setdefault(row.kernel.family, []).append(row)
         return found
@@ -60,8 +60,8 @@ class Property:
 PROPERTIES: Final[dict[str, Property]] = {}
 
 
-def tried_on(applies: Callable[[Row], bool]) -> Callable[..., Callable[[Row, str], str]]:
-    """Add a function to the properties."""
+def register_property(applies: Callable[[Row], bool]) -> Callable[..., Callable[[Row, str], str]]:
+    """Return a decorator that registers a function as a property, given a filter of conformance cases."""
 
     def add(function: Callable[[Row, str], str]) -> Callable[[Row, str], str]:
         PROPERTIES[function.__name__] = Property(function, applies)
@@ -71,13 +71,13 @@ def tried_on(applies: Callable[[Row], bool]) -> Callable[..., Callable[[Row, str
 
 
 def is_elementwise(row: Row) -> bool:
-    """Return whether a row is about a function of elements."""
+    """Return whether a conformance case is of an elementwise kernel."""
     return row.kernel.is_elementwise
 
 
 @cache
-def different_rows() -> list[Row]:
-    """Return the rows of each kernel that differ in attributes, and in shapes unless elements are what counts."""
+def distinct_cases() -> list[Row]:
+    """Return the conformance cases that differ in attributes, and in shapes unless the kernel is elementwise."""
     found: dict[tuple[object, ...], Row] = {}
     for row in rows():
         if row.inputs and not row.is_edge and row.kernel is not random.multinomial:
@@ -90,7 +90,7 @@ def different_rows() -> list[Row]:
 
 
 @cache
-def ends(dtype: str) -> Array:
+def special_values(dtype: str) -> Array:
     """Return the special values of a dtype."""
     kind = np.dtype(dtype).kind
     with np.errstate(all="ignore"):
@@ -109,11 +109,13 @@ def ends(dtype: str) -> Array:
         return np.array([*ENDS["f"], *large, limits.smallest_subnormal * 3], dtype)
 
 
-def operands(row: Row, dtype: str, size: int) -> list[Array]:
-    """Return the inputs of an elementwise row: all combinations of special values, among ordinary ones."""
+def elementwise_operands(row: Row, dtype: str, size: int) -> list[Array]:
+    """Return the inputs of an elementwise case: all combinations of special values among random ones."""
     count = len(row.inputs)
     arrays = [x for x in row.with_shapes(*[(size,)] * count).draw_inputs(dtype) if x is not None]
-    special = ends(dtype) if dtype != "string" else np.array(["", "a", "å\0"], STRING_DTYPE)
+    special = (
+        special_values(dtype) if dtype != "string" else np.array(["", "a", "å\0"], STRING_DTYPE)
+    )
     own = [i for i, x in enumerate(row.inputs) if x is not None and x.dtype == ROW_DTYPE]
     grids = list(np.meshgrid(*[np.arange(len(special))] * len(own))) if len(own) < 3 else []
     rng = np.random.default_rng(len(own))
@@ -129,10 +131,10 @@ def operands(row: Row, dtype: str, size: int) -> list[Array]:
 # --- comparison ----------------------------------------------------------------------------------
 
 
-def difference(
+def describe_difference(
     actual: Array, expected: Array, *, within: float = ROUNDING, loose: float = 0
 ) -> str:
-    """Return how two arrays differ, or "": in NaN, the signs of zeros, or by more than some units.
+    """Return how arrays differ, or "": in NaN, in signs of zeros, or by more than some units in the last place.
 
     Args:
         actual: one array.
@@ -143,7 +145,7 @@ def difference(
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return f"{actual.dtype}{actual.shape} instead of {expected.dtype}{expected.shape}"
     if actual.dtype.kind == "c":
-        wrong = is_other_complex(actual, expected, within, loose)
+        wrong = complex_mismatch(actual, expected, within, loose)
     elif actual.dtype.kind == "b":
         wrong = actual.view(np.uint8) != expected.view(np.uint8)
     elif actual.dtype.kind != "f":
@@ -160,7 +162,7 @@ def difference(
                     finite, ~(np.abs(actual - expected) <= allowed), actual != expected
                 )
             else:
-                wrong = units_between(actual, expected) > within
+                wrong = ulp_distance(actual, expected) > within
                 wrong |= (
                     (actual == 0) & (expected == 0) & (np.signbit(actual) != np.signbit(expected))
                 )
@@ -171,8 +173,8 @@ def difference(
     return f"{wrong.sum()} of {wrong.size} differ, at {where}: {actual[where]} is not {expected[where]}"
 
 
-def is_other_complex(actual: Array, expected: Array, within: float, loose: float) -> Array:
-    """Return where complex numbers differ, by more than some units of their absolute values."""
+def complex_mismatch(actual: Array, expected: Array, within: float, loose: float) -> Array:
+    """Return where complex numbers differ by more than some units in the last place of their absolute values."""
     with np.errstate(all="ignore"):
         size = np.abs(expected)
         unit = np.finfo(expected.dtype).eps * within * size + np.finfo(expected.dtype).tiny
@@ -185,8 +187,8 @@ def is_other_complex(actual: Array, expected: Array, within: float, loose: float
     return ~(close | is_infinite | (same[0] & same[1]))
 
 
-def units_between(a: Array, b: Array) -> Array:
-    """Return how many floats of the dtype lie between numbers; both zeros are one of them."""
+def ulp_distance(a: Array, b: Array) -> Array:
+    """Return the number of floats between two numbers; both zeros count as one."""
     places: list[Array] = []
     for x in (a, b):
         bits = np.ascontiguousarray(x).view(f"i{x.itemsize}")
@@ -198,18 +200,18 @@ def units_between(a: Array, b: Array) -> Array:
     )  # from one end to the other, it is more than signed numbers hold
 
 
-def outputs(row: Row, arrays: Sequence[Array | Tensor | None], dtype: str) -> list[Array]:
-    """Return what a row gives, on the host."""
+def run_case(row: Row, arrays: Sequence[Array | Tensor | None], dtype: str) -> list[Array]:
+    """Return the outputs of a conformance case, as arrays."""
     tensors = [plugrad.asarray(x) if isinstance(x, np.ndarray) else x for x in arrays]
     return [x.numpy() for x in run_row(row, tensors, dtype)]
 
 
-def first_difference(
+def describe_first_difference(
     found: Sequence[Array], wanted: Sequence[Array], what: str, **options: float
 ) -> str:
-    """Return what is wrong with one of several outputs."""
+    """Return the difference of the first of several outputs that differs."""
     for actual, expected in zip(found, wanted, strict=True):
-        if wrong := difference(actual, expected, **options):
+        if wrong := describe_difference(actual, expected, **options):
             return f"{what}: {wrong}"
     return ""
 
@@ -222,10 +224,10 @@ NUMBERS: Final = (-0.0, 0.5, -0.5, 1, 2, 3, 4, -1, -2, np.nan)
 """Scalars for which implementations have ways of their own, as for exponents."""
 
 
-def broadcast_shapes(
+def iter_broadcast_shapes(
     count: int, columns: int, lengths: Iterator[int]
 ) -> Iterator[list[tuple[int, ...]]]:
-    """Yield shapes of inputs that are broadcast: columns with rows, and rows or one number with matrices."""
+    """Yield shapes to broadcast: columns with rows, and rows or scalars with matrices."""
     kinds = "crmn"
     for chosen in product(kinds, repeat=count):
         # Of three inputs, those that are alike for the first two are tried with the others only.
@@ -239,14 +241,14 @@ def broadcast_shapes(
     yield [(1,) * 33 if i % 2 else long for i in range(count)]
 
 
-@tried_on(lambda row: is_elementwise(row) and len(row.inputs) > 1 and is_broadcasting(row))
+@register_property(lambda row: is_elementwise(row) and len(row.inputs) > 1 and is_broadcasting(row))
 def broadcast_equals_materialized(row: Row, dtype: str) -> str:
-    """Inputs that are broadcast give what copies of the full shape give."""
+    """Broadcast inputs give the same results as copies of the full shape."""
     count = len(row.inputs)
-    pool = operands(row, dtype, COUNT)
-    special = ends(dtype) if dtype != "string" else pool[-1][:5]
+    pool = elementwise_operands(row, dtype, COUNT)
+    special = special_values(dtype) if dtype != "string" else pool[-1][:5]
     own = [x is not None and x.dtype == ROW_DTYPE for x in row.inputs]
-    for shapes in broadcast_shapes(count, len(special), cycle(LENGTHS)):
+    for shapes in iter_broadcast_shapes(count, len(special), cycle(LENGTHS)):
         arrays = [
             np.resize(special if is_own and shape == (len(special), 1) else x, shape)
             for x, shape, is_own in zip(pool, shapes, own, strict=True)
@@ -264,38 +266,40 @@ def broadcast_equals_materialized(row: Row, dtype: str) -> str:
 
 
 def compare_broadcast(row: Row, dtype: str, arrays: Sequence[Array]) -> str:
-    """Return how inputs and copies of the full shape differ in what they give."""
+    """Return how the results of broadcast inputs differ from those of copies of the full shape."""
     shape = broadcast(*(x.shape for x in arrays))
     full = [np.array(np.broadcast_to(x, shape)) for x in arrays]
     shapes = " and ".join(str(x.shape) for x in arrays)
-    return first_difference(outputs(row, arrays, dtype), outputs(row, full, dtype), f"of {shapes}")
+    return describe_first_difference(
+        run_case(row, arrays, dtype), run_case(row, full, dtype), f"of {shapes}"
+    )
 
 
-@tried_on(is_elementwise)
+@register_property(is_elementwise)
 def an_array_equals_its_pieces(row: Row, dtype: str) -> str:
-    """A large array gives the bits that its pieces of 1 to 1025 elements give, one after the other."""
-    arrays = operands(row, dtype, COUNT)
-    (whole,) = outputs(row, arrays, dtype)
+    """A large array gives the same bits as its pieces of 1 to 1025 elements."""
+    arrays = elementwise_operands(row, dtype, COUNT)
+    (whole,) = run_case(row, arrays, dtype)
     starts = np.cumsum([0, *SIZES])
     pieces = [
         run_row(row, [plugrad.asarray(x[start : start + size]) for x in arrays], dtype)[0]
         for start, size in zip(starts, SIZES, strict=False)
     ]
-    return difference(whole, plugrad.concat(pieces).numpy(), within=0)
+    return describe_difference(whole, plugrad.concat(pieces).numpy(), within=0)
 
 
-def transposed(x: Array) -> Tensor:
+def transposed_view(x: Array) -> Tensor:
     """Return the same values as a transposed view."""
     order = tuple(reversed(range(x.ndim)))
     return plugrad.permute_dims(plugrad.asarray(x.transpose(order)), order)
 
 
-def reversed_twice(x: Array) -> Tensor:
+def reversed_view(x: Array) -> Tensor:
     """Return the same values as a reversed view."""
     return plugrad.flip(plugrad.asarray(np.flip(x)))
 
 
-def cut_out(x: Array) -> Tensor:
+def strided_slice(x: Array) -> Tensor:
     """Return the same values as every second element from the middle of a larger tensor."""
     larger = np.resize(x, [2 * n + 3 for n in x.shape])
     middle = tuple(slice(1, 1 + 2 * n, 2) for n in x.shape)
@@ -303,37 +307,41 @@ def cut_out(x: Array) -> Tensor:
     return plugrad.asarray(larger)[middle]
 
 
-def shifted(x: Array) -> Tensor:
-    """Return the same values as the end of a tensor that is longer by one element."""
+def unaligned_slice(x: Array) -> Tensor:
+    """Return the same values as the end of a tensor with one more element."""
     return plugrad.reshape(
         plugrad.asarray(np.concatenate([x.reshape(-1)[:1], x.reshape(-1)]))[1:], x.shape
     )
 
 
-VIEWS: Final = (transposed, reversed_twice, cut_out, shifted)
+VIEWS: Final = (transposed_view, reversed_view, strided_slice, unaligned_slice)
 
 
-@tried_on(lambda row: True)
+@register_property(lambda row: True)
 def views_equal_contiguous(row: Row, dtype: str) -> str:
-    """Views give what contiguous inputs give."""
+    """Views give the same results as contiguous inputs."""
     if row.kernel.is_elementwise:
-        arrays: list[Array | None] = [x.reshape(5, 71) for x in operands(row, dtype, 355)]
+        arrays: list[Array | None] = [
+            x.reshape(5, 71) for x in elementwise_operands(row, dtype, 355)
+        ]
     else:
-        arrays = drawn(row, dtype)
-    wanted = outputs(row, arrays, dtype)
+        arrays = draw_inputs(row, dtype)
+    wanted = run_case(row, arrays, dtype)
     for view in VIEWS:
         given = [
             view(x) if x is not None and x.ndim and x.size and x.dtype != STRING_DTYPE else x
             for x in arrays
         ]
         loose = {} if row.kernel.is_elementwise else tolerance(row, wanted)
-        if wrong := first_difference(outputs(row, given, dtype), wanted, view.__name__, **loose):
+        if wrong := describe_first_difference(
+            run_case(row, given, dtype), wanted, view.__name__, **loose
+        ):
             return wrong
     return ""
 
 
 def tolerance(row: Row, found: Sequence[Array]) -> dict[str, float]:
-    """Return how far sums in another order may be off."""
+    """Return the allowed error of sums in another order."""
     return {
         "loose": 4
         * row.tolerance_factor
@@ -345,56 +353,58 @@ REPEATS: Final = (2, 9, 33)
 ROW_LENGTHS: Final = (None, 1, 9, 17, 33, 70)
 
 
-@tried_on(lambda row: not is_elementwise(row) and row.canonicalize is None)
+@register_property(lambda row: not is_elementwise(row) and row.canonicalize is None)
 def a_repeated_batch_equals_one(row: Row, dtype: str) -> str:
-    """Inputs that are repeated along the first axis give repeated results, where the reference says so."""
+    """Inputs repeated along the first axis give repeated results, where the reference does too."""
     if dtype == "string":
         return ""
-    choices = batches(row)
+    choices = batch_inputs(row)
     single = len(row.inputs) == 1 and row.inputs[0] is not None and len(row.inputs[0].shape) > 1
     for length, chosen in product(ROW_LENGTHS if single else (None,), choices):
-        case = row if length is None else with_length(row, length)
+        case = row if length is None else with_last_axis_size(row, length)
         try:
-            arrays = drawn(case, dtype)
-            infer(case, arrays, dtype)
+            arrays = draw_inputs(case, dtype)
+            infer_specs(case, arrays, dtype)
         except (PlugradError, ValueError):
             continue  # the attributes, or the reference's arguments, are for another length
-        one = outputs(case, arrays, dtype)
+        one = run_case(case, arrays, dtype)
         for times in REPEATS if length is None else REPEATS[-1:]:
-            given = [repeated(x, times) if i in chosen else x for i, x in enumerate(arrays)]
-            wanted = [repeated(x, times) for x in one]
+            given = [
+                repeat_first_axis(x, times) if i in chosen else x for i, x in enumerate(arrays)
+            ]
+            wanted = [repeat_first_axis(x, times) for x in one]
             what = f"length {length}, {times} times"
-            found = outputs(case, given, dtype)
-            if wrong := first_difference(found, wanted, what, **tolerance(row, wanted)):
+            found = run_case(case, given, dtype)
+            if wrong := describe_first_difference(found, wanted, what, **tolerance(row, wanted)):
                 return wrong
     return ""
 
 
-def with_length(row: Row, length: int) -> Row:
-    """Return a row of one input with another last axis."""
+def with_last_axis_size(row: Row, length: int) -> Row:
+    """Return a conformance case of one input with another size of the last axis."""
     (x,) = row.inputs
     assert x is not None
     return row.with_shapes((*x.shape[:-1], length))
 
 
-def infer(row: Row, arrays: Sequence[Array | None], dtype: str) -> Any:
-    """Return what the contract promises for arrays."""
+def infer_specs(row: Row, arrays: Sequence[Array | None], dtype: str) -> Any:
+    """Return the specs that the contract promises for arrays."""
     specs = [x if x is None else Shaped(x.shape, as_dtype(x.dtype)) for x in arrays]
     return row.kernel.infer(*specs, **row.attributes(dtype))
 
 
-_drawn: dict[tuple[object, ...], list[Array | None]] = {}
+_drawn_inputs: dict[tuple[object, ...], list[Array | None]] = {}
 
 
-def drawn(row: Row, dtype: str) -> list[Array | None]:
-    """Return the inputs of a row as arrays, not as NumPy's scalars; every machine gets the same ones."""
+def draw_inputs(row: Row, dtype: str) -> list[Array | None]:
+    """Return the inputs of a conformance case as arrays, never as NumPy scalars; all machines get the same ones."""
     key = str(row), dtype, *[x and x.shape for x in row.inputs]
-    if key not in _drawn:
-        _drawn[key] = [x if x is None else np.asarray(x) for x in row.draw_inputs(dtype)]
-    return list(_drawn[key])
+    if key not in _drawn_inputs:
+        _drawn_inputs[key] = [x if x is None else np.asarray(x) for x in row.draw_inputs(dtype)]
+    return list(_drawn_inputs[key])
 
 
-def repeated(x: Array | None, times: int) -> Any:
+def repeat_first_axis(x: Array | None, times: int) -> Any:
     """Return an array repeated along the first axis."""
     return None if x is None else np.concatenate([x] * times)
 
@@ -402,41 +412,43 @@ def repeated(x: Array | None, times: int) -> Any:
 _batches: dict[str, list[tuple[int, ...]]] = {}
 
 
-def batches(row: Row) -> list[tuple[int, ...]]:
-    """Return the sets of inputs along whose first axis the reference works item by item."""
+def batch_inputs(row: Row) -> list[tuple[int, ...]]:
+    """Return the sets of inputs whose first axis is a batch axis of the reference."""
     if str(row) not in _batches:
         dtype = row.tested_dtypes[0]
-        arrays = drawn(row, dtype)
+        arrays = draw_inputs(row, dtype)
         own = [i for i, x in enumerate(arrays) if x is not None and x.ndim]
         sets = {tuple(own), *[(i,) for i in own]} if len(own) < 6 else set[tuple[int, ...]]()
-        _batches[str(row)] = [chosen for chosen in sorted(sets) if is_batch(row, arrays, chosen)]
+        _batches[str(row)] = [
+            chosen for chosen in sorted(sets) if is_batch_axis(row, arrays, chosen)
+        ]
     return _batches[str(row)]
 
 
-def is_batch(row: Row, arrays: Sequence[Array | None], chosen: tuple[int, ...]) -> bool:
-    """Return whether the reference gives repeated results for repeated inputs."""
-    given = [repeated(x, 2) if i in chosen else x for i, x in enumerate(arrays)]
+def is_batch_axis(row: Row, arrays: Sequence[Array | None], chosen: tuple[int, ...]) -> bool:
+    """Return whether the reference gives repeated results for inputs that are repeated along the first axis."""
+    given = [repeat_first_axis(x, 2) if i in chosen else x for i, x in enumerate(arrays)]
     try:
-        infer(row, given, row.tested_dtypes[0])
+        infer_specs(row, given, row.tested_dtypes[0])
         one, two = row.expected_outputs(arrays), row.expected_outputs(given)
     except (ValueError, IndexError, TypeError, np.linalg.LinAlgError, PlugradError):
         return False
     return all(
         x.ndim
         and y.shape == (2 * len(x), *x.shape[1:])
-        and not difference(y, repeated(x, 2), loose=1e-9)
+        and not describe_difference(y, repeat_first_axis(x, 2), loose=1e-9)
         for x, y in zip(one, two, strict=True)
     )
 
 
-@tried_on(lambda row: any(x is not None and x.dtype in INTEGER_DTYPES for x in row.inputs))
+@register_property(lambda row: any(x is not None and x.dtype in INTEGER_DTYPES for x in row.inputs))
 def positions_equal_int64_positions(row: Row, dtype: str) -> str:
-    """Positions of each dtype that a kernel takes give what int32 gives."""
+    """Indices of each accepted dtype give the same results as int32 indices."""
     places = [i for i, x in enumerate(row.inputs) if x is not None and x.dtype in INTEGER_DTYPES]
     if dtype != row.tested_dtypes[0]:
         return ""
-    arrays = drawn(row, dtype)
-    wanted = outputs(row, arrays, dtype)
+    arrays = draw_inputs(row, dtype)
+    wanted = run_case(row, arrays, dtype)
     for other in INTEGER_DTYPES:
         given = list(arrays)
         for i in places:
@@ -444,56 +456,61 @@ def positions_equal_int64_positions(row: Row, dtype: str) -> str:
             if x is not None and (other[0] != "u" or x.min(initial=0) >= 0):
                 given[i] = x.astype(other)
         try:
-            found = outputs(row, given, dtype)
+            found = run_case(row, given, dtype)
         except (DTypeError, UnsupportedDtype):
             continue
         found = [x.astype(y.dtype) for x, y in zip(found, wanted, strict=True)]
-        if wrong := first_difference(found, wanted, other, **tolerance(row, wanted)):
+        if wrong := describe_first_difference(found, wanted, other, **tolerance(row, wanted)):
             return wrong
     return ""
 
 
-@tried_on(
+@register_property(
     lambda row: "bool" in row.tested_dtypes or any(x and x.dtype == "bool" for x in row.inputs)
 )
 def bytes_of_true_do_not_matter(row: Row, dtype: str) -> str:
-    """Bools whose bytes are others than 0 and 1 give what True gives."""
-    arrays = drawn(row, dtype)
+    """Bools stored as bytes other than 0 and 1 give the same results as True."""
+    arrays = draw_inputs(row, dtype)
     odd = [with_odd_bytes(x) if x is not None and x.dtype == bool else x for x in arrays]
-    return first_difference(outputs(row, odd, dtype), outputs(row, arrays, dtype), "other bytes")
+    return describe_first_difference(
+        run_case(row, odd, dtype), run_case(row, arrays, dtype), "other bytes"
+    )
 
 
 def with_odd_bytes(x: Array) -> Array:
-    """Return bools of which True has other bytes than 1."""
+    """Return bools in which True is stored as bytes other than 1."""
     return np.asarray(x.view(np.uint8) * np.resize(np.uint8([2, 255, 128, 3]), x.shape)).view(bool)
 
 
 THREADS: Final = (1, 2, 7)
 
 
-class Threads:
-    """How many threads the active backend computes in; `set_count` is None if it has none of its own."""
+class ThreadSetting:
+    """The setting for the number of threads; `set_count` is None if the backend has no threads."""
 
     set_count: Callable[[int], None] | None = None
 
 
-threads: Final = Threads()
+threads: Final = ThreadSetting()
 
 
-@tried_on(lambda row: True)
+@register_property(lambda row: True)
 def threads_equal_one(row: Row, dtype: str) -> str:
     """1, 2 and 7 threads give the same bits."""
     if row.kernel.is_elementwise:
-        arrays: list[Array | None] = [*operands(row, dtype, COUNT)]
+        arrays: list[Array | None] = [*elementwise_operands(row, dtype, COUNT)]
     else:
-        chosen = max(batches(row), key=len, default=())
-        arrays = [repeated(x, 9) if i in chosen else x for i, x in enumerate(drawn(row, dtype))]
+        chosen = max(batch_inputs(row), key=len, default=())
+        arrays = [
+            repeat_first_axis(x, 9) if i in chosen else x
+            for i, x in enumerate(draw_inputs(row, dtype))
+        ]
     wanted: list[Array] = []
     assert threads.set_count is not None
     for count in THREADS:
         threads.set_count(count)
-        found = outputs(row, arrays, dtype)
+        found = run_case(row, arrays, dtype)
         wanted = wanted or found
-        if wrong := first_difference(found, wanted, f"{count} threads", within=0):
+        if wrong := describe_first_difference(found, wanted, f"{count} threads", within=0):
             return wrong
     return ""

@@ -26,7 +26,7 @@ ABSENT = "–"
 
 
 class Difference(NamedTuple):
-    """What a call gives on some backends, and why."""
+    """The result of a call on some backends that differs, and the reason."""
 
     backends: tuple[str, ...]
     value: str
@@ -34,41 +34,41 @@ class Difference(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What a call gives on every backend, but for the difference."""
+    """A call and its result on all backends, apart from a difference."""
 
     call: str
     value: str
     within: float = 0.0  # the relative error; without one, values and the signs of zeros are equal
     difference: Difference | None = None
 
-    def on(self, backend: str) -> str:
-        """Return the expression of the value on a backend."""
+    def expected_on(self, backend: str) -> str:
+        """Return the expression of the expected value on a backend."""
         if self.difference and backend in self.difference.backends:
             return self.difference.value
         return self.value
 
 
 class Section(NamedTuple):
-    """Rules with one subject, which the text states in general."""
+    """Rules about one subject, with a text that states them in general."""
 
     title: str
     text: str
     rules: list[Rule]
 
 
-def checked(function: Callable[[], Any]) -> Any:
-    """Return what a function gives while the setting ``debug`` is on."""
+def with_debug(function: Callable[[], Any]) -> Any:
+    """Return the result of a function with the setting ``debug`` on."""
     with plugrad.config.override("debug", True):
         return function()
 
 
-def signs(*names: str) -> list[Rule]:
-    """Return the rules of functions that give each zero back."""
+def signed_zero_rules(*names: str) -> list[Rule]:
+    """Return the rules of functions that return each signed zero unchanged."""
     return [Rule(f"plugrad.{name}(zeros)", "zeros") for name in names]
 
 
-def unseen(call: str, value: str) -> Rule:
-    """Return the rule of positions that the host does not see: an error, or a value on backends that do not wait."""
+def out_of_range_rule(call: str, value: str) -> Rule:
+    """Return the rule of out-of-range indices: an error, or a value on backends that do not check them."""
     reason = "The positions are on the device, and the host does not wait for them."
     return Rule(call, "TensorIndexError", difference=Difference(("wasm", "webgpu"), value, reason))
 
@@ -85,8 +85,10 @@ SECTIONS = [
         "Odd functions and roundings keep it; other functions give 0, not -0. Of two zeros, `maximum`, "
         "`minimum`, `max` and `min` give the second one.",
         [
-            *signs("positive", "sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh"),
-            *signs(
+            *signed_zero_rules(
+                "positive", "sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh"
+            ),
+            *signed_zero_rules(
                 "expm1", "log1p", "erf", "sqrt", "round", "trunc", "ceil", "floor", "elu", "selu"
             ),
             Rule("plugrad.leaky_relu(zeros)", "zeros"),
@@ -376,16 +378,24 @@ SECTIONS = [
             Rule("plugrad.tensor_scatter_update([1.0, 2.0], [[2]], [1.0])", "TensorIndexError"),
             Rule("plugrad.sparse_to_dense([2], [1.0], (2,))", "TensorIndexError"),
             Rule("plugrad.sparse.sparse_segment_sum([1.0], [1], [0])", "TensorIndexError"),
-            unseen("plugrad.take([1.0, 2.0], plugrad.asarray([0, 2, -3]))", "[1.0, 0.0, 0.0]"),
-            unseen("plugrad.take_along_axis([1.0, 2.0], plugrad.asarray([0, 2]))", "[1.0, 0.0]"),
-            unseen("plugrad.asarray([1.0, 2.0])[plugrad.asarray([0, 2])]", "[1.0, 0.0]"),
-            unseen("plugrad.gather_nd([1.0, 2.0], plugrad.asarray([[2], [1]]))", "[0.0, 2.0]"),
-            unseen("plugrad.scatter_nd(plugrad.asarray([[2]]), [1.0], (2,))", "[0.0, 0.0]"),
-            unseen(
+            out_of_range_rule(
+                "plugrad.take([1.0, 2.0], plugrad.asarray([0, 2, -3]))", "[1.0, 0.0, 0.0]"
+            ),
+            out_of_range_rule(
+                "plugrad.take_along_axis([1.0, 2.0], plugrad.asarray([0, 2]))", "[1.0, 0.0]"
+            ),
+            out_of_range_rule("plugrad.asarray([1.0, 2.0])[plugrad.asarray([0, 2])]", "[1.0, 0.0]"),
+            out_of_range_rule(
+                "plugrad.gather_nd([1.0, 2.0], plugrad.asarray([[2], [1]]))", "[0.0, 2.0]"
+            ),
+            out_of_range_rule(
+                "plugrad.scatter_nd(plugrad.asarray([[2]]), [1.0], (2,))", "[0.0, 0.0]"
+            ),
+            out_of_range_rule(
                 "plugrad.tensor_scatter_update([1.0, 2.0], plugrad.asarray([[2], [-3]]), [3.0, 4.0])",
                 "[1.0, 2.0]",
             ),
-            unseen(
+            out_of_range_rule(
                 "plugrad.sparse_to_dense(plugrad.asarray([-3, 1]), [1.0, 2.0], (2,))",
                 "[0.0, 2.0]",
             ),
@@ -420,21 +430,21 @@ NAMES: dict[str, Any] = {
     "inf": np.inf,
     "nan": np.nan,
     "zeros": np.float32([0.0, -0.0]),
-    "checked": checked,
+    "checked": with_debug,
     "TensorIndexError": TensorIndexError,
     "ArgumentValueError": ArgumentValueError,
 }
 
 
-def value(expression: str) -> Any:
+def evaluate(expression: str) -> Any:
     """Return the value of an expression, as an array unless it is a class."""
     found = eval(expression, dict(NAMES))
     return found if isinstance(found, type) else np.asarray(found)
 
 
 @cache
-def outcome(rule: Rule, backend: str) -> Any:
-    """Return what a call gives on a backend: an array, the class of an error, or `ABSENT`."""
+def run_rule(rule: Rule, backend: str) -> Any:
+    """Return the result of a rule's call on a backend: an array, an error class, or `ABSENT`."""
     with plugrad.use(backend), plugrad.config.override("unsupported_dtype", "error"):
         try:
             return eval(rule.call, dict(NAMES)).numpy()
@@ -452,55 +462,59 @@ TIMES = 301
 
 @cache
 def elementwise_ops() -> set[str]:
-    """Return the names of the ops of elementwise kernels, and of `asarray`, which makes their inputs."""
+    """Return the names of the elementwise ops, and `asarray`, which makes their inputs."""
     found = {"asarray"}
     for row in rows():
         if row.kernel.is_elementwise:
-            found |= {kernel_op(row.kernel), getattr(row.op, "__name__", "asarray")}
+            found |= {op_name_of_kernel(row.kernel), getattr(row.op, "__name__", "asarray")}
     return found & set(dir(plugrad))
 
 
-def kernel_op(kernel: Kernel[..., Any]) -> str:
-    """Return the name of a kernel's contract, which is that of its op."""
+def op_name_of_kernel(kernel: Kernel[..., Any]) -> str:
+    """Return the name of the op of a kernel."""
     family = import_module(f"plugrad.kernels.{kernel.family}")
     return next(name for name, value in vars(family).items() if value is kernel)
 
 
-class ManyElements:
-    """plugrad, but each of its elementwise ops gets lists and arrays with their elements repeated."""
+class RepeatingNamespace:
+    """A stand-in for plugrad, whose elementwise ops get inputs with their elements repeated."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         op = getattr(plugrad, name)
-        return lambda *xs, **options: op(*map(repeated, xs), **options)
+        return lambda *xs, **options: op(*map(repeat_elements, xs), **options)
 
 
-def repeated(x: Any) -> Any:
-    """Return a list or an array of one axis with its elements repeated; anything else as it is."""
-    return np.tile(narrow(x), TIMES) if isinstance(x, list | np.ndarray) and np.ndim(x) == 1 else x
+def repeat_elements(x: Any) -> Any:
+    """Return a list or a 1-d array with its elements repeated; other values unchanged."""
+    return (
+        np.tile(narrow_list(x), TIMES)
+        if isinstance(x, list | np.ndarray) and np.ndim(x) == 1
+        else x
+    )
 
 
-def narrow(x: Any) -> Any:
-    """Return a list as plugrad converts it: Python's numbers are int32 and float32."""
+def narrow_list(x: Any) -> Any:
+    """Return a list as plugrad converts it: Python numbers become int32 and float32."""
     return plugrad.asarray(x).numpy() if isinstance(x, list) else x
 
 
 def is_elementwise(rule: Rule) -> bool:
-    """Return whether a rule is about elementwise ops of elements in one axis."""
+    """Return whether a rule is about elementwise ops of 1-d inputs."""
     names = re.findall(r"plugrad\.(\w+)", rule.call)
-    return set(names) <= elementwise_ops() and np.ndim(value(rule.value)) == 1
+    return set(names) <= elementwise_ops() and np.ndim(evaluate(rule.value)) == 1
 
 
-def outcome_of_many(rule: Rule, backend: str) -> Any:
-    """Return what a call gives on a backend for repeated elements, or `ABSENT`."""
+def run_rule_on_many_elements(rule: Rule, backend: str) -> Any:
+    """Return the result of a rule's call for repeated elements, or `ABSENT`."""
     with plugrad.use(backend), plugrad.config.override("unsupported_dtype", "error"):
         try:
-            return eval(rule.call, {**NAMES, "plugrad": ManyElements()}).numpy()
+            return eval(rule.call, {**NAMES, "plugrad": RepeatingNamespace()}).numpy()
         except (KernelNotFound, UnsupportedDtype):
             return ABSENT
 
 
-def agrees(actual: Any, expected: Any, within: float) -> bool:
-    """Whether two outcomes are the same: NaN is NaN, and zeros have signs."""
+def results_agree(actual: Any, expected: Any, within: float) -> bool:
+    """Whether two results are equal: NaN equals NaN, and zeros have signs."""
     if isinstance(actual, type) or isinstance(expected, type):
         return actual is expected
     if actual.shape != expected.shape:
@@ -516,7 +530,7 @@ def agrees(actual: Any, expected: Any, within: float) -> bool:
 
 # --- the page --------------------------------------------------------------------------------------
 
-OPENING = """\
+PAGE_OPENING = """\
 # Rules for extreme numbers
 
 Generated by `make docs` from `tests/properties/numeric_rules.py` and runs of its calls; a test compares it.
@@ -530,9 +544,9 @@ rows compare them exactly, with the signs of zeros.
 """
 
 
-def page() -> str:
-    """Return the page: a table for each section, with what the backends give now."""
-    lines = [OPENING]
+def rules_page() -> str:
+    """Return the page: a table for each section with the results on each backend."""
+    lines = [PAGE_OPENING]
     for section in SECTIONS:
         reasons: list[str] = []
         lines += [f"## {section.title}", "", section.text, ""]
@@ -542,21 +556,23 @@ def page() -> str:
         ]
         for rule in section.rules:
             within = f" within {rule.within:.0e}" if rule.within else ""
-            cells = [cell(rule, backend, reasons) for backend in BACKENDS]
+            cells = [table_cell(rule, backend, reasons) for backend in BACKENDS]
             lines.append(f"| `{rule.call}` | `{rule.value}`{within} | {' | '.join(cells)} |")
         lines += ["", *(f"{i}. {reason}" for i, reason in enumerate(reasons, 1))]
         lines += [""] if reasons else []
     return "\n".join(lines)
 
 
-def cell(rule: Rule, backend: str, reasons: list[str]) -> str:
-    """Return what a cell says, and note the reason of a difference."""
-    found = outcome(rule, backend)
+def table_cell(rule: Rule, backend: str, reasons: list[str]) -> str:
+    """Return the text of a table cell, and collect the reason of a difference."""
+    found = run_rule(rule, backend)
     if isinstance(found, str):
         return found
-    if agrees(found, value(rule.value), rule.within):
+    if results_agree(found, evaluate(rule.value), rule.within):
         return "✓"
-    if rule.difference is None or not agrees(found, value(rule.on(backend)), rule.within):
+    if rule.difference is None or not results_agree(
+        found, evaluate(rule.expected_on(backend)), rule.within
+    ):
         return f"`{found}` without a reason"
     if rule.difference.reason not in reasons:
         reasons.append(rule.difference.reason)

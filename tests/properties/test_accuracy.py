@@ -7,7 +7,7 @@ import plugrad
 from conftest import selected_backends
 from consistency.generated import FOLDER
 from properties import accuracy
-from properties.test_invariances import running
+from properties.test_invariances import use_machine
 
 REMEDY = "if it cannot be smaller, run `make docs` and commit the page"
 
@@ -25,17 +25,17 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize(("section", "machine"), pairs)
 
 
-def figures_of(machine, section):
-    """Return the figures of a section for a machine, by row, as they follow each other on the page."""
+def published_errors(machine, section):
+    """Return the errors of a section for a machine by row, in the order of the page."""
     return {
         name: figure
-        for (part, name, owner), figure in accuracy.committed().items()
+        for (part, name, owner), figure in accuracy.committed_errors().items()
         if (part, owner) == (section, machine)
     }
 
 
-def larger(errors, figures):
-    """Return the errors that are larger than their figures, with these."""
+def larger_errors(errors, figures):
+    """Return the errors that exceed the published ones, with these."""
     return {
         name: (error, figures.get(name))
         for name, error in errors.items()
@@ -44,10 +44,10 @@ def larger(errors, figures):
 
 
 def test_errors_are_no_larger_than_the_figures(section, machine):
-    figures = figures_of(machine, section)
-    with running(machine):
-        errors = accuracy.measured(section)
-    assert not larger(errors, figures), f"{larger(errors, figures)}: {REMEDY}"
+    figures = published_errors(machine, section)
+    with use_machine(machine):
+        errors = accuracy.measure_section(section)
+    assert not larger_errors(errors, figures), f"{larger_errors(errors, figures)}: {REMEDY}"
     if accuracy.HAS_LONG_DOUBLES or "float64" not in section:
         assert list(errors) == list(figures), REMEDY
 
@@ -56,12 +56,14 @@ def test_a_larger_error_is_seen():
     def inaccurate(x):
         return np.exp(x) * (1 + np.float32(2**-20))
 
-    with running("cpu"), plugrad.override_kernel("Exp", "cpu", inaccurate):
-        errors = accuracy.measured("float32", only="Exp ")
-    assert "Exp | -1 to 1" in larger(errors, figures_of("cpu", "float32"))
+    with use_machine("cpu"), plugrad.override_kernel("Exp", "cpu", inaccurate):
+        errors = accuracy.measure_section("float32", only="Exp ")
+    assert "Exp | -1 to 1" in larger_errors(errors, published_errors("cpu", "float32"))
 
 
 def test_the_page_has_a_figure_for_each_backend():
-    found = {machine for _, _, machine in accuracy.committed()}
+    found = {machine for _, _, machine in accuracy.committed_errors()}
     assert found == set(accuracy.MACHINES)
-    assert (FOLDER / "accuracy.md").read_text("utf-8") == accuracy.text(accuracy.committed())
+    assert (FOLDER / "accuracy.md").read_text("utf-8") == accuracy.format_page(
+        accuracy.committed_errors()
+    )

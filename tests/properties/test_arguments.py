@@ -25,7 +25,7 @@ from properties.fuzz_values import endless_list, nested
 
 @pytest.fixture(autouse=True)
 def on_cpu():
-    """Arguments are checked before a backend gets them."""
+    """Run the test on the cpu, because arguments are checked before a backend receives them."""
     with plugrad.use("cpu"):
         yield
 
@@ -35,13 +35,13 @@ class Lying:
         return "text"
 
 
-def same(x):
+def identity(x):
     return x
 
 
 @pytest.fixture(autouse=True)
-def values(on_cpu):
-    """Tensors of now: a test of another file may have closed the device meanwhile."""
+def fresh_values(on_cpu):
+    """New tensors, because a test of another file may have closed the device."""
     global X, W
     X, W = plugrad.asarray([1.0, 2.0]), plugrad.Variable([1.0])
 
@@ -62,17 +62,25 @@ CALLS = [
     (lambda: plugrad.clip([1.0], 0, ["a"]), DTypeError, r"clip \(max\): float32 and string"),
     (lambda: plugrad.zeros(2, dtype="string"), ArgumentError, "zeros: dtype=string does not hold"),
     (lambda: plugrad.ones_like(X, dtype="string"), ArgumentError, "ones_like: dtype=string"),
-    (lambda: plugrad.value_and_grad(same, argnums=math.inf), ArgumentError, "argnums=inf must be"),
-    (lambda: plugrad.grad(same, allow_unused=X), ArgumentError, "allow_unused=.* True or False"),
-    (lambda: plugrad.variable_grads(same, 3), ArgumentError, "a list of different Variables"),
-    (lambda: plugrad.jvp(same, slice(1), ()), ArgumentError, "args=.* must be a list"),
+    (
+        lambda: plugrad.value_and_grad(identity, argnums=math.inf),
+        ArgumentError,
+        "argnums=inf must be",
+    ),
+    (
+        lambda: plugrad.grad(identity, allow_unused=X),
+        ArgumentError,
+        "allow_unused=.* True or False",
+    ),
+    (lambda: plugrad.variable_grads(identity, 3), ArgumentError, "a list of different Variables"),
+    (lambda: plugrad.jvp(identity, slice(1), ()), ArgumentError, "args=.* must be a list"),
     (lambda: plugrad.carry_context(3), ArgumentError, "carry_context takes a function, not int"),
     (lambda: plugrad.hookimpl("f"), ArgumentError, "hookimpl takes a function, not str"),
     (lambda: plugrad.close_backend("cpu"), ArgumentError, "backend='cpu' must be a Backend"),
     (lambda: plugrad.get_kernel([], "cpu"), ArgumentError, r"kernel_name=\[\] must be a string"),
     (lambda: plugrad.register_kernel(3), ArgumentError, "takes a KernelConfig, not int"),
     (lambda: plugrad.get_gradient({}), ArgumentError, "kernel_name={} must be a string"),
-    (lambda: plugrad.register_backend(1, same), ArgumentError, "name=1 must be a string"),
+    (lambda: plugrad.register_backend(1, identity), ArgumentError, "name=1 must be a string"),
     (lambda: plugrad.unregister_plugin(X), ArgumentError, "name=tensor.* must be a string"),
     (lambda: plugrad.unregister_plugin("x" * 10**6), PluginNotFound, "are called"),
     (lambda: plugrad.op_pack(1), ArgumentError, "name=1 must be a string"),
@@ -85,7 +93,7 @@ CALLS = [
     (lambda: plugrad.asarray(endless_list()), ShapeError, "contains itself"),
     (lambda: plugrad.asarray(nested(9000)), ShapeError, "more levels than a tensor has axes"),
     (lambda: plugrad.keep(endless_list()), ArgumentError, "contains itself"),
-    (lambda: plugrad.vjp(same, nested(9000)), ArgumentError, "levels than Python's recursion"),
+    (lambda: plugrad.vjp(identity, nested(9000)), ArgumentError, "levels than Python's recursion"),
     (lambda: plugrad.sum(X, axis=nested(9000)), AxisError, r"axis=\[\[.*\.\.\."),
     (lambda: plugrad.sum(X, axis=10**5000), AxisError, "axis=<int> is out of range"),
     (lambda: plugrad.sum(X, axis=[7] * 10**5), AxisError, "^.{,200}$"),
@@ -124,7 +132,7 @@ CALLS = [
     (lambda: optimizers.clip_by_value(X[0], 1.0), ArgumentError, "gradients=.* must be a list"),
     (lambda: optimizers.clip_by_value([None], 1.0), ArgumentError, "a gradient must be a tensor"),
     (lambda: optimizers.clip_by_global_norm(1.5, 1.0), ArgumentError, "gradients=1.5 must be"),
-    (lambda: SGD.minimize(same, itertools.count()), ArgumentError, "more than 1048576 members"),
+    (lambda: SGD.minimize(identity, itertools.count()), ArgumentError, "more than 1048576 members"),
     (lambda: SGD.apply_gradients(3), ArgumentError, "pairs=3 must be a list"),
     (lambda: SGD.apply_gradients([3]), ArgumentError, "pairs of a Variable and a Tensor"),
     (lambda: SGD.get_state([[]]), ArgumentError, r"get_state: \[\] is not a Variable"),

@@ -17,16 +17,16 @@ from plugrad.extend import KERNELS
 from plugrad.testing.checks import as_tensors
 from plugrad.testing.tables import rows
 from plugrad.types.dtype import DTYPES
-from properties.calls import CALLS, WRITTEN, from_tables, public_ops
+from properties.calls import CALLS, EXPLICIT_CALLS, calls_from_cases, public_ops
 
 OPS = public_ops()
 
 
-class Odd:
-    """A thing that no argument wants."""
+class MeaninglessObject:
+    """An object that is not valid as any argument."""
 
 
-SENSELESS = [Odd(), {"a": 1}, {1}, [Odd()], object]
+SENSELESS = [MeaninglessObject(), {"a": 1}, {1}, [MeaninglessObject()], object]
 TEXTS = ["text", "", b"bytes", b"\xff"]
 NUMBERS = [
     0,
@@ -95,20 +95,20 @@ NO_TENSORS = [
 
 @pytest.fixture(autouse=True, scope="module")
 def on_cpu():
-    """Other backends have the same ops and contracts."""
+    """Run the test on the cpu; the other backends share its ops and contracts."""
     with plugrad.use("cpu"), np.errstate(all="ignore"):
         yield
 
 
 def as_input(value):
-    """Return an array, or a list of them, as tensors; anything else as it is."""
+    """Return arrays as tensors, also those in a list, and other values unchanged."""
     if isinstance(value, list) and value and isinstance(value[0], np.ndarray):
         return [plugrad.asarray(x) for x in value]
     return plugrad.asarray(value) if isinstance(value, np.ndarray) else value
 
 
-def wrong_tensors(right):
-    """Yield tensors of every dtype, of many shapes, and with values that are no position and no size."""
+def iter_wrong_tensors(right):
+    """Yield tensors of each dtype, of many shapes, and with values that are no index or size."""
     is_text = right.dtype.kind == "T"
     for dtype in DTYPES:
         filling = "a" if dtype == "string" else 1
@@ -123,18 +123,18 @@ def wrong_tensors(right):
         yield plugrad.asarray(np.full(right.shape, value, right.dtype))
 
 
-def wrong_values(right):
-    """Yield what may be given instead of an argument."""
+def iter_wrong_values(right):
+    """Yield wrong values to pass in place of an argument."""
     if isinstance(right, np.ndarray):
-        yield from [*wrong_tensors(right), *TEXTS, *NO_TENSORS, *NUMBERS, *OTHERS, *LISTS]
+        yield from [*iter_wrong_tensors(right), *TEXTS, *NO_TENSORS, *NUMBERS, *OTHERS, *LISTS]
         return
     if isinstance(right, list) and right and isinstance(right[0], np.ndarray):
-        yield from ([as_input(right[0]), x] for x in wrong_tensors(right[0]))
+        yield from ([as_input(right[0]), x] for x in iter_wrong_tensors(right[0]))
     yield from [*TEXTS, *NUMBERS, *OTHERS, *LISTS]
 
 
-def outcome(function, *args, **kwargs):
-    """Return the raw error that a call raises, or nothing."""
+def raised_error(function, *args, **kwargs):
+    """Return the error other than plugrad's that a call raises, or None."""
     try:
         function(*args, **kwargs)
     except (PlugradError, MemoryError):
@@ -144,8 +144,8 @@ def outcome(function, *args, **kwargs):
     return None
 
 
-def replaced(call, place, value):
-    """Return the arguments of a call with another one at a place."""
+def replace_argument(call, place, value):
+    """Return the arguments of a call with one of them replaced."""
     args, kwargs = call
     if isinstance(place, str):
         return args, {**kwargs, place: value}
@@ -157,8 +157,8 @@ def with_tensors(call):
     return [as_input(x) for x in args], {name: as_input(x) for name, x in kwargs.items()}
 
 
-def places(call):
-    """Yield where the arguments of a call are, and what they are."""
+def iter_arguments(call):
+    """Yield the position or name of each argument of a call, and its value."""
     args, kwargs = call
     yield from enumerate(args)
     yield from kwargs.items()
@@ -174,7 +174,7 @@ def test_every_op_has_a_call():
 
 
 def test_written_calls_are_those_that_the_tables_do_not_have():
-    known = sorted(WRITTEN.keys() & from_tables().keys())
+    known = sorted(EXPLICIT_CALLS.keys() & calls_from_cases().keys())
     assert not known, f"take {known} out of WRITTEN in tests/properties/calls.py"
 
 
@@ -186,8 +186,8 @@ def test_call_works(name):
     OPS[name](*args, **kwargs)
 
 
-def takes_function(name, place, right):
-    """Return whether an argument may be a function; a seed may be one that returns an integer at each draw."""
+def accepts_function(name, place, right):
+    """Return whether an argument may be a function, such as a seed."""
     return callable(right) or place == "seed" or name == "random.seed"
 
 
@@ -195,12 +195,12 @@ def takes_function(name, place, right):
 def test_no_raw_error_leaves_an_op(name):
     raw = []
     call = with_tensors(CALLS[name])
-    for place, right in places(CALLS[name]):
-        for value in wrong_values(right):
-            if callable(value) and takes_function(name, place, right):
+    for place, right in iter_arguments(CALLS[name]):
+        for value in iter_wrong_values(right):
+            if callable(value) and accepts_function(name, place, right):
                 continue  # what a function of the user raises is the user's
-            args, kwargs = replaced(call, place, value)
-            error = outcome(OPS[name], *args, **kwargs)
+            args, kwargs = replace_argument(call, place, value)
+            error = raised_error(OPS[name], *args, **kwargs)
             if error is not None:
                 raw.append(f"{place}={value!r:.60}: {error!r}")
     assert not raw, "\n".join(raw)
@@ -210,11 +210,11 @@ def test_no_raw_error_leaves_an_op(name):
 def test_no_argument_takes_what_makes_no_sense(name):
     call = with_tensors(CALLS[name])
     taken = []
-    for place, right in places(CALLS[name]):
+    for place, right in iter_arguments(CALLS[name]):
         for value in SENSELESS:
-            if callable(value) and takes_function(name, place, right):
+            if callable(value) and accepts_function(name, place, right):
                 continue
-            args, kwargs = replaced(call, place, value)
+            args, kwargs = replace_argument(call, place, value)
             try:
                 OPS[name](*args, **kwargs)
             except PlugradError:
@@ -223,8 +223,8 @@ def test_no_argument_takes_what_makes_no_sense(name):
     assert not taken
 
 
-def kernel_rows():
-    """Return rows of the conformance kit by kernel: one for each choice of inputs that are present."""
+def conformance_cases_by_kernel():
+    """Return conformance cases by kernel, one for each choice of present inputs."""
     found = defaultdict(dict)
     for row in rows():
         if not row.is_edge:
@@ -233,7 +233,7 @@ def kernel_rows():
     return {name: list(some.values()) for name, some in sorted(found.items())}
 
 
-KERNEL_ROWS = kernel_rows()
+KERNEL_ROWS = conformance_cases_by_kernel()
 
 
 def run_by_name(kernel, inputs, attrs):
@@ -263,13 +263,15 @@ def test_no_raw_error_leaves_a_kernel(name):
         for attr, right in attrs.items():
             shorter_and_longer = [right[:-1], right + right[-1:]] if type(right) is tuple else []
             for value in [*SENSELESS, *TEXTS, *NUMBERS, *OTHERS, *LISTS, *shorter_and_longer]:
-                error = outcome(run_by_name, kernel, inputs, {**attrs, attr: value})
+                error = raised_error(run_by_name, kernel, inputs, {**attrs, attr: value})
                 raw += [] if error is None else [f"{row} {attr}={value!r:.60}: {error!r}"]
         for i, right in enumerate(inputs):
             if right is None:
                 continue
-            for value in [None, [], [None], *wrong_tensors(right.numpy())]:
-                error = outcome(run_by_name, kernel, [*inputs[:i], value, *inputs[i + 1 :]], attrs)
+            for value in [None, [], [None], *iter_wrong_tensors(right.numpy())]:
+                error = raised_error(
+                    run_by_name, kernel, [*inputs[:i], value, *inputs[i + 1 :]], attrs
+                )
                 raw += [] if error is None else [f"{row} input {i}={value!r:.60}: {error!r}"]
     assert not raw, "\n".join(raw)
 

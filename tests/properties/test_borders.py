@@ -61,7 +61,7 @@ def test_the_second_of_two_zeros(backend, dtype, size):
     "op", [plugrad.sort, plugrad.argsort, plugrad.top_k, plugrad.unique_values]
 )
 def test_numpy_does_not_sort_halves(op, monkeypatch, rng):
-    """With AVX-512 FP16 it leaves NaN and infinities somewhere: in 10 of 40 arrays of 20,000 numbers."""
+    """With AVX-512 FP16, NumPy misplaces NaN and infinities: in 10 of 40 arrays of 20,000 numbers."""
 
     def refusing(real):
         def sort(x, *args, **options):
@@ -158,8 +158,8 @@ ODD = np.arange(300).astype(np.uint8).view(bool)
 TRUE = ODD.view(np.uint8) != 0
 
 
-def entrances(tmp_path):
-    """Yield tensors of `ODD` that came in by each way."""
+def iter_imported_tensors(tmp_path):
+    """Yield tensors of odd bools, imported in each possible way."""
     yield plugrad.asarray(ODD)
     yield plugrad.asarray(ODD[:, None])[:, 0]
     yield plugrad.from_dlpack(ODD)
@@ -170,7 +170,7 @@ def entrances(tmp_path):
 
 
 def test_bools_with_other_bytes_become_0_and_1(backend, tmp_path):
-    for x in entrances(tmp_path):
+    for x in iter_imported_tensors(tmp_path):
         assert x.numpy().tobytes() == TRUE.tobytes()
         assert plugrad.sum(x.astype("int32")).item() == TRUE.sum()
         assert plugrad.where(x, 1.0, 2.0).numpy().sum() == (2 - TRUE).sum()

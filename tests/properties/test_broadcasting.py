@@ -33,16 +33,16 @@ EXACT = [  # all that a float32 holds exactly, of small whole numbers
 ]
 
 
-def whole(shape, start=1):
-    """Return whole numbers of both signs and no 0, each of them often."""
+def random_nonzero_integers(shape, start=1):
+    """Return small integers of both signs without 0, with repetitions."""
     count = np.arange(start, start + np.prod(shape, dtype=int))
     return np.where(count % 3 == 0, -1, 1).astype("float32").reshape(shape) * (
         count.reshape(shape) % 7 + 1
     ).astype("float32")
 
 
-def shrunk(gradient, shape):
-    """Return a gradient summed over the axes along which a shape is stretched."""
+def sum_to_shape(gradient, shape):
+    """Return a gradient summed over the broadcast axes of a shape."""
     lead = gradient.ndim - len(shape)
     summed = gradient.sum(axis=tuple(range(lead)))
     stretched = tuple(i for i, n in enumerate(shape) if n == 1 and summed.shape[i] != 1)
@@ -52,7 +52,7 @@ def shrunk(gradient, shape):
 @often
 @given(drawn=PAIRS, functions=some.sampled_from(EXACT))
 def test_values(drawn, functions, backend):
-    a, b = (whole(shape, start) for start, shape in enumerate(drawn.input_shapes))
+    a, b = (random_nonzero_integers(shape, start) for start, shape in enumerate(drawn.input_shapes))
     op, reference = functions
     actual, expected = op(plugrad.asarray(a), plugrad.asarray(b)).numpy(), reference(a, b)
     assert actual.shape == drawn.result_shape
@@ -62,7 +62,9 @@ def test_values(drawn, functions, backend):
 @often
 @given(drawn=THREES)
 def test_where(drawn, backend):
-    c, a, b = (whole(shape, start) for start, shape in enumerate(drawn.input_shapes))
+    c, a, b = (
+        random_nonzero_integers(shape, start) for start, shape in enumerate(drawn.input_shapes)
+    )
     chosen = plugrad.where(plugrad.asarray(c > 0), plugrad.asarray(a), plugrad.asarray(b))
     np.testing.assert_array_equal(chosen.numpy(), np.where(c > 0, a, b), strict=True)
 
@@ -70,8 +72,8 @@ def test_where(drawn, backend):
 @seldom
 @given(drawn=PAIRS, functions=some.sampled_from(EXACT[:3]))
 def test_gradients(drawn, functions, backend):
-    a, b = (whole(shape, start) for start, shape in enumerate(drawn.input_shapes))
-    dy = whole(drawn.result_shape, 5)
+    a, b = (random_nonzero_integers(shape, start) for start, shape in enumerate(drawn.input_shapes))
+    dy = random_nonzero_integers(drawn.result_shape, 5)
     op, reference = functions
 
     def weighted(x, y):
@@ -84,7 +86,7 @@ def test_gradients(drawn, functions, backend):
         np.multiply: (b, a),
     }[reference]
     for gradient, slope, x in zip(gradients, slopes, (a, b), strict=True):
-        expected = shrunk(dy * slope, x.shape).astype("float32")
+        expected = sum_to_shape(dy * slope, x.shape).astype("float32")
         np.testing.assert_array_equal(gradient.numpy(), expected, strict=True)
 
 

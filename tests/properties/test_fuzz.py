@@ -34,8 +34,8 @@ TESTS = Path(__file__).parents[1]
 RUN = "from properties.fuzz import main; main()"
 
 
-def batch(backend, first, calls, program=RUN, seed=SEED):
-    """Make calls in a new process; return what went wrong, and the number of the call to go on with."""
+def run_batch(backend, first, calls, program=RUN, seed=SEED):
+    """Make calls in a new process; return the problems, and the number of the next call."""
     where = [
         "--backend",
         backend,
@@ -62,17 +62,21 @@ def batch(backend, first, calls, program=RUN, seed=SEED):
         return wrong, first + calls
     assert lines, done.stderr  # the first call was never reached
     last = [line for line in lines if line["kind"] == "call"][-1]
-    how = "hangs" if "Timeout" in done.stderr else f"ends the process: {ended(done.returncode)}"
+    how = (
+        "hangs"
+        if "Timeout" in done.stderr
+        else f"ends the process: {describe_exit(done.returncode)}"
+    )
     return [*wrong, {**last, "wrong": f"{how}\n{done.stderr[-2000:]}"}], last["number"] + 1
 
 
-def ended(status):
-    """Return how a process ended."""
+def describe_exit(status):
+    """Return a description of how a process ended."""
     return signal.Signals(-status).name if status < 0 else f"exit status {status}"
 
 
-def told(finding, backend, seed=SEED):
-    """Return what is wrong with a call, and how to repeat it."""
+def describe_finding(finding, backend, seed=SEED):
+    """Return a description of a failed call, and how to repeat it."""
     return (
         f"{finding['name']}({finding.get('given', '…')}): {finding['wrong']}\n"
         f"    cd tests; python -m properties.fuzz --backend {backend} --seed {seed} "
@@ -83,8 +87,8 @@ def told(finding, backend, seed=SEED):
 def test_only_errors_of_plugrad_leave_a_call(backend):
     wrong, number = [], 0
     while number < CALLS:
-        more, number = batch(backend, number, min(BATCH, CALLS - number))
-        wrong += [told(finding, backend) for finding in more]
+        more, number = run_batch(backend, number, min(BATCH, CALLS - number))
+        wrong += [describe_finding(finding, backend) for finding in more]
     assert not wrong, f"{len(wrong)} of {CALLS} calls:\n" + "\n".join(wrong)
 
 
@@ -101,7 +105,7 @@ def names(space):
 
 
 def test_a_call_with_one_number_is_always_the_same():
-    found, _ = batch("cpu", 17, 3, DESCRIBING, seed=3)
+    found, _ = run_batch("cpu", 17, 3, DESCRIBING, seed=3)
     number = random.Random("cpu 3 19").random()
     assert (found[2]["number"], found[2]["given"]) == (19, f"{number}, 'x'")
 
@@ -118,16 +122,20 @@ DESCRIBING = PATCHED % '"f": lambda values: (int, [values.rng.random(), "x"], {}
     ],
 )
 def test_what_goes_wrong_is_found(body, finding):
-    wrong, number = batch("cpu", 7, 1, PATCHED % f'"f": lambda values: (lambda: {body}, [], {{}})')
+    wrong, number = run_batch(
+        "cpu", 7, 1, PATCHED % f'"f": lambda values: (lambda: {body}, [], {{}})'
+    )
     assert number == 8
     assert [(w["name"], w["number"]) for w in wrong] == [("f", 7)]
     assert finding in wrong[0]["wrong"]
-    assert "--first 7 --calls 1" in told(wrong[0], "cpu")
+    assert "--first 7 --calls 1" in describe_finding(wrong[0], "cpu")
 
 
 def test_a_call_that_hangs_is_found():
     stuck = PATCHED % '"f": lambda values: (__import__("time").sleep, [60], {})'
-    wrong, _ = batch("cpu", 0, 1, stuck.replace("fuzz.main", "fuzz.WALL = 1; fuzz.main"))
+    wrong, _ = run_batch(
+        "cpu", 0, 1, stuck.replace("fuzz.main", "fuzz.MAX_WALL_SECONDS = 1; fuzz.main")
+    )
     assert wrong[0]["wrong"].startswith("hangs")
 
 
@@ -135,9 +143,11 @@ def test_what_arguments_raise_is_theirs(monkeypatch):
     def failing():
         raise OwnError
 
-    assert fuzz.outcome(failing, [], {}) is None
-    assert fuzz.outcome(plugrad.exp, [None], {}) is None
-    assert "TypeError" in fuzz.outcome(plugrad.exp, [], {})
-    assert "SystemExit" in fuzz.outcome(sys.exit, [], {})
-    monkeypatch.setattr(fuzz, "SECONDS", 0.01)
-    assert "seconds" in fuzz.outcome(lambda: [time.process_time() for _ in range(10**6)], [], {})
+    assert fuzz.find_problem(failing, [], {}) is None
+    assert fuzz.find_problem(plugrad.exp, [None], {}) is None
+    assert "TypeError" in fuzz.find_problem(plugrad.exp, [], {})
+    assert "SystemExit" in fuzz.find_problem(sys.exit, [], {})
+    monkeypatch.setattr(fuzz, "MAX_CALL_SECONDS", 0.01)
+    assert "seconds" in fuzz.find_problem(
+        lambda: [time.process_time() for _ in range(10**6)], [], {}
+    )

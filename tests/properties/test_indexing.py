@@ -12,21 +12,21 @@ import plugrad
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
 
 
-class AsTensor(NamedTuple):
-    """A part of a key that is a tensor of the active backend: examples are drawn once for all backends."""
+class TensorPlaceholder(NamedTuple):
+    """A placeholder in a key for a tensor of the active backend; examples are drawn once for all backends."""
 
     values: Any
 
 
 def given_as(values):
-    """The values as an array, a tensor, or a list, which tells their shape and kind unless it is empty."""
+    """Strategies for values as an array, a tensor, or a nonempty list."""
     lists = [values.tolist()] if values.size or values.dtype != bool else []
-    return some.sampled_from([values, AsTensor(values), *lists])
+    return some.sampled_from([values, TensorPlaceholder(values), *lists])
 
 
 @some.composite
-def positions(draw, size, common):
-    """Positions on an axis, in a shape that broadcasts to a common one."""
+def index_arrays(draw, size, common):
+    """Strategies for indices along an axis, with a shape that broadcasts to a common one."""
     shape = draw(arrays.broadcastable_shapes(common, max_dims=len(common), max_side=3))
     if size == 0:
         shape = (*shape[:-1], 0)
@@ -35,8 +35,8 @@ def positions(draw, size, common):
 
 
 @some.composite
-def mixed(draw, shape):
-    """Parts of all kinds in any order, for some of the axes."""
+def mixed_keys(draw, shape):
+    """Strategies for keys with parts of all kinds, for some of the axes."""
     parts, axis = [], 0
     common = draw(arrays.array_shapes(max_dims=2, max_side=3))
     kinds = ["new", "number", "slice", "positions", "positions", "mask", "...", "stop"]
@@ -53,7 +53,7 @@ def mixed(draw, shape):
             span = draw(some.integers(1, len(shape) - axis))
             parts.append(draw(given_as(draw(arrays.arrays(bool, shape[axis : axis + span])))))
         elif kind == "positions":
-            parts.append(draw(positions(size, common)))
+            parts.append(draw(index_arrays(size, common)))
         elif kind == "number" and size:
             parts.append(draw(some.integers(-size, size - 1)))
         else:
@@ -69,13 +69,13 @@ def shapes_and_keys(draw, keys):
 
 
 BASIC = shapes_and_keys(lambda shape: arrays.basic_indices(shape, allow_newaxis=True))
-MIXED = shapes_and_keys(mixed)
+MIXED = shapes_and_keys(mixed_keys)
 EITHER = BASIC | MIXED
 
 
 @cache
-def examples(keys, count):
-    """Return shapes and keys. To draw them takes longer than to try them on a backend."""
+def draw_examples(keys, count):
+    """Return examples of shapes and keys; drawing them takes longer than testing them."""
     found = []
 
     @settings(derandomize=True, deadline=None, max_examples=count)
@@ -88,8 +88,8 @@ def examples(keys, count):
 
 
 def check_all(check, keys, count):
-    """Check shapes and keys, and name the one that fails."""
-    for shape, key in examples(keys, count):
+    """Check each shape and key, and name the one that fails."""
+    for shape, key in draw_examples(keys, count):
         try:
             check(shape, key)
         except Exception as failure:
@@ -98,41 +98,49 @@ def check_all(check, keys, count):
 
 
 def convert_key(key, convert):
-    """Return a key with its tensors as what a function makes of their values."""
+    """Return a key with its tensor placeholders converted by a function."""
     parts = key if isinstance(key, tuple) else (key,)
-    return tuple(convert(part.values) if isinstance(part, AsTensor) else part for part in parts)
+    return tuple(
+        convert(part.values) if isinstance(part, TensorPlaceholder) else part for part in parts
+    )
 
 
-def on_host(key):
-    """Return a key that NumPy takes."""
+def numpy_key(key):
+    """Return a key for NumPy."""
     return convert_key(key, np.asarray)
 
 
-def on_backend(key):
-    """Return a key with tensors of the active backend; one that has no tensor stays as it is."""
+def tensor_key(key):
+    """Return a key with its placeholders replaced by tensors of the active backend."""
     parts = key if isinstance(key, tuple) else ()
-    return convert_key(key, plugrad.asarray) if any(isinstance(x, AsTensor) for x in parts) else key
+    return (
+        convert_key(key, plugrad.asarray)
+        if any(isinstance(x, TensorPlaceholder) for x in parts)
+        else key
+    )
 
 
-def picked(x, key):
-    """Return ``x[key]`` as a tensor or an array has it, or the kind of error that it raises."""
+def index_or_error(x, key):
+    """Return ``x[key]`` of a tensor or an array, or the type of the error that it raises."""
     try:
         return np.asarray(x[key])
     except IndexError:
         return IndexError
 
 
-def with_tensors(key):
-    """Return a key with its arrays as tensors."""
+def key_with_tensors(key):
+    """Return a key with its arrays converted to tensors."""
     parts = key if isinstance(key, tuple) else (key,)
-    return tuple(AsTensor(part) if isinstance(part, np.ndarray) else part for part in parts)
+    return tuple(
+        TensorPlaceholder(part) if isinstance(part, np.ndarray) else part for part in parts
+    )
 
 
 def check_values(shape, key):
     host = np.arange(np.prod(shape), dtype="int32").reshape(shape)
-    expected = picked(host, on_host(key))
-    for given_key in (key, with_tensors(key)):
-        actual = picked(plugrad.asarray(host), on_backend(given_key))
+    expected = index_or_error(host, numpy_key(key))
+    for given_key in (key, key_with_tensors(key)):
+        actual = index_or_error(plugrad.asarray(host), tensor_key(given_key))
         assert (actual is IndexError) == (expected is IndexError)
         np.testing.assert_array_equal(actual, expected, strict=expected is not IndexError)
 
@@ -147,11 +155,11 @@ def test_arrays_beside_all_others(backend):
 
 def check_gradient(shape, key):
     expected = np.zeros(shape, "float32")
-    if (weights := picked(expected, on_host(key))) is IndexError:
+    if (weights := index_or_error(expected, numpy_key(key))) is IndexError:
         return
     weights = np.arange(1, weights.size + 1, dtype="float32").reshape(weights.shape)
-    np.add.at(expected, on_host(key), weights)
-    given_key = on_backend(key)
+    np.add.at(expected, numpy_key(key), weights)
+    given_key = tensor_key(key)
     pulled = plugrad.grad(lambda x: plugrad.sum(x[given_key] * plugrad.asarray(weights)))
     np.testing.assert_array_equal(pulled(plugrad.zeros(shape)).numpy(), expected)
 

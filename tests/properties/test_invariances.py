@@ -39,22 +39,22 @@ def pytest_generate_tests(metafunc):
         pytest.param(machine, name, family, id=f"{machine}-{name}-{family}")
         for machine in names
         for name, prop in invariances.PROPERTIES.items()
-        if concerns(name, machine)
+        if is_relevant(name, machine)
         for family in prop.cases()
     ]
     metafunc.parametrize(("machine", "name", "family"), cases, indirect=["machine"])
 
 
-def concerns(name, machine):
-    """Whether a property is tried on a machine: NumPy and C apart, and threads where there are several."""
+def is_relevant(name, machine):
+    """Whether a property is tested on a machine; those of threads need several."""
     if machine == WITH_PACKS:
         return name == "an_array_equals_its_pieces"
     return name != "threads_equal_one" or machine not in ("cpu", "webgpu")
 
 
 @contextmanager
-def running(name):
-    """Make a backend the active one; `cpu` is without packs, and `cpu-v3` with a variant alone."""
+def use_machine(name):
+    """Make a backend the active one; "cpu" has no packs, and "cpu-v3" only one variant of plugrad-native."""
     backend, _, variant = name.partition("-")
     with ExitStack() as stack:
         device = open_backend(backend)
@@ -81,7 +81,7 @@ def activate_machine():
             if name != active:
                 active = None
                 stack.close()
-                stack.enter_context(running(name))
+                stack.enter_context(use_machine(name))
                 active = name
 
         yield activate
@@ -99,7 +99,7 @@ WEBGPU = ("float32", "int32", "int64", "bool", "complex64")
 
 
 def is_worth_trying(row, dtype):
-    """Whether an implementation is one that no other machine has, or no other dtype."""
+    """Whether an implementation is specific to a machine, or to a dtype on it."""
     device = active_backend()
     if device.name == "webgpu":
         return dtype in WEBGPU
@@ -108,8 +108,8 @@ def is_worth_trying(row, dtype):
     return forced is None or bool(config and (config.dtypes is None or dtype in config.dtypes))
 
 
-def wrong_in(rows, holds):
-    """Return what is wrong, a line for each kernel and dtype."""
+def find_problems(rows, holds):
+    """Return the violations of a property, a line for each kernel and dtype."""
     device = active_backend()
     found = []
     for row in rows:
@@ -126,7 +126,7 @@ def wrong_in(rows, holds):
 
 
 def thread_setter(machine, monkeypatch):
-    """Let little work be shared; return the function that sets the number of threads."""
+    """Let even small work be divided; return the function that sets the number of threads."""
     if machine == "wasm":
         from plugrad_wasm import declare
 
@@ -155,7 +155,7 @@ def test_invariance(machine, name, family, monkeypatch):
     if name == "threads_equal_one":
         set_count = thread_setter(machine, monkeypatch)
         monkeypatch.setattr(invariances.threads, "set_count", set_count)
-    wrong = wrong_in(prop.cases()[family], prop.find_violation)
+    wrong = find_problems(prop.cases()[family], prop.find_violation)
     assert not wrong, "\n".join(wrong)
 
 
@@ -163,12 +163,12 @@ def test_invariance(machine, name, family, monkeypatch):
 
 
 def loses_signs(a, b):
-    """Return a / b as if b were added to a vector of zeros where it is broadcast."""
+    """Return a / b with -0 in b replaced by 0 where b is broadcast."""
     return np.divide(a, b if b.shape == a.shape else b + a.dtype.type(0))
 
 
 def misses_the_end(x):
-    """Return exp(x), but one element too few after whole vectors of eight."""
+    """Return exp(x) with one element missing after whole vectors of eight."""
     y = np.exp(x)
     if x.size % 8 == 5:
         y.reshape(-1)[-1] = 0
@@ -176,12 +176,12 @@ def misses_the_end(x):
 
 
 def reads_memory_in_order(x, *, axis, keep_dims):
-    """Return sums of the elements as they lie in memory."""
+    """Return sums of the elements in memory order instead of axis order."""
     return np.add.reduce(x.ravel("K").reshape(x.shape), axis, keepdims=keep_dims)
 
 
 def confuses_items(logits, *, dim):
-    """Return a softmax of which rows beyond the eighth are those of others."""
+    """Return a softmax in which rows after the eighth are mixed up."""
     y = np.exp(logits - logits.max(dim, keepdims=True))
     y /= y.sum(dim, keepdims=True)
     y[8:] = y[7:-1]
@@ -189,7 +189,7 @@ def confuses_items(logits, *, dim):
 
 
 def knows_int32(x, indices, *, axis, batch_dims):
-    """Return elements at positions, of which all but those of int32 are taken for 0."""
+    """Return elements at indices, treating indices of all dtypes but int32 as 0."""
     places = indices if indices.dtype == np.int32 else np.zeros_like(indices)
     return x.take(places, axis, mode="clip")
 
@@ -215,15 +215,15 @@ def test_a_defect_is_caught(name, kernel, defective, monkeypatch):
     monkeypatch.setattr(invariances.threads, "set_count", set_count)
     prop = invariances.PROPERTIES[name]
     rows = [row for row in prop.cases()[kernel.family] if row.kernel is kernel]
-    with running("cpu"), np.errstate(all="ignore"):
-        assert not wrong_in(rows, prop.find_violation)
+    with use_machine("cpu"), np.errstate(all="ignore"):
+        assert not find_problems(rows, prop.find_violation)
         with plugrad.override_kernel(kernel.name, "cpu", defective):
-            wrong = wrong_in(rows, prop.find_violation)
+            wrong = find_problems(rows, prop.find_violation)
     assert any(kernel.name in line for line in wrong)
 
 
 def test_bools_as_they_come_are_caught(monkeypatch):
     monkeypatch.setattr(stored, "has_odd_bools", lambda values: False)
     prop = invariances.PROPERTIES["bytes_of_true_do_not_matter"]
-    with running("cpu"):
-        assert wrong_in(prop.cases()["movement"], prop.find_violation)
+    with use_machine("cpu"):
+        assert find_problems(prop.cases()["movement"], prop.find_violation)

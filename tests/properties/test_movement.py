@@ -16,20 +16,20 @@ DISTANCES = some.integers(-7, 7)
 
 @pytest.fixture(autouse=True, scope="module")
 def on_cpu():
-    """The other backends compute what the tables of tests/families have."""
+    """Run the test on the cpu; tests/families covers the other backends."""
     with plugrad.use("cpu"):
         yield
 
 
 def same(actual, expected):
-    """Values, shape and dtype are equal, and NaN equals NaN."""
+    """Raise unless values, shape and dtype are equal; NaN equals NaN."""
     values = actual.numpy()
     assert (values.shape, values.dtype) == (expected.shape, expected.dtype)
     np.testing.assert_array_equal(values, expected)
 
 
 def drawn(shapes=SHAPES):
-    """Arrays of any dtype; about half of them are views of a larger one."""
+    """Strategies for arrays of any dtype, about half of them views of a larger one."""
     any_array = some.sampled_from(DTYPES).flatmap(lambda dtype: arrays.arrays(dtype, shapes))
     return some.one_of(any_array, any_array.map(lambda x: x.T))
 
@@ -43,7 +43,7 @@ def an_axis(data, x):
 
 
 def some_axes(data, x):
-    """None, an axis, or several different ones."""
+    """Draw None, an axis, or several distinct axes."""
     several = some.permutations(range(x.ndim)).flatmap(
         lambda order: some.integers(0, x.ndim).map(lambda n: tuple(order[:n]))
     )

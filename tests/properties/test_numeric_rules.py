@@ -11,12 +11,12 @@ from properties.numeric_rules import (
     BACKENDS,
     RULES,
     TIMES,
-    agrees,
+    evaluate,
     is_elementwise,
-    outcome,
-    outcome_of_many,
-    page,
-    value,
+    results_agree,
+    rules_page,
+    run_rule,
+    run_rule_on_many_elements,
 )
 
 REMEDY = "run `make docs` and commit what it writes"
@@ -24,12 +24,12 @@ REMEDY = "run `make docs` and commit what it writes"
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.call)
 def test_rule(rule, backend):
-    found = outcome(rule, backend)
+    found = run_rule(rule, backend)
     if found is ABSENT:
         pytest.skip(f"{backend} does not have the kernel or the dtype")
-    assert agrees(found, value(rule.on(backend)), rule.within), found
+    assert results_agree(found, evaluate(rule.expected_on(backend)), rule.within), found
     if rule.difference and backend in rule.difference.backends:
-        is_mended = agrees(found, value(rule.value), rule.within)
+        is_mended = results_agree(found, evaluate(rule.value), rule.within)
         assert not is_mended, f"remove {backend} from the difference, then {REMEDY}"
 
 
@@ -37,10 +37,12 @@ def test_rule(rule, backend):
     "rule", [rule for rule in RULES if is_elementwise(rule)], ids=lambda rule: rule.call
 )
 def test_rule_of_many_elements(rule, backend):
-    found = outcome_of_many(rule, backend)
+    found = run_rule_on_many_elements(rule, backend)
     if found is ABSENT:
         pytest.skip(f"{backend} does not have the kernel or the dtype")
-    assert agrees(found, np.tile(value(rule.on(backend)), TIMES), rule.within), found
+    assert results_agree(found, np.tile(evaluate(rule.expected_on(backend)), TIMES), rule.within), (
+        found
+    )
 
 
 def test_most_rules_run_with_many_elements():
@@ -53,4 +55,4 @@ def test_page_is_up_to_date():
             open_backend(backend)
         except (BackendNotFound, BackendUnavailable) as error:
             pytest.skip(f"the page is about three backends: {error}")
-    assert (FOLDER / "numeric-rules.md").read_text("utf-8") == page(), REMEDY
+    assert (FOLDER / "numeric-rules.md").read_text("utf-8") == rules_page(), REMEDY

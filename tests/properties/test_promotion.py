@@ -41,18 +41,18 @@ TRUTHS = {"logical_xor"}
 
 @pytest.fixture(autouse=True, scope="module")
 def on_cpu():
-    """The cpu has all dtypes."""
+    """Run the test on the cpu, which has all dtypes."""
     with plugrad.use("cpu"):
         yield
 
 
 def kind(dtype):
-    """Return the place of a dtype's kind; signed and unsigned integers are one kind."""
+    """Return the rank of a dtype's kind; signed and unsigned integers have the same kind."""
     return "biufc".index(np.dtype(dtype).kind.replace("u", "i"))
 
 
 def standard_dtype(*parts):
-    """Return the standard's dtype for dtypes and Python numbers together, or None where it leaves it open."""
+    """Return the dtype that the array API standard promotes dtypes and Python numbers to, or None if undefined."""
     if "float16" in parts:
         return None
     try:
@@ -65,7 +65,7 @@ def standard_dtype(*parts):
 
 
 def common(a, b):
-    """Return the dtype of two together, or None if there is none."""
+    """Return the promoted dtype of two dtypes, or None if there is none."""
     if dtype := standard_dtype(a, b):
         return dtype
     if kind(a) == kind(b) == kind("int8"):
@@ -74,7 +74,7 @@ def common(a, b):
 
 
 def with_scalar(dtype, scalar):
-    """Return the dtype of a tensor and a Python number together."""
+    """Return the promoted dtype of a tensor and a Python number."""
     if known := standard_dtype(dtype, scalar):
         return known
     default = {bool: "bool", int: "int32", float: "float32", complex: "complex64"}[type(scalar)]
@@ -82,14 +82,14 @@ def with_scalar(dtype, scalar):
 
 
 def elements(dtype):
-    """Small whole numbers, which every dtype holds."""
+    """Strategies for small integers, which each dtype can represent."""
     if dtype == "bool":
         return some.booleans()
     return some.integers(0 if dtype.startswith("u") else -5, 5)
 
 
 def check(op, operands, dtype):
-    """Compare an op with NumPy's in the given dtype; both operands have it there."""
+    """Compare an op with NumPy's, after both operands are cast to the given dtype."""
     function, accepts, result = OPS[op]
     if dtype not in accepts:
         with pytest.raises(DTypeError):

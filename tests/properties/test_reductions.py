@@ -21,13 +21,13 @@ TOLERANCES = {"float32": 1e-5, "float64": 1e-12}
 
 @pytest.fixture(autouse=True, scope="module")
 def on_cpu():
-    """The other backends compute what the tables of tests/families have."""
+    """Run the test on the cpu; tests/families covers the other backends."""
     with plugrad.use("cpu"):
         yield
 
 
 def drawn(dtypes, low=-3, high=3, shapes=SHAPES):
-    """Arrays of numbers that are far from overflowing; about half of them are views."""
+    """Strategies for arrays of numbers that do not overflow, about half of them views."""
 
     def of(dtype):
         if dtype == "bool":
@@ -43,7 +43,7 @@ def drawn(dtypes, low=-3, high=3, shapes=SHAPES):
 
 
 def where(data, x):
-    """Return the axis, which may be None, one or several, and keepdims."""
+    """Draw the axis, which may be None, one or several, and keepdims."""
     several = some.permutations(range(-x.ndim, 0)).flatmap(
         lambda order: some.integers(0, x.ndim).map(lambda n: tuple(order[:n]))
     )
@@ -55,13 +55,13 @@ def where(data, x):
 
 
 def count(x, axis):
-    """Return how many elements are combined to one."""
+    """Return the number of elements that are reduced to one."""
     axes = range(x.ndim) if axis is None else np.atleast_1d(axis).astype(int)
     return math.prod(x.shape[i] for i in axes)
 
 
 def same(actual, expected, dtype):
-    """Shape and dtype are equal, and values, up to the rounding of floats."""
+    """Raise unless shape and dtype are equal, and values up to rounding."""
     values, expected = actual.numpy(), np.asarray(expected)
     assert (values.shape, str(values.dtype)) == (expected.shape, dtype)
     near = TOLERANCES.get(dtype, 0)

@@ -16,13 +16,13 @@ SHAPES = arrays.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5)
 
 @pytest.fixture(autouse=True, scope="module")
 def on_cpu():
-    """Sorting is the cpu's."""
+    """Run the test on the cpu."""
     with plugrad.use("cpu"):
         yield
 
 
 def elements(dtype, with_nan=True):
-    """Few values, so that there are ties."""
+    """Strategies for few distinct values, so that there are ties."""
     if dtype.startswith("float"):
         return some.sampled_from([*WHOLE, 0.5, -0.0, np.inf, -np.inf, *[np.nan] * with_nan])
     if dtype == "bool":
@@ -32,14 +32,14 @@ def elements(dtype, with_nan=True):
 
 @some.composite
 def drawn(draw, shape=SHAPES, with_nan=True):
-    """An array, and one of its axes."""
+    """Strategies for an array and one of its axes."""
     dtype = draw(some.sampled_from(DTYPES))
     x = draw(arrays.arrays(dtype, shape, elements=elements(dtype, with_nan)))
     return x, draw(some.integers(-x.ndim, x.ndim - 1))
 
 
 def ranks(x):
-    """Return whole numbers in the order of the elements; NaN is the largest."""
+    """Return integers in the order of the elements; NaN is the largest."""
     return np.unique(x, return_inverse=True)[1].reshape(x.shape)
 
 

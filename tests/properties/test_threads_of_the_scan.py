@@ -19,7 +19,7 @@ THREADS = (1, 2, 7)
 
 
 def scan_families():
-    """Return the families of the scan, and how to prepare a case."""
+    """Return the benchmark families, and a function that prepares a case."""
     sys.path.insert(0, str(BENCHMARKS))
     try:
         cases, *modules = map(importlib.import_module, ("cases", *MODULES))
@@ -32,7 +32,7 @@ CASES, FAMILIES = scan_families()
 
 
 class SomeCases(CASES.Cases):
-    """The cases with axes that are not very long."""
+    """The benchmark cases with a limit on the length of axes."""
 
     def n(self, size):
         return min(size, LONGEST_AXIS)

@@ -52,41 +52,41 @@ Pair = tuple[plugrad.Tensor, Any]
 """A tensor and the values that it must have."""
 
 
-def wrapped(x: Any) -> Any:
+def as_tensor(x: Any) -> Any:
     """Return integers in a small range; the same formula for tensors and arrays."""
     rounded = plugrad.round if isinstance(x, plugrad.Tensor) else np.round
     return x - rounded(x / 16) * 16
 
 
-def unary(rng: np.random.Generator, x: Pair) -> Pair:
+def apply_unary(rng: np.random.Generator, x: Pair) -> Pair:
     name = rng.choice(["negative", "abs", "square", "sign", "relu", "round"])
     tensor = getattr(plugrad, name)(x[0])
     right = np.maximum(x[1], 0) if name == "relu" else getattr(np, name)(x[1])
-    return wrapped(tensor), wrapped(right)
+    return as_tensor(tensor), as_tensor(right)
 
 
-def binary(rng: np.random.Generator, x: Pair) -> Pair:
+def apply_binary(rng: np.random.Generator, x: Pair) -> Pair:
     name = rng.choice(["add", "subtract", "multiply", "maximum", "minimum"])
     other = rng.integers(-RANGE, RANGE + 1, x[1].shape[-1:]).astype("float32")
     tensor = getattr(plugrad, name)(x[0], plugrad.asarray(other))
-    return wrapped(tensor), wrapped(getattr(np, name)(x[1], other))
+    return as_tensor(tensor), as_tensor(getattr(np, name)(x[1], other))
 
 
-def product(rng: np.random.Generator, x: Pair) -> Pair:
+def apply_matmul(rng: np.random.Generator, x: Pair) -> Pair:
     if x[1].ndim < 2 or x[1].shape[-2] > 300:
-        return wrapped(x[0] * x[0]), wrapped(x[1] * x[1])
-    return wrapped(x[0] @ plugrad.matrix_transpose(x[0])), wrapped(x[1] @ x[1].swapaxes(-1, -2))
+        return as_tensor(x[0] * x[0]), as_tensor(x[1] * x[1])
+    return as_tensor(x[0] @ plugrad.matrix_transpose(x[0])), as_tensor(x[1] @ x[1].swapaxes(-1, -2))
 
 
-def reduced(rng: np.random.Generator, x: Pair) -> Pair:
+def apply_reduction(rng: np.random.Generator, x: Pair) -> Pair:
     name, axis = rng.choice(["sum", "max", "min"]), -1
     if not x[1].ndim or not x[1].size:
         return x
     tensor = getattr(plugrad, name)(x[0], axis=axis)
-    return wrapped(tensor), wrapped(getattr(np, name)(x[1], axis=axis))
+    return as_tensor(tensor), as_tensor(getattr(np, name)(x[1], axis=axis))
 
 
-def moved(rng: np.random.Generator, x: Pair) -> Pair:
+def apply_movement(rng: np.random.Generator, x: Pair) -> Pair:
     tensor, right = x
     how = rng.integers(4)
     if how == 0:
@@ -98,19 +98,27 @@ def moved(rng: np.random.Generator, x: Pair) -> Pair:
     return plugrad.stack([tensor, tensor]), np.stack([right, right])
 
 
-def differentiated(rng: np.random.Generator, x: Pair) -> Pair:
+def apply_grad(rng: np.random.Generator, x: Pair) -> Pair:
     gradient = plugrad.grad(lambda t: plugrad.sum(t * t * t))(x[0])
-    return wrapped(gradient), wrapped(3 * x[1] * x[1])
+    return as_tensor(gradient), as_tensor(3 * x[1] * x[1])
 
 
-def tidied(rng: np.random.Generator, x: Pair) -> Pair:
+def apply_in_tidy(rng: np.random.Generator, x: Pair) -> Pair:
     with plugrad.tidy() as scope:
-        tensor = scope.keep(wrapped(x[0] * 2 + 1))
-    return tensor, wrapped(x[1] * 2 + 1)
+        tensor = scope.keep(as_tensor(x[0] * 2 + 1))
+    return tensor, as_tensor(x[1] * 2 + 1)
 
 
 STEPS: list[Callable[[np.random.Generator, Pair], Pair]] = [
-    *(unary, binary, product, reduced, moved, differentiated, tidied)
+    *(
+        apply_unary,
+        apply_binary,
+        apply_matmul,
+        apply_reduction,
+        apply_movement,
+        apply_grad,
+        apply_in_tidy,
+    )
 ]
 
 
@@ -161,7 +169,7 @@ class Soak:
             kept.append(take(rng, chosen))
             if rng.random() < 0.3:
                 self.compare(take.__name__, *kept[-1])
-        if kept[-1][1].size > 50_000 or not self.admits(kept[-1][1].shape):
+        if kept[-1][1].size > 50_000 or not self.may_keep_shape(kept[-1][1].shape):
             kept.pop()
         if len(kept) > MOST_KEPT:
             tensor, right = kept.pop(rng.integers(len(kept)))
@@ -173,8 +181,8 @@ class Soak:
             if min(report.tensors, report.buffers, report.bytes) < 0:
                 self.report(f"memory() says {report}")
 
-    def admits(self, shape: tuple[int, ...]) -> bool:
-        """Return whether tensors of a shape are kept: those of the first ones that there were."""
+    def may_keep_shape(self, shape: tuple[int, ...]) -> bool:
+        """Return whether tensors of a shape are kept: only the first shapes that occurred are."""
         with self.lock:
             if len(self.shapes) < MOST_SHAPES:
                 self.shapes.add(shape)
@@ -187,7 +195,7 @@ class Soak:
             return
         self.next_sample = now + self.seconds / MOST_SAMPLES
         left = self.ends - now
-        self.samples[3 - max(0, min(3, int(4 * left / self.seconds)))].append(resident())
+        self.samples[3 - max(0, min(3, int(4 * left / self.seconds)))].append(resident_bytes())
 
     def growth_problem(self) -> str | None:
         """Say how the process has grown, if too much, and if there are enough samples to know it."""
@@ -243,7 +251,7 @@ class Soak:
 
 
 def keep_holes_small() -> None:
-    """Let C's heap give arrays pages of their own, which go back when an array goes.
+    """Make malloc return large blocks to the system at once.
 
     Otherwise arrays and small blocks that stay share the heap, whose holes grow for an hour: 13 MB after 20 minutes.
     """
@@ -251,8 +259,8 @@ def keep_holes_small() -> None:
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, MIN_MAPPED_BYTES)
 
 
-def resident() -> int:
-    """Return the resident memory of this process in bytes, or 0 where it cannot be read."""
+def resident_bytes() -> int:
+    """Return the resident memory of this process in bytes, or 0 where it is unknown."""
     table = Path("/proc/self/statm")
     return int(table.read_text().split()[1]) * 4096 if table.exists() else 0
 

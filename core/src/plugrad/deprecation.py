@@ -18,7 +18,7 @@ ResultType = TypeVar("ResultType")
 def deprecated(
     instead: str, *, since: str, removal: str
 ) -> Callable[[Callable[ParameterTypes, ResultType]], Callable[ParameterTypes, ResultType]]:
-    """Return a decorator for a function that will be removed; a call warns, and says what to write instead.
+    """Return a decorator for a deprecated function; a call warns and names the replacement.
 
     >>> @deprecated("call area(w, h)", since="1.2", removal="1.4")
     ... def surface(w, h):

@@ -12,8 +12,8 @@ import plugrad
 from plugrad.errors import UnsupportedDtype
 from plugrad.testing.checks import as_tensors, run_row
 from properties.forced_variants import available_variants, forced_variant
-from properties.invariances import COUNT, SIZES, different_rows, drawn, operands
-from properties.test_invariances import running
+from properties.invariances import COUNT, SIZES, distinct_cases, draw_inputs, elementwise_operands
+from properties.test_invariances import use_machine
 
 GUARD_BYTES = 64
 """The bytes before and behind each result."""
@@ -43,9 +43,9 @@ class GuardedAllocator:
 def iter_kernel_inputs(row, dtype):
     """Yield the inputs of calls; elementwise kernels get arrays of 1 to 70 elements at the end of a memory block."""
     if not row.kernel.is_elementwise:
-        yield drawn(row, dtype)
+        yield draw_inputs(row, dtype)
         return
-    arrays = operands(row, dtype, COUNT)
+    arrays = elementwise_operands(row, dtype, COUNT)
     for size in SIZES:
         yield [x[-size:].copy() for x in arrays]
 
@@ -57,8 +57,8 @@ def test_nothing_is_written_around_results(variant, monkeypatch):
     for module in forced.modules:
         for name in {"empty", "UNTRACKED_MAX_ELEMENTS"} & vars(module).keys():
             monkeypatch.setattr(module, name, memory.empty if name == "empty" else 0)
-    with running(f"cpu-{variant}"):
-        for row in different_rows():
+    with use_machine(f"cpu-{variant}"):
+        for row in distinct_cases():
             config = forced.configs.get(row.kernel.name)
             for dtype in row.tested_dtypes if config else ():
                 if config.dtypes is not None and dtype not in config.dtypes:

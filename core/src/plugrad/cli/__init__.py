@@ -145,7 +145,7 @@ def _add_manifest_commands(subcommands: Any, command: str) -> None:
 
 
 def _add_hook_commands(subcommands: object) -> None:
-    """Add the commands that hooks bring, which runs the code of plugins in this process."""
+    """Add the commands of plugins' hooks; this runs the plugins' code in this process."""
     from plugrad.discovery.listing import plugins
 
     found = [plugin for plugin in plugins("hooks") if plugin.status != "blocked"]

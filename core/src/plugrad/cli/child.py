@@ -32,7 +32,7 @@ class ReportFile:
         self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115 - until the process ends
 
     def add(self, **found: object) -> None:
-        """Write one line with what was found."""
+        """Write a finding as one line."""
         print(json.dumps(found), file=self._file, flush=True)
 
 

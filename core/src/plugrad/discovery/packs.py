@@ -113,7 +113,7 @@ def emit_warnings(deferred_warnings: DeferredWarnings) -> None:
 
 
 def unregister_plugin_kernels(name: str) -> None:
-    """Take back what a plugin brought: what it replaced is in effect again, and it can be loaded again."""
+    """Unregister a plugin's kernels; the implementations that they replaced are in effect again."""
     state.brought.pop(name, None)
     state.compilers.pop(name, None)
     for backend in dict.fromkeys(list(state.opened.values())):

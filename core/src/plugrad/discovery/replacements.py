@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def record_replacements(plugin: Plugin, *journals: Journal) -> None:
-    """Note what the code of a plugin has replaced of others, and warn of it once; see `may_replace_kernels_of`."""
+    """Record the registrations of others that a plugin replaces, and warn once; see `may_replace_kernels_of`."""
     found: set[str] = set()
     for journal in journals:
         for what, replaced in journal.replacements().items():
@@ -85,7 +85,7 @@ def _replaces_other_plugin(
 
 
 def _record_and_warn_once(plugin: Plugin, replaced_names: set[str]) -> None:
-    """Record what a plugin has replaced, and warn about new entries; a program may replace what it likes."""
+    """Record the replacements of a plugin, and warn about new ones; a program may replace anything."""
     news = sorted(replaced_names - set(plugin.replaced))
     plugin.replaced += tuple(news)
     if not news or plugin.distribution == IN_PROCESS_DISTRIBUTION:

@@ -177,7 +177,7 @@ def which() -> Selection:
 
 
 def _cached_selection(name: str) -> Selection | None:
-    """Return what was selected by a name, unless what it depends on has changed since then."""
+    """Return the cached selection for a name, unless its settings or plugins have changed since then."""
     found = state.selected.get(name)
     if found is None or found[0] != (config.state, state.generation):
         return None
@@ -186,7 +186,7 @@ def _cached_selection(name: str) -> Selection | None:
 
 
 def _cache_selection(name: str | None, selection: Selection) -> None:
-    """Remember what was selected by a name, or if it is None, by the settings."""
+    """Cache the selection for a name, or for the settings if the name is None."""
     state.selected[name] = (config.state, state.generation), selection
 
 

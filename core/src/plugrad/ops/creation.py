@@ -514,7 +514,7 @@ def _dtype_or_default(given: DTypeLike | None, default: DType = float32) -> DTyp
 
 
 def _numeric_dtype(op: str, given: DTypeLike) -> DType:
-    """Return the dtype that an argument names, which holds 0 and 1.
+    """Return the dtype that an argument names, which must be numeric or bool.
 
     Raises:
         ArgumentError: it is string.

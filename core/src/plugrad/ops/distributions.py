@@ -43,7 +43,7 @@ def scale_to_symmetric(words: Tensor) -> Tensor:
 
 
 def _shift_right(words: Tensor, count: int, bits: int) -> Tensor:
-    """Return integers of so many bits, shifted as if they had no sign."""
+    """Return integers of `bits` bits, shifted right without their sign."""
     return words >> count & (1 << (bits - count)) - 1
 
 
@@ -224,7 +224,7 @@ def scale_to_integers(words: Sequence[Tensor], span: int) -> Tensor:
 
 
 def _reinterpret_as_signed(number: int, bits: int) -> int:
-    """Return a number of so many bits as it is read with a sign."""
+    """Return the signed integer with the same `bits` bits as an unsigned one."""
     return (number + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
 
 

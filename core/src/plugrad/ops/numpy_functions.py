@@ -70,7 +70,7 @@ def nanpercentile(
     method: quantiles.QuantileMethod = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """Return the quantiles of percentages of what is not NaN."""
+    """Return percentiles of the elements that are not NaN."""
     return quantiles.nanquantile(
         a, _fractions_from_percents(q), axis=axis, keepdims=keepdims, method=method
     )

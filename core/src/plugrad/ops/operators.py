@@ -92,7 +92,7 @@ def member_names(x: Tensor) -> list[str]:
 
 
 def missing_attribute(name: str) -> property:
-    """Return a property that raises an AttributeError with a hint what to use instead."""
+    """Return a property that raises an AttributeError with a hint at the replacement."""
 
     def explain(x: Tensor) -> NoReturn:
         raise AttributeError(

@@ -100,7 +100,7 @@ class Optimizer(ABC):
     if not TYPE_CHECKING:  # type checkers know the methods
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Say what to use instead of a method that other frameworks have."""
+            """Raise an AttributeError; for methods of other frameworks, name the replacement."""
             remedy = f": {MISSING_ATTRIBUTE_HINTS[name]}" if name in MISSING_ATTRIBUTE_HINTS else ""
             raise AttributeError(
                 f"{self._name!r} object has no attribute {name!r}{remedy}", name=name, obj=self

@@ -19,7 +19,7 @@ class GraphPicture:
     __slots__ = ("kernels", "kernels_of_gradient", "svg")
 
     def __init__(self, svg: str, kernels: list[str], kernels_of_gradient: list[str]) -> None:
-        """Hold a picture and the names of what it shows."""
+        """Store the picture and the names of its kernels."""
         self.svg = svg
         """The picture: an SVG element without anything that would be loaded from elsewhere."""
         self.kernels = kernels

@@ -118,7 +118,7 @@ def _check_is_new(name: str, host: np.dtype[Any]) -> None:
 
 
 def _check_promotion_rules(dtype: DType, promotion: object) -> dict[DType, DType]:
-    """Return what the dtype gives with others, if that is complete."""
+    """Return the promotion rules of a dtype; raise unless they are complete."""
 
     def find_dtype(spelling: object) -> DType:
         try:

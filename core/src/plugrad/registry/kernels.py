@@ -189,7 +189,7 @@ def find_kernel(kernel_name: str, backend: Backend) -> KernelConfig | None:
 
 
 def list_implementations(kernel_name: str, backend: Backend) -> list[KernelConfig]:
-    """Return all implementations of a kernel on a device: the one in effect first, and then what it replaces."""
+    """Return all implementations of a kernel on a device, in order: the first one is in effect."""
     return [
         *_list_overrides(kernel_name, backend.name),
         *_list_registered(kernel_name, backend),

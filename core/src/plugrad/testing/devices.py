@@ -115,7 +115,7 @@ def _second_device(backend: Backend) -> Generator[Backend]:
 
 
 def kernels_run_on_the_device_they_belong_to(backend: Backend, spec: str) -> None:
-    """Each kernel works on a second device, and counts what it makes there."""
+    """Each kernel runs on a second device, which counts the memory of the results."""
     with _second_device(backend) as second:
         _check_kernels(second)
         _check_counting(second)
@@ -197,7 +197,7 @@ def _use_backend(backend: Backend) -> Generator[None]:
 
 
 def _check_counting(backend: Backend) -> None:
-    """Compare the bytes of a kernel's result with what the device counts."""
+    """Compare the bytes of a kernel's result with the bytes that the device counts."""
     require_kernel(binary.add, backend)
     x = asarray(small_numbers(backend, MEBIBYTE), device=backend)
     before = collect_and_read_memory(backend).bytes

@@ -104,7 +104,7 @@ def extreme_values(dtype: str) -> Array:
 
 
 def check_storing(dtype: str, backend: Backend) -> None:
-    """Store arrays of many shapes and compare what is read back, bit for bit."""
+    """Store arrays of many shapes, and compare the values that are read back bit by bit."""
     values = extreme_values(dtype)
     shapes = [(), (1,), (0,), (2, 0, 3), (7,), (2, 3), (2, 1, 3, 1, 2), (50_001,)]
     arrays = [*values.reshape(-1, 1), *(np.resize(values, shape) for shape in shapes)]

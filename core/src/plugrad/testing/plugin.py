@@ -332,7 +332,7 @@ def _reason_not_claimed(item: pytest.Item, backend: Backend) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Skip with a reason what the backend does not claim to support."""
+    """Skip tests of kernels and dtypes that the backend does not claim to support."""
     backend = get_backend_name(pyfuncitem)
     if not backend:
         return (yield)

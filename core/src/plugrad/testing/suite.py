@@ -111,7 +111,7 @@ def test_gradients(row: Row, opened: Backend) -> None:
 @pytest.mark.plugrad_level("full")
 @parametrize_dtypes(rows_beyond_core)
 def test_full(row: Row, dtype: str, opened: Backend) -> None:
-    """Compare a kernel of the other families with NumPy."""
+    """Compare a kernel of the remaining families with NumPy (level "full")."""
     check_row(row, dtype, opened)
 
 

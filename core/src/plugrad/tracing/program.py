@@ -102,7 +102,7 @@ class Program:
         """The programs of the backward pass, by which inputs and outputs take part."""
 
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
-        """Run the program on tensors, and return what the function returns.
+        """Run the program on tensors, and return the traced function's results.
 
         Raises:
             DisposedTensor, DeviceLost: the device is closed or lost, or a tensor is disposed.

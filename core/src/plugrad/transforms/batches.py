@@ -478,7 +478,7 @@ class SharedConstants(dict[Any, Any]):
     """A view of the outer level's cache of single-value arrays, as arrays that all examples share."""
 
     def __init__(self, outer: Backend) -> None:
-        """Start empty: those of the level outside are looked up when they are asked for."""
+        """Start empty; constants of the enclosing level are looked up on demand."""
         super().__init__()
         self._outer = outer
 

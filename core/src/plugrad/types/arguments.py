@@ -171,7 +171,7 @@ def explain_wrong_fields(kind: ClassType) -> ClassType:
 def _describe_mistake(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> str | None:
-    """Describe what is wrong with the arguments of a call and how to fix it, or return None."""
+    """Describe the mistake in the arguments of a call and how to fix it, or return None."""
     from inspect import Parameter, signature  # needed only when something is wrong
 
     called = signature(function)

@@ -25,5 +25,5 @@ MISSING_NAME_HINTS = {
 
 
 def __getattr__(name: str) -> NoReturn:
-    """Raise the error for a name that plugrad-nn does not have, with what to write instead."""
+    """Raise an error for a name that plugrad-nn lacks; for names of other libraries, name the replacement."""
     raise_missing_name(sys.modules["plugrad_nn"], MISSING_NAME_HINTS, name)

@@ -292,7 +292,7 @@ class Layer(metaclass=LayerType):
             )
 
     def __repr__(self) -> str:
-        """Return the call that makes the layer, without what has its default."""
+        """Return the constructor call of the layer, without arguments that have their default."""
         parts: list[str] = []
         for f in fields(self):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - subclasses are dataclasses
             value = getattr(self, f.name)

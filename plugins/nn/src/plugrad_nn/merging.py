@@ -137,7 +137,7 @@ class Concatenate(Layer):
         check_integer("Concatenate", "axis", self.axis, -64)
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
-        """Return the tensors in one."""
+        """Return the concatenation of the tensors along the axis."""
         return plugrad.concat(check_several(self, x), axis=self.axis)
 
 

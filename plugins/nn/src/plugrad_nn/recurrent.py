@@ -506,7 +506,7 @@ class Masked(Layer):
         return self.layer.build(generator, shape[0], dtype)
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:
-        """Return what the layer returns for the sequences x[0] with the mask x[1]."""
+        """Return the layer's result for the sequences x[0] with the mask x[1]."""
         sequences, *masks = check_several(self, x)
         if len(masks) != 1:
             raise ArgumentError(f"Masked: x must be a list of two tensors, and not of {len(x)}")

@@ -390,7 +390,7 @@ def _find_schema(domain: str, name: str, opset: int) -> Any:
 
 
 def _describe_remedy(domain: str, name: str, opset: int) -> str:
-    """Return why an operator is unknown and what the user can do."""
+    """Return the reason why an operator is unknown, and a remedy."""
     versions = OPERATORS.get((domain, name))
     if versions:
         return (

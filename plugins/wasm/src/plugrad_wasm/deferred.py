@@ -35,7 +35,7 @@ class LazyImplementation:
         family: str,
         adapt: Callable[[Kernel[..., Any], Implementation], Implementation] | None = None,
     ) -> None:
-        """Stand for a kernel of a family; `adapt` makes the implementation of what is declared there."""
+        """Defer the import of a kernel's family; `adapt` makes the implementation from its declaration."""
         self._kernel = kernel
         self._family = family
         self._adapt = adapt

@@ -35,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Load the plugin in a separate process and print what is known; return 1 if it cannot be used."""
+    """Load the plugin in a separate process and print its description; return 1 if it cannot be used."""
     plugins = select_plugins([arguments.name])
     records = [describe_plugin(plugin) for plugin in plugins]
     tried = [i for i, plugin in enumerate(plugins) if _make_job(plugin)]

@@ -38,7 +38,7 @@ CallArgument: TypeAlias = "float | BlockOffset"
 
 
 def encode_address(place: BlockOffset) -> int:
-    """Return a block and an offset in it as one integer."""
+    """Return a memory block and an offset in it, encoded as one integer."""
     return (place.block_number + 1 << BLOCK_ADDRESS_BITS) + BLOCK_START_OFFSET + place.offset
 
 
@@ -81,7 +81,7 @@ class NumberWrite(NamedTuple):
 
 
 class AdvancingArgument(NamedTuple):
-    """A place or number that advances by some bytes for each element of preceding blocks."""
+    """An address or number that advances by a number of bytes for each element of earlier blocks."""
 
     start: CallArgument
     step: int
@@ -220,7 +220,7 @@ class RecordingMemory(LinearMemory):
     """A linear memory for recordings: it numbers blocks instead of allocating them."""
 
     def __init__(self, home: LinearMemory) -> None:
-        """Stand for a memory."""
+        """Create a stand-in for a linear memory."""
         self.home = home
         self.store: Any = RecordingStore(home.store)
         self.capacities: list[int] = []

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class BackendStandIn(NamedTuple):
-    """The object that stands for the backend while kernels without inputs are recorded."""
+    """A stand-in for the backend while kernels without inputs are recorded."""
 
     linear: LinearMemory
 

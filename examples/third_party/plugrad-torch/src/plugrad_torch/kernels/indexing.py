@@ -61,7 +61,7 @@ def gather_gradient(
 def _places(
     kernel: str, shape: Shape, indices: Array, axis: int, batch_dims: int
 ) -> tuple[Array, Shape]:
-    """Return the positions among the rows that begin after `axis`, and the shape of what is taken."""
+    """Return the flat positions of the gathered rows, and the shape of the result."""
     batch, before = math.prod(shape[:batch_dims]), math.prod(shape[batch_dims:axis])
     count, picked = shape[axis], indices.shape[batch_dims:]
     found = positions(kernel, indices, axis, count).reshape(batch, 1, math.prod(picked))
