@@ -104,7 +104,7 @@ def test_description_has_all_parts():
     told = kernel.description
     assert told == ContractDescription(
         "Good",
-        f"{__name__}.good",
+        f"{__name__}.well_documented_rule",
         "(x, bias=None, *, axis, alpha=0.5)",
         "Return x twice.",
         "It says more.",
