@@ -125,28 +125,8 @@ def test_products_of_numpy_do_not_leave_their_matrices(changed):
     sizes[changed] += 1
     steps = np.array([24, 48, 32, 12, 4, 16, 4, 16, 4])
     places = [PLACE, 1, 0, 0, 0, 24, PLACE, 2, 0, 0, 0, 48, PLACE, 3, 0, 0, 0, 32]
-    words = [
-        *LOOP_ONCE,
-        1,
-        1,
-        1,
-        0,
-        NUMBER,
-        0,
-        PLACE,
-        4,
-        0,
-        0,
-        0,
-        32,
-        PLACE,
-        5,
-        0,
-        0,
-        0,
-        72,
-        *places,
-    ]
+    constant_places = [PLACE, 4, 0, 0, 0, 32, PLACE, 5, 0, 0, 0, 72]
+    words = [*LOOP_ONCE, 1, 1, 1, 0, NUMBER, 0, *constant_places, *places]
     functions = ((np.matmul, np.matmul.types.index("ff->f")),)
     with pytest.raises(ValueError, match="fewer items"):
         program(words, (0, 2, 1, 24, 48, 32), functions, (np.array(sizes), steps))
