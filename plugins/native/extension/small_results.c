@@ -59,7 +59,7 @@ static int have_equal_sizes(const ptrdiff_t *x, const ptrdiff_t *y, int count) {
 static ptrdiff_t describe_operand(const array *x, const array *whole, ptrdiff_t size, operand *to) {
     const int more = whole->axes - x->axes, last = x->axes - 1;
     const ptrdiff_t own = product(x->sizes, x->axes);
-    to->turn = more ? 0 : -1; // the elements of a run
+    to->turn = own < size ? 0 : -1; // the elements of a run
     if (x->axes && have_equal_sizes(x->sizes, whole->sizes + more, x->axes)) return own;
     to->step = to->turn = 0;
     if (own == 1) return size;

@@ -1,5 +1,7 @@
 """Results of a few elements, which C makes, are those that Python makes: for all dtypes, layouts and shapes."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -323,6 +325,9 @@ def test_choices(dtype):
         ):
             given = [plugrad.asarray(z) for z in (c, a, b)]
             assert_equal(plugrad.where(*given), np.where(c, a, b))
+    # As many elements as the result, with fewer axes, beside a row.
+    for c, a, b in permutations((x[None], y, y[1])):
+        assert_equal(plugrad.where(*map(plugrad.asarray, (c > 0, a, b))), np.where(c > 0, a, b))
     where = plugrad.asarray([True, False])
     assert_equal(
         plugrad.where(where, plugrad.asarray([[1.0], [2.0]]), 0.5),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Compile = Callable[[Graph], Run]
 
 
-class UpdatingRun:
+class CompiledGraphWithUpdates:
     """A compiled graph that can update variables in place, if `plugrad.jit` chooses so."""
 
     def __init__(self, graph: Graph, in_place: InPlacePlan, compile_graph: Compile) -> None:
