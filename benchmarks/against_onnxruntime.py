@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def session(path: Path) -> onnxruntime.InferenceSession:
+def make_session(path: Path) -> onnxruntime.InferenceSession:
     """Return an onnxruntime session of a model, limited to one thread."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -47,9 +47,9 @@ def least_times(rounds: int, *functions: Callable[[], Any]) -> list[float]:
     return least
 
 
-def compare(path: Path, rounds: int) -> str:
+def time_model(path: Path, rounds: int) -> str:
     """Return a line that compares the times for a model."""
-    peer = session(path)
+    peer = make_session(path)
     numbers = np.load(path.with_suffix(".npz"))
     rng = np.random.default_rng(0)
     inputs = {
@@ -72,7 +72,9 @@ def compare(path: Path, rounds: int) -> str:
         lambda: model(*tensors).numpy(),
         lambda: compiled(*tensors).numpy(),
     )
-    loaded = least_times(min(rounds, 3), lambda: session(path), lambda: plugrad_onnx.load(path))
+    loaded = least_times(
+        min(rounds, 3), lambda: make_session(path), lambda: plugrad_onnx.load(path)
+    )
     return (
         f"{path.stem:14} {error:8.1e}   {loaded[0]:8.1f} {loaded[1]:8.1f} {loaded[1] / loaded[0]:6.2f}"
         f"   {ran[0]:8.2f} {ran[1]:8.2f} {ran[1] / ran[0]:6.2f} {ran[2]:8.2f} {ran[2] / ran[0]:6.2f}"
@@ -94,7 +96,7 @@ def main() -> None:
     )
     with plugrad.use(arguments.backend):
         for name in names:
-            print(compare(arguments.folder / f"{name}.onnx", arguments.rounds), flush=True)
+            print(time_model(arguments.folder / f"{name}.onnx", arguments.rounds), flush=True)
 
 
 if __name__ == "__main__":

@@ -50,34 +50,38 @@ LIMITS = {
 }
 """What we promise, as a multiple of the time of TensorFlow.js."""
 MEAN_LIMIT = 0.42  # of the geometric mean
-TURN = 0.005  # seconds that a turn of each side takes
-SPAN = 1.0  # seconds that the turns of a case take together
+TURN_SECONDS = 0.005  # seconds that a turn of each side takes
+CASE_SECONDS = 1.0  # seconds that the turns of a case take together
 ROUNDS = 15, 60  # pairs of turns, however long they take
-TRIALS = 5  # calls, of which the fastest says how many make a turn
+TRIAL_CALLS = 5  # calls, of which the fastest says how many make a turn
 
 Step = Callable[[], Any]
 Side = Callable[[int], float]  # returns the milliseconds of a call, of so many
 
 
-def tensor(seed: int, *shape: int) -> plugrad.Tensor:
-    return plugrad.asarray(workloads.uniform(seed, shape))
+def random_tensor(seed: int, *shape: int) -> plugrad.Tensor:
+    return plugrad.asarray(workloads.random_uniform(seed, shape))
 
 
-def weight(seed: int, shape: tuple[int, ...], fan: int) -> plugrad.Tensor:
-    return plugrad.asarray(workloads.weight(seed, shape, fan))
+def random_weight(seed: int, shape: tuple[int, ...], fan: int) -> plugrad.Tensor:
+    return plugrad.asarray(workloads.random_weight(seed, shape, fan))
 
 
 def products(size: int) -> Step:
-    a, b = tensor(1, size, size), tensor(2, size, size)
+    a, b = random_tensor(1, size, size), random_tensor(2, size, size)
     return lambda: a @ b
 
 
-def cases() -> dict[str, Step]:
+def make_cases() -> dict[str, Step]:
     """Return the benchmark cases by name."""
-    million, other, tens = tensor(1, 1_000_000), tensor(2, 1_000_000), tensor(3, 10_000_000)
-    eight, table = tensor(4, 8), tensor(5, 1000, 1000)
-    image, filter = tensor(6, 1, 56, 56, 64), weight(7, (3, 3, 64, 64), 576)
-    wide, thin = tensor(8, 1, 112, 112, 64), weight(9, (3, 3, 64, 1), 9)
+    million, other, tens = (
+        random_tensor(1, 1_000_000),
+        random_tensor(2, 1_000_000),
+        random_tensor(3, 10_000_000),
+    )
+    eight, table = random_tensor(4, 8), random_tensor(5, 1000, 1000)
+    image, filter = random_tensor(6, 1, 56, 56, 64), random_weight(7, (3, 3, 64, 64), 576)
+    wide, thin = random_tensor(8, 1, 112, 112, 64), random_weight(9, (3, 3, 64, 1), 9)
     return {
         "matmul 256": products(256),
         "matmul 512": products(512),
@@ -97,7 +101,7 @@ def cases() -> dict[str, Step]:
     }
 
 
-class Node:
+class NodeProcess:
     """A Node process that runs TensorFlow.js."""
 
     def __init__(self, folder: str, clock: str) -> None:
@@ -126,7 +130,7 @@ class Node:
         return float(self._process.stdout.readline()) / repeats
 
 
-def ours(step: Step, clock: Callable[[], float], repeats: int) -> float:
+def time_calls(step: Step, clock: Callable[[], float], repeats: int) -> float:
     start = clock()
     for _ in range(repeats):
         step()
@@ -136,11 +140,11 @@ def ours(step: Step, clock: Callable[[], float], repeats: int) -> float:
 def take_turns(sides: tuple[Side, Side]) -> list[tuple[float, float]]:
     """Return the times of both frameworks, called in turn."""
     # A call that something interrupts says nothing about how many calls make a turn.
-    least = [min(map(side, [1] * TRIALS)) for side in sides]
-    repeats = [max(1, round(TURN * 1e3 / ms)) for ms in least]
+    least = [min(map(side, [1] * TRIAL_CALLS)) for side in sides]
+    repeats = [max(1, round(TURN_SECONDS * 1e3 / ms)) for ms in least]
     span = sum(ms * (1 + count) for ms, count in zip(least, repeats, strict=True)) / 1e3
     pairs: list[tuple[float, float]] = []
-    for pair in range(min(max(round(SPAN / span), ROUNDS[0]), ROUNDS[1])):
+    for pair in range(min(max(round(CASE_SECONDS / span), ROUNDS[0]), ROUNDS[1])):
         times = [0.0, 0.0]
         for which in (0, 1) if pair % 2 else (1, 0):
             sides[which](1)  # the caches hold what the other side has used
@@ -153,14 +157,14 @@ def main() -> int:
     """Print a table; return 1 if a limit does not hold."""
     is_busy = "--busy" in sys.argv
     clock = time.process_time if is_busy else time.perf_counter
-    node = Node(sys.argv[1], "processor" if is_busy else "wall")
+    node = NodeProcess(sys.argv[1], "processor" if is_busy else "wall")
     print(f"{'case':12} {'plugrad ms':>10} {'tfjs ms':>10} {'ratio':>7} {'limit':>7}")
     ratios: list[float] = []
     failed = False
     plugrad.config.set("wasm.threads", 1)
     with plugrad.use("wasm"), plugrad.config.override("fallback", "error"):
-        for name, step in cases().items():
-            sides = partial(ours, step, clock), partial(node.time, name)
+        for name, step in make_cases().items():
+            sides = partial(time_calls, step, clock), partial(node.time, name)
             for side in sides:
                 side(2)  # shapes are cached, memory is there
             pairs = take_turns(sides)

@@ -50,19 +50,19 @@ LIMITS = {
 """What we promise, as a multiple of the time of tinygrad's jit; cases without a promise are for information."""
 MEAN_LIMIT = 0.20  # of the geometric mean
 CHAIN_LIMIT = 40.0  # of 1,000 adds and a read-back, as a multiple of NumPy's time
-TURN = 0.05  # seconds that one turn takes at least
+TURN_SECONDS = 0.05  # seconds that one turn takes at least
 ROUNDS = 9
 READ_BACK = ("10 adds", "10 adds/dev", "W1", "W2")
 
 Step = Callable[[], Any]
 
 
-def tensor(seed: int, *shape: int) -> plugrad.Tensor:
-    return plugrad.asarray(workloads.uniform(seed, shape))
+def random_tensor(seed: int, *shape: int) -> plugrad.Tensor:
+    return plugrad.asarray(workloads.random_uniform(seed, shape))
 
 
-def weight(seed: int, shape: tuple[int, ...], fan: int) -> plugrad.Tensor:
-    return plugrad.asarray(workloads.weight(seed, shape, fan))
+def random_weight(seed: int, shape: tuple[int, ...], fan: int) -> plugrad.Tensor:
+    return plugrad.asarray(workloads.random_weight(seed, shape, fan))
 
 
 def gelu(x: plugrad.Tensor) -> plugrad.Tensor:
@@ -70,57 +70,71 @@ def gelu(x: plugrad.Tensor) -> plugrad.Tensor:
     return 0.5 * x * (1 + plugrad.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
 
 
-def ten(x: plugrad.Tensor) -> plugrad.Tensor:
+def apply_ten_ops(x: plugrad.Tensor) -> plugrad.Tensor:
     """Return ten chained elementwise ops (W5)."""
     y = plugrad.sqrt(plugrad.abs(x * 1.01 + 0.5))
     return plugrad.tanh(plugrad.log(plugrad.exp(-y) + 1.0)) * x
 
 
-def adds(a: plugrad.Tensor, b: plugrad.Tensor) -> plugrad.Tensor:
+def add_ten_times(a: plugrad.Tensor, b: plugrad.Tensor) -> plugrad.Tensor:
     """Return ten additions."""
     for _ in range(10):
         a = a + b
     return a
 
 
-def training(name: str, *, is_jitted: bool) -> Step:
+def make_training_step(name: str, *, is_jitted: bool) -> Step:
     """Return a function that takes a training step and returns the loss."""
     if not is_jitted:
         return peer_plugrad.STEPS[name]().run
-    work = jitted.WORK[name]()
+    work = jitted.WORKLOADS[name]()
     step = plugrad.jit(work.function)
     return lambda: float(step(*work.args).item())
 
 
-def cases(*, is_jitted: bool) -> dict[str, Step]:
+def make_cases(*, is_jitted: bool) -> dict[str, Step]:
     """Return the benchmark cases by name; each returns a tensor, or a number if it is a training step."""
 
     def case(function: Callable[..., plugrad.Tensor], *args: plugrad.Tensor) -> Step:
         return partial(plugrad.jit(function) if is_jitted else function, *args)
 
-    a, b, bias = tensor(1, 512, 512), weight(2, (512, 512), 512), tensor(3, 512)
-    rows, scale, offset = tensor(4, 1000, 1000), tensor(5, 1000), tensor(6, 1000)
-    million, tens, logits = tensor(7, 1_000_000), tensor(8, 10_000_000), tensor(9, 1024, 1024)
-    image, filter = tensor(10, 1, 64, 64, 32), weight(11, (3, 3, 32, 32), 288)
+    a, b, bias = (
+        random_tensor(1, 512, 512),
+        random_weight(2, (512, 512), 512),
+        random_tensor(3, 512),
+    )
+    rows, scale, offset = (
+        random_tensor(4, 1000, 1000),
+        random_tensor(5, 1000),
+        random_tensor(6, 1000),
+    )
+    million, tens, logits = (
+        random_tensor(7, 1_000_000),
+        random_tensor(8, 10_000_000),
+        random_tensor(9, 1024, 1024),
+    )
+    image, filter = random_tensor(10, 1, 64, 64, 32), random_weight(11, (3, 3, 32, 32), 288)
     unit = plugrad.eye(4)
     return {
         "matmul 512": case(lambda a, b: a @ b, a, b),
         "gelu(x@w+b)": case(lambda a, b, bias: gelu(a @ b + bias), a, b, bias),
         "gelu(x*w+b)": case(lambda x, w, b: gelu(x * w + b), rows, scale, offset),
         "gelu(norm)": case(lambda x: gelu(plugrad.layer_norm(x)), logits),
-        "W5": case(ten, million),
+        "W5": case(apply_ten_ops, million),
         "sum": case(plugrad.sum, tens),
         "softmax": case(plugrad.softmax, logits),
         "conv 3x3": case(lambda x, w: plugrad.conv2d(x, w, padding="same"), image, filter),
-        "10 adds": case(adds, tensor(14, 4), tensor(15, 4)),
+        "10 adds": case(add_ten_times, random_tensor(14, 4), random_tensor(15, 4)),
         # Products of matrices are the device's, also those with the unit matrix.
-        "10 adds/dev": case(adds, tensor(14, 1, 4) @ unit, tensor(15, 1, 4) @ unit),
-        "W1": training("W1", is_jitted=is_jitted),
-        "W2": training("W2", is_jitted=is_jitted),
+        "10 adds/dev": case(
+            add_ten_times, random_tensor(14, 1, 4) @ unit, random_tensor(15, 1, 4) @ unit
+        ),
+        "W1": make_training_step("W1", is_jitted=is_jitted),
+        "W2": make_training_step("W2", is_jitted=is_jitted),
     }
 
 
-class Peer:
+class TinygradProcess:
     """A process that runs tinygrad."""
 
     def __init__(self, python: str) -> None:
@@ -146,9 +160,9 @@ class Peer:
         return self.ask(name, mode, repeats) / repeats
 
 
-def ours(name: str, step: Step, repeats: int) -> float:
+def time_plugrad(name: str, step: Step, repeats: int) -> float:
     """Return plugrad's time of a case in milliseconds."""
-    backend = tensor(1, 1).backend
+    backend = random_tensor(1, 1).backend
     start = time.perf_counter()
     for _ in range(repeats):
         result = step()
@@ -159,7 +173,7 @@ def ours(name: str, step: Step, repeats: int) -> float:
     return (time.perf_counter() - start) * 1e3 / repeats
 
 
-def check(name: str, step: Step, peer: Peer) -> None:
+def check_results(name: str, step: Step, peer: TinygradProcess) -> None:
     """Raise unless both frameworks' results have the same sum of absolute values."""
     result = step()
     values = np.asarray(result if isinstance(result, float) else result.numpy(), np.float64)
@@ -168,23 +182,23 @@ def check(name: str, step: Step, peer: Peer) -> None:
     )
 
 
-def compared(name: str, step: Step, peer: Peer) -> tuple[float, float, float]:
+def time_case(name: str, step: Step, peer: TinygradProcess) -> tuple[float, float, float]:
     """Return the minimum milliseconds of plugrad, of jitted tinygrad and of eager tinygrad."""
-    check(name, step, peer)
-    ours(name, step, 2)
+    check_results(name, step, peer)
+    time_plugrad(name, step, 2)
     for mode in ("eager", "jit"):
         peer.time(name, mode, 3)  # the third call runs the captured kernels
-    fastest = min(ours(name, step, 1), peer.time(name, "jit", 1))
-    repeats = max(1, round(TURN * 1e3 / fastest / 4))
+    fastest = min(time_plugrad(name, step, 1), peer.time(name, "jit", 1))
+    repeats = max(1, round(TURN_SECONDS * 1e3 / fastest / 4))
     turns = [
-        (ours(name, step, repeats), peer.time(name, "jit", 1), peer.time(name, "eager", 1))
+        (time_plugrad(name, step, repeats), peer.time(name, "jit", 1), peer.time(name, "eager", 1))
         for _ in range(ROUNDS)
     ]
     mine, jit, eager = (min(side) for side in zip(*turns, strict=True))
     return mine, jit, eager
 
 
-def chain() -> bool:
+def print_chain_times() -> bool:
     """Print the times of the long chain; return whether its limit holds."""
     x, y = np.zeros(1024, np.float32), np.ones(1024, np.float32)
     a, b = plugrad.asarray(x), plugrad.asarray(y)
@@ -206,17 +220,17 @@ def main() -> int:
     """Print a table; return 1 if a limit does not hold."""
     names = [name for name in sys.argv[2:] if name != "--jit"]
     is_jitted = "--jit" in sys.argv
-    peer, wanted = Peer(sys.argv[1]), tuple(names) or ("",)
+    peer, wanted = TinygradProcess(sys.argv[1]), tuple(names) or ("",)
     print(
         f"{'case':12} {'plugrad ms':>10} {'jit ms':>10} {'eager ms':>10} {'to jit':>7} {'limit':>7}"
     )
     ratios: list[float] = []
     failed = False
     with plugrad.use("webgpu"), plugrad.config.override("fallback", "error"):
-        for name, step in cases(is_jitted=is_jitted).items():
+        for name, step in make_cases(is_jitted=is_jitted).items():
             if not name.startswith(wanted):
                 continue
-            mine, jit, eager = compared(name, step, peer)
+            mine, jit, eager = time_case(name, step, peer)
             ratio, limit = mine / jit, LIMITS.get(name)
             promise = f"{'-':>7}"
             if limit is not None:
@@ -229,7 +243,7 @@ def main() -> int:
             )
         mean = exp(sum(map(log, ratios)) / max(len(ratios), 1))
         print(f"geometric mean {mean:.3f}, limit {MEAN_LIMIT}")
-        failed |= not chain()
+        failed |= not print_chain_times()
     return int(failed or mean > MEAN_LIMIT)
 
 

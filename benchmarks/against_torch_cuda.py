@@ -26,7 +26,7 @@ import peer_plugrad
 import peer_torch
 import torch
 import workloads
-from measuring import Side, mean, take_turns
+from measuring import Side, geometric_mean, take_turns
 from torch.nn import functional
 
 import plugrad
@@ -34,14 +34,14 @@ import plugrad
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-TURN = 0.02  # seconds
+TURN_SECONDS = 0.02  # seconds
 HOST_STEPS = 3  # calls of a measurement of host time
 HOST_ROUNDS = 7
 TOLERANCE = 2e-3  # of the largest value: sums of thousands of terms, in float32, in any order
-SIDES = ("plugrad", "jit", "torch", "TF32", "compile")
+MEASURED_VARIANTS = ("plugrad", "jit", "torch", "TF32", "compile")
 
 
-uniform = lru_cache(maxsize=2)(workloads.uniform)
+uniform = lru_cache(maxsize=2)(workloads.random_uniform)
 """The large arrays take longer to make than to measure."""
 
 
@@ -60,7 +60,7 @@ class Case(NamedTuple):
     """Whether TF32 makes a difference."""
 
 
-def pair(
+def make_case(
     name: str,
     ours: Callable[..., Any],
     theirs: Callable[..., Any],
@@ -73,21 +73,21 @@ def pair(
         return ours, tuple(plugrad.asarray(make()) for make in inputs)
 
     def prepare_theirs() -> Callable[[], Any]:
-        tensors = [peer_torch.tensor(make()) for make in inputs]
+        tensors = [peer_torch.copy_to_tensor(make()) for make in inputs]
         tensors = [x if x.is_floating_point() else x.long() for x in tensors]
         return lambda: theirs(*tensors)
 
     return Case(name, prepare, prepare_theirs, **counts)
 
 
-def training(name: str, prepare: Callable[[], Callable[[], torch.Tensor]]) -> Case:
+def make_training_case(name: str, prepare: Callable[[], Callable[[], torch.Tensor]]) -> Case:
     def ours() -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return tuple(jitted.WORK[name]())
+        return tuple(jitted.WORKLOADS[name]())
 
     return Case(f"{name} training step", ours, prepare, has_products=True)
 
 
-def block(
+def make_transformer_case(
     name: str, batch: int, length: int, width: int, heads: int, *, is_causal: bool = False
 ) -> Case:
     """Return a case of a transformer block, forward and backward."""
@@ -102,7 +102,7 @@ def block(
         return loss, ({key: plugrad.asarray(value) for key, value in arrays().items()},)
 
     def theirs() -> Callable[[], Any]:
-        weights = {key: peer_torch.tensor(value) for key, value in arrays().items()}
+        weights = {key: peer_torch.copy_to_tensor(value) for key, value in arrays().items()}
         return peer_torch.with_gradients(
             lambda w: peer_torch.block_loss(w, heads, is_causal=is_causal), weights
         )
@@ -112,7 +112,7 @@ def block(
     return Case(name, ours, theirs, flops=flops, has_products=True)
 
 
-def convolution(
+def make_convolution_case(
     name: str, images: tuple[int, int, int, int], filters: int, size: int, stride: int = 1
 ) -> list[Case]:
     """Return a convolution with "same" padding, and its gradients. PyTorch has the channels last in memory, too."""
@@ -122,7 +122,10 @@ def convolution(
     flops = 2 * outputs * filters * size * size * channels
 
     def arrays() -> list[Any]:
-        return [workloads.uniform(1, images), workloads.weight(2, shape, size * size * channels)]
+        return [
+            workloads.random_uniform(1, images),
+            workloads.random_weight(2, shape, size * size * channels),
+        ]
 
     def convolve(x: plugrad.Tensor, w: plugrad.Tensor) -> plugrad.Tensor:
         return plugrad.conv2d(x, w, strides=stride, padding=size // 2)
@@ -135,8 +138,10 @@ def convolution(
 
     def theirs(*, is_gradient: bool) -> Callable[[], Any]:
         x, w = arrays()
-        x = peer_torch.tensor(x.transpose(0, 3, 1, 2)).requires_grad_(is_gradient)
-        w = peer_torch.tensor(w.transpose(3, 2, 0, 1)).contiguous(memory_format=torch.channels_last)
+        x = peer_torch.copy_to_tensor(x.transpose(0, 3, 1, 2)).requires_grad_(is_gradient)
+        w = peer_torch.copy_to_tensor(w.transpose(3, 2, 0, 1)).contiguous(
+            memory_format=torch.channels_last
+        )
         w = w.detach().requires_grad_(is_gradient)
 
         def forward() -> torch.Tensor:
@@ -161,7 +166,7 @@ def convolution(
     ]
 
 
-def cases(*, is_small: bool) -> list[Case]:
+def make_cases(*, is_small: bool) -> list[Case]:
     """Return the benchmark cases."""
 
     def n(size: int) -> int:
@@ -172,7 +177,7 @@ def cases(*, is_small: bool) -> list[Case]:
 
     def product(size: int) -> Case:
         size = n(size)
-        return pair(
+        return make_case(
             f"product {size}",
             lambda a, b: a @ b,
             lambda a, b: a @ b,
@@ -194,69 +199,71 @@ def cases(*, is_small: bool) -> list[Case]:
     large = 4 * n(8192) * n(8192)  # bytes
     million = 4 * n(1_000_000)
     heads = (n(8), n(12), n(1024), 64)
-    rows = workloads.rows()
+    rows = workloads.lookup_inputs()
     named = {key: (lambda key=key: rows[key]) for key in rows}
     size = n(56), n(28), n(14), n(224)
     return [
-        training("W1", peer_torch.mlp),
-        training("W2", peer_torch.convnet),
+        make_training_case("W1", peer_torch.mlp),
+        make_training_case("W2", peer_torch.convnet),
         Case("W3 MobileNetV2", mobilenet, lambda: peer_torch.mobilenet().run, has_products=True),
-        block("W4 transformer block", 8, 128, 256, 4),
-        block("GPT block", n(8), n(512), 12 * n(64), 12, is_causal=True),
-        pair(
+        make_transformer_case("W4 transformer block", 8, 128, 256, 4),
+        make_transformer_case("GPT block", n(8), n(512), 12 * n(64), 12, is_causal=True),
+        make_case(
             "W5 ten elementwise",
             ten(plugrad),
             ten(torch),
             numbers(51, 1_000_000),
             nbytes=2 * million,
         ),
-        pair(
+        make_case(
             "ten of 64 million", ten(plugrad), ten(torch), numbers(1, 8192, 8192), nbytes=2 * large
         ),
-        pair(
+        make_case(
             "add 64 million",
             lambda a, b: a + b,
             lambda a, b: a + b,
             *(numbers(s, 8192, 8192) for s in (1, 2)),
             nbytes=3 * large,
         ),
-        pair(
+        make_case(
             "transpose 8192",
             lambda x: plugrad.permute_dims(x, (1, 0)) + 0,
             lambda x: x.T.contiguous(),
             numbers(1, 8192, 8192),
             nbytes=2 * large,
         ),
-        pair(
+        make_case(
             "W6 sums",
             lambda x: (plugrad.sum(x, axis=0), plugrad.sum(x, axis=1)),
             lambda x: (x.sum(0), x.sum(1)),
             numbers(61, 4096, 1024),
             nbytes=8 * n(4096) * n(1024),
         ),
-        pair("sum of 64 million", plugrad.sum, torch.sum, numbers(1, 8192, 8192), nbytes=large),
-        pair(
+        make_case(
+            "sum of 64 million", plugrad.sum, torch.sum, numbers(1, 8192, 8192), nbytes=large
+        ),
+        make_case(
             "sums of columns",
             lambda x: plugrad.sum(x, axis=0),
             lambda x: x.sum(0),
             numbers(1, 8192, 8192),
             nbytes=large,
         ),
-        pair(
+        make_case(
             "sums of rows",
             lambda x: plugrad.sum(x, axis=1),
             lambda x: x.sum(1),
             numbers(1, 8192, 8192),
             nbytes=large,
         ),
-        pair(
+        make_case(
             "softmax 8192",
             plugrad.softmax,
             lambda x: x.softmax(-1),
             numbers(1, 8192, 8192),
             nbytes=2 * large,
         ),
-        pair(
+        make_case(
             "layer norm 8192",
             plugrad.layer_norm,
             normalize,
@@ -266,7 +273,7 @@ def cases(*, is_small: bool) -> list[Case]:
         product(1024),
         product(4096),
         product(8192),
-        pair(
+        make_case(
             "product 64 x 4096 x 4096",
             lambda a, b: a @ b,
             lambda a, b: a @ b,
@@ -276,7 +283,7 @@ def cases(*, is_small: bool) -> list[Case]:
             nbytes=4 * n(4096) ** 2,
             has_products=True,
         ),
-        pair(
+        make_case(
             "matrix by vector 8192",
             lambda a, b: a @ b,
             lambda a, b: a @ b,
@@ -285,7 +292,7 @@ def cases(*, is_small: bool) -> list[Case]:
             nbytes=large,
             has_products=True,
         ),
-        pair(
+        make_case(
             "96 products of 512",
             lambda a, b: a @ b,
             lambda a, b: a @ b,
@@ -293,50 +300,50 @@ def cases(*, is_small: bool) -> list[Case]:
             flops=2 * n(96) * n(512) ** 3,
             has_products=True,
         ),
-        pair(
+        make_case(
             "attention 1024",
             plugrad.attention,
             functional.scaled_dot_product_attention,
-            *((lambda s=s: workloads.uniform(s, heads)) for s in (1, 2, 3)),
+            *((lambda s=s: workloads.random_uniform(s, heads)) for s in (1, 2, 3)),
             flops=4 * heads[0] * heads[1] * heads[2] ** 2 * 64,
             has_products=True,
         ),
-        *convolution("conv 3x3 64", (n(32), size[0], size[0], 64), 64, 3),
-        *convolution("conv 3x3 256", (n(32), size[2], size[2], n(256)), n(256), 3),
-        *convolution("conv 1x1 256", (n(32), size[0], size[0], n(256)), 64, 1),
-        *convolution("conv 7x7 of RGB", (n(32), size[3], size[3], 3), 64, 7, 2),
-        pair(
+        *make_convolution_case("conv 3x3 64", (n(32), size[0], size[0], 64), 64, 3),
+        *make_convolution_case("conv 3x3 256", (n(32), size[2], size[2], n(256)), n(256), 3),
+        *make_convolution_case("conv 1x1 256", (n(32), size[0], size[0], n(256)), 64, 1),
+        *make_convolution_case("conv 7x7 of RGB", (n(32), size[3], size[3], 3), 64, 7, 2),
+        make_case(
             "W8 gather",
             lambda t, p: plugrad.take(t, p, axis=0),
             lambda t, p: t[p],
             named["table"],
             named["positions"],
         ),
-        pair(
+        make_case(
             "W8 scatter-add",
             lambda p, u: plugrad.scatter_nd(p[:, None], u, (50_000, 64)),
             lambda p, u: torch.zeros(50_000, 64).index_add_(0, p, u),
             named["positions"],
             named["updates"],
         ),
-        pair(
+        make_case(
             "W8 top-k",
             lambda x: plugrad.top_k(x, 50)[0],
             lambda x: torch.topk(x, 50)[0],
             named["rows"],
         ),
-        pair(
+        make_case(
             "W8 cumsum",
             lambda x: plugrad.cumulative_sum(x, axis=1),
             lambda x: torch.cumsum(x, 1),
             named["square"],
         ),
-        pair("W8 sort", plugrad.sort, lambda x: torch.sort(x, 1)[0], named["square"]),
+        make_case("W8 sort", plugrad.sort, lambda x: torch.sort(x, 1)[0], named["square"]),
     ]
 
 
 @contextmanager
-def tf32(is_allowed: bool) -> Iterator[None]:
+def set_tf32(is_allowed: bool) -> Iterator[None]:
     """Allow or forbid PyTorch to use TF32 in the block."""
     settings = torch.backends.cuda.matmul, torch.backends.cudnn
     for each in settings:
@@ -348,20 +355,20 @@ def tf32(is_allowed: bool) -> Iterator[None]:
             each.allow_tf32 = False
 
 
-def leaves(result: Any) -> list[torch.Tensor]:
+def flatten_result(result: Any) -> list[torch.Tensor]:
     """Return the tensors in a nested PyTorch result; those of a dict in the order of its keys."""
     if isinstance(result, dict):
-        return [x for key in sorted(result) for x in leaves(result[key])]
+        return [x for key in sorted(result) for x in flatten_result(result[key])]
     if isinstance(result, (list, tuple)):
-        return [x for each in result for x in leaves(each)]
+        return [x for each in result for x in flatten_result(each)]
     if isinstance(result, torch.Tensor):
         return [result.detach()]
-    return [peer_torch.tensor(result.numpy())]
+    return [peer_torch.copy_to_tensor(result.numpy())]
 
 
-def difference(ours: Any, theirs: Any) -> float:
+def relative_difference(ours: Any, theirs: Any) -> float:
     """Return the largest difference, relative to the largest value of its array."""
-    found, expected = leaves(ours), leaves(theirs)
+    found, expected = flatten_result(ours), flatten_result(theirs)
     assert [x.shape for x in found] == [x.shape for x in expected]
     worst = 0.0
     for a, b in zip(found, expected, strict=True):
@@ -383,7 +390,7 @@ def host_time(run: Callable[[], Any], finish: Callable[[], None]) -> float:
     return least
 
 
-def measure(
+def measure_case(
     case: Case, finish: Mapping[str, Callable[[], None]], arguments: argparse.Namespace
 ) -> dict[str, Any]:
     """Return the milliseconds of both frameworks, and the difference of their results."""
@@ -403,7 +410,7 @@ def measure(
         "torch": theirs,
     }
     worst = max(
-        difference(runs[side](), theirs())
+        relative_difference(runs[side](), theirs())
         for side in ("plugrad", "jit")[: 1 if "step" in case.name else 2]
     )
     if case.has_products and arguments.torch == "cuda":
@@ -411,10 +418,12 @@ def measure(
     if arguments.compile:
         runs["compile"] = torch.compile(theirs)
     sides = {
-        name: Side(run, lambda name=name: tf32(name == "TF32"), finish.get(name, finish["torch"]))
+        name: Side(
+            run, lambda name=name: set_tf32(name == "TF32"), finish.get(name, finish["torch"])
+        )
         for name, run in runs.items()
     }
-    times = take_turns(sides, arguments.rounds, turn=TURN)
+    times = take_turns(sides, arguments.rounds, turn=TURN_SECONDS)
     row: dict[str, Any] = {
         "name": case.name,
         "flops": case.flops,
@@ -430,14 +439,14 @@ def measure(
     return row
 
 
-WORDS = ("plugrad", "jit", "torch", "TF32", "÷ torch", "÷ TF32")
-HEAD = (
-    f"{'ms':24}{''.join(f'{word:>9}' for word in WORDS)}{'rate':>14}"
+COLUMNS = ("plugrad", "jit", "torch", "TF32", "÷ torch", "÷ TF32")
+TABLE_HEADER = (
+    f"{'ms':24}{''.join(f'{word:>9}' for word in COLUMNS)}{'rate':>14}"
     f"{'host ms':>9}{'jit':>9}{'torch':>9}"
 )
 
 
-def describe(row: Mapping[str, Any]) -> str:
+def format_row(row: Mapping[str, Any]) -> str:
     """Return a table row as text."""
     best = min(row["plugrad"], row["jit"])
     rate = (
@@ -447,7 +456,9 @@ def describe(row: Mapping[str, Any]) -> str:
         if row["bytes"]
         else ""
     )
-    times = "".join(f"{row[side]:9.3f}" if side in row else 9 * " " for side in SIDES[:4])
+    times = "".join(
+        f"{row[side]:9.3f}" if side in row else 9 * " " for side in MEASURED_VARIANTS[:4]
+    )
     ratios = "".join(
         f"{best / row[side]:9.2f}" if side in row else 9 * " " for side in ("torch", "TF32")
     )
@@ -477,24 +488,24 @@ def main() -> None:
     finish = {"plugrad": backend.synchronize, "jit": backend.synchronize, "torch": wait}
     theirs = torch.cuda.get_device_name() if arguments.torch == "cuda" else arguments.torch
     print(f"plugrad {plugrad.__version__} on {plugrad.which()}")
-    print(f"torch {torch.__version__} on {theirs}", HEAD, sep="\n")
+    print(f"torch {torch.__version__} on {theirs}", TABLE_HEADER, sep="\n")
     ratios: list[float] = []
-    for case in cases(is_small=arguments.small):
+    for case in make_cases(is_small=arguments.small):
         if not any(word in case.name for word in arguments.words):
             continue
-        with tf32(False):
+        with set_tf32(False):
             try:
-                row = measure(case, finish, arguments)
+                row = measure_case(case, finish, arguments)
             except Exception as error:  # what fails is part of the report
                 print(f"{case.name:24}FAILS: {type(error).__name__}: {error}", flush=True)
                 continue
         ratios.append(min(row["plugrad"], row["jit"]) / row["torch"])
-        print(describe(row), flush=True)
+        print(format_row(row), flush=True)
         if arguments.output:
             with open(arguments.output, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
     if ratios:
-        print(f"{'mean of the ratios to torch':60}{mean(ratios):9.2f}")
+        print(f"{'mean of the ratios to torch':60}{geometric_mean(ratios):9.2f}")
 
 
 if __name__ == "__main__":

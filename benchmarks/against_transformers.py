@@ -27,7 +27,7 @@ CONFIG = {"n_layer": 6, "n_embd": 768, "n_head": 12, "vocab_size": 8000}
 TEXT, TOKENS, ROUNDS = 16, 24, 5
 
 
-def measure(function):
+def time_call(function):
     """Return the milliseconds of a call."""
     start = time.perf_counter()
     function()
@@ -55,15 +55,15 @@ def main():
             steps = gpt2.generate(model, params, tokens, TOKENS)
             next(steps), next(steps)  # traced here
             found["plugrad"] += [
-                measure(lambda steps=steps: next(steps)) for _ in range(TOKENS - 2)
+                time_call(lambda steps=steps: next(steps)) for _ in range(TOKENS - 2)
             ]
-            found["plugrad, at once"].append(measure(lambda: at_once(x).numpy()))
+            found["plugrad, at once"].append(time_call(lambda: at_once(x).numpy()))
             past = peer(whole[:, :TEXT], use_cache=True).past_key_values
             found["transformers"] += [
-                measure(lambda past=past, i=i: peer(whole[:, i : i + 1], past_key_values=past, use_cache=True))
+                time_call(lambda past=past, i=i: peer(whole[:, i : i + 1], past_key_values=past, use_cache=True))
                 for i in range(TEXT, TEXT + TOKENS)
             ]  # fmt: skip
-            found["transformers, at once"].append(measure(lambda: peer(whole, use_cache=False)))
+            found["transformers, at once"].append(time_call(lambda: peer(whole, use_cache=False)))
     for name, times in found.items():
         print(f"{name:24} {statistics.median(times):8.2f} ms for a token")
 

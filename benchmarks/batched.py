@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple  # noqa: E402
 
 import numpy as np  # noqa: E402
 import workloads  # noqa: E402
-from measuring import Side, mean, take_turns  # noqa: E402
+from measuring import Side, geometric_mean, take_turns  # noqa: E402
 
 import plugrad  # noqa: E402
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def optional(name: str) -> Any:
+def import_if_installed(name: str) -> Any:
     """Return a module, or None if it is not installed."""
     try:
         return importlib.import_module(name)
@@ -42,7 +42,7 @@ def optional(name: str) -> Any:
         return None
 
 
-torch, jax, jnp = map(optional, ("torch", "jax", "jax.numpy"))
+torch, jax, jnp = map(import_if_installed, ("torch", "jax", "jax.numpy"))
 if torch is not None:
     torch.set_num_threads(1)
 
@@ -57,11 +57,11 @@ class Case(NamedTuple):
     tolerance: float = 1e-3
 
 
-def numbers(*shape: int, scale: float = 1.0) -> Any:
+def random_array(*shape: int, scale: float = 1.0) -> Any:
     return (RNG.normal(size=shape) * scale).astype("f4")
 
 
-def per_example_gradients() -> Case:
+def make_per_example_gradients_case() -> Case:
     task = workloads.mlp()
 
     def network(x: Any, w: Any, relu: Any) -> Any:
@@ -108,12 +108,12 @@ def per_example_gradients() -> Case:
     return Case(sides)
 
 
-def layers(*sizes: int) -> list[Any]:
-    return [numbers(n, m, scale=n**-0.5) for n, m in itertools.pairwise(sizes)]
+def random_layers(*sizes: int) -> list[Any]:
+    return [random_array(n, m, scale=n**-0.5) for n, m in itertools.pairwise(sizes)]
 
 
-def jacobian() -> Case:
-    weights, point = layers(128, 128, 128, 64), numbers(128)
+def make_jacobian_case() -> Case:
+    weights, point = random_layers(128, 128, 128, 64), random_array(128)
 
     def network(x: Any, ws: Any, tanh: Any) -> Any:
         return tanh(tanh(x @ ws[0]) @ ws[1]) @ ws[2]
@@ -133,8 +133,8 @@ def jacobian() -> Case:
     return Case(sides)
 
 
-def hessian() -> Case:
-    matrix, point = numbers(100, 100, scale=0.1), numbers(100)
+def make_hessian_case() -> Case:
+    matrix, point = random_array(100, 100, scale=0.1), random_array(100)
 
     def energy(x: Any, a: Any, xp: Any) -> Any:
         return xp.sum(xp.tanh(x @ a) ** 2) + xp.sum(xp.sin(x) * x)
@@ -163,9 +163,9 @@ EINSUMS = {
 }
 
 
-def einsum(name: str) -> Case:
+def make_einsum_case(name: str) -> Case:
     equation, *shapes = EINSUMS[name]
-    arrays = [numbers(*shape) for shape in shapes]
+    arrays = [random_array(*shape) for shape in shapes]
     xs = [plugrad.asarray(a) for a in arrays]
     sides: Sides = {"plugrad": lambda: [plugrad.einsum(equation, *xs)]}
     if torch is not None:
@@ -174,13 +174,13 @@ def einsum(name: str) -> Case:
     return Case(sides)
 
 
-MEMBERS = 32
+ENSEMBLE_SIZE = 32
 
 
-def ensemble() -> Case:
+def make_ensemble_case() -> Case:
     shapes = {"w0": (8, 16), "b0": (16,), "w1": (16, 16), "b1": (16,), "w2": (16, 1), "b2": (1,)}
-    starts = {n: numbers(MEMBERS, *s, scale=0.3) for n, s in shapes.items()}
-    x, y = plugrad.asarray(numbers(32, 8)), plugrad.asarray(numbers(32, 1))
+    starts = {n: random_array(ENSEMBLE_SIZE, *s, scale=0.3) for n, s in shapes.items()}
+    x, y = plugrad.asarray(random_array(32, 8)), plugrad.asarray(random_array(32, 1))
 
     def train(w: Any, x: Any, y: Any) -> Any:
         def loss(w: Any) -> Any:
@@ -194,7 +194,7 @@ def ensemble() -> Case:
     together = plugrad.jit(plugrad.vmap(train, in_axes=(0, None, None)))
     alone = plugrad.jit(train)
     all_of_them = {n: plugrad.asarray(s) for n, s in starts.items()}
-    each = [{n: plugrad.asarray(s[i]) for n, s in starts.items()} for i in range(MEMBERS)]
+    each = [{n: plugrad.asarray(s[i]) for n, s in starts.items()} for i in range(ENSEMBLE_SIZE)]
 
     def batched() -> Any:
         w, losses = all_of_them, None
@@ -215,15 +215,15 @@ def ensemble() -> Case:
 
 
 CASES: dict[str, Callable[[], Case]] = {
-    "per-example gradients of W1": per_example_gradients,
-    "jacobian 128 -> 64": jacobian,
-    "hessian of 100": hessian,
-    **{f"einsum {name}": lambda name=name: einsum(name) for name in EINSUMS},
-    "ensemble of 32": ensemble,
+    "per-example gradients of W1": make_per_example_gradients_case,
+    "jacobian 128 -> 64": make_jacobian_case,
+    "hessian of 100": make_hessian_case,
+    **{f"einsum {name}": lambda name=name: make_einsum_case(name) for name in EINSUMS},
+    "ensemble of 32": make_ensemble_case,
 }
 
 
-def values(outputs: Any) -> list[Any]:
+def as_numpy_arrays(outputs: Any) -> list[Any]:
     return [np.asarray(y.numpy() if hasattr(y, "numpy") else y) for y in outputs]
 
 
@@ -242,9 +242,9 @@ def main() -> None:
         if options.words and not any(word in name for word in options.words):
             continue
         case = make()
-        expected = values(case.sides["plugrad"]())
+        expected = as_numpy_arrays(case.sides["plugrad"]())
         for side, run in case.sides.items():
-            for x, y in zip(values(run()), expected, strict=True):
+            for x, y in zip(as_numpy_arrays(run()), expected, strict=True):
                 scale = max(1.0, float(np.abs(y).max()))
                 np.testing.assert_allclose(
                     x, y, 0, case.tolerance * scale, err_msg=f"{name}, {side}"
@@ -260,7 +260,7 @@ def main() -> None:
         if name.startswith("einsum") and "torch" in times:
             ratios.append(times["plugrad"].least / times["torch"].least)
     if ratios:
-        print(f"einsum / torch in the mean: {mean(ratios):.2f}")
+        print(f"einsum / torch in the mean: {geometric_mean(ratios):.2f}")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ Array = NDArray[Any]
 IMAGES: Final = (0, 3, 1, 2)
 FILTERS: Final = (3, 2, 0, 1)
 THIN_FILTERS: Final = (2, 3, 0, 1)
-SMALL: Final = 24
+QUICK_MAX_SIZE: Final = 24
 """The longest axis in a quick run."""
 
 
@@ -88,7 +88,7 @@ class Cases:
 
     def n(self, size: int) -> int:
         """Return the size of an axis, which is smaller in a quick run."""
-        return min(size, SMALL) if self.quick else size
+        return min(size, QUICK_MAX_SIZE) if self.quick else size
 
     def uniform(self, *shape: int, low: float = -1, high: float = 1, dtype: str = "f4") -> Array:
         """Return uniformly distributed numbers in [low, high)."""

@@ -57,7 +57,7 @@ LIMITS: Final[dict[str, dict[str, float]]] = {
 """The most that a compiled call may take, as a multiple of a peer's time."""
 
 
-def available() -> dict[str, Peer]:
+def installed_peers() -> dict[str, Peer]:
     """Return the installed peers, by the columns of the table."""
     found: dict[str, Peer] = {}
     for module in (
@@ -72,22 +72,22 @@ def available() -> dict[str, Peer]:
     return {column: found[name] for column, name in PEERS.items() if name in found}
 
 
-def sides(name: str, columns: Mapping[str, Peer]) -> tuple[dict[str, Side], dict[str, int]]:
+def make_sides(name: str, columns: Mapping[str, Peer]) -> tuple[dict[str, Side], dict[str, int]]:
     """Return the measured functions of a table row, and how many calls a run of each makes."""
     if name in programs.PROGRAMS:
-        work = jitted.WORK[name]()
+        work = jitted.WORKLOADS[name]()
         run = plugrad.jit(work.function)
         functions: dict[str, Callable[[], Any]] = {"plugrad": lambda: run(*work.args)}
         functions |= {c: jitted.PEERS[c](name) for c in columns if c in LIMITS[name]}
         return {c: Side(f) for c, f in functions.items()}, dict.fromkeys(functions, 1)
-    steps = {"plugrad": import_module("peer_plugrad").JITTED[name]()}
+    steps = {"plugrad": import_module("peer_plugrad").JITTED_WORKLOADS[name]()}
     steps |= {c: columns[c].steps[name]() for c in LIMITS[name] if c in columns}
     return {c: Side(s.run) for c, s in steps.items()}, {c: s.calls for c, s in steps.items()}
 
 
 def compile_ms() -> float:
     """Return the milliseconds of compiling W1, without the trace and the first run."""
-    work = jitted.WORK["W1"]()
+    work = jitted.WORKLOADS["W1"]()
     first = min(jitted.first_call(work) for _ in range(3)) * 1e3
     run = plugrad.jit(work.function)
     run(*work.args)
@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     arguments = parser.parse_args()
     plugrad.use("cpu")
-    columns = available()
+    columns = installed_peers()
     above = 0
 
     def cell(ratio: float, limit: float) -> str:
@@ -118,7 +118,7 @@ def main() -> None:
 
     print(f"{'':12}{'ms':>9}{''.join(f'{column:>18}' for column in PEERS)}")
     for name in arguments.names:
-        measured, calls = sides(name, columns)
+        measured, calls = make_sides(name, columns)
         times = take_turns(measured, arguments.rounds, time.process_time)
         least = {side: times[side].least / calls[side] for side in times}
         ours, limits = least["plugrad"], LIMITS[name]

@@ -24,10 +24,10 @@ from statistics import median
 
 import numpy as np
 
-SIZES = {"0.04 MB": 10_000, "10 MB": 2_500_000}
-VARIABLES = 8
+ELEMENT_COUNTS = {"0.04 MB": 10_000, "10 MB": 2_500_000}
+VARIABLE_COUNT = 8
 COMPUTE_SECONDS = 0.1
-LAYER = 625_000
+LAYER_ELEMENTS = 625_000
 
 
 def main() -> None:
@@ -81,7 +81,7 @@ def run_rank(arguments) -> None:
 
     say(f"{arguments.collective}, {world.size} ranks: least / median")
     say(f"{'':10}{'alone ms':>16}{'together ms':>16}{'difference':>12}{'own sum ms':>16}")
-    for name, elements in SIZES.items():
+    for name, elements in ELEMENT_COUNTS.items():
         sides = make_sides(world, elements)
         taken = {side: [] for side in sides}
         for _ in range(arguments.rounds):
@@ -105,8 +105,10 @@ def make_sides(world, elements):
     import plugrad
     import plugrad_distributed as dist
 
-    variables = [plugrad.Variable(plugrad.zeros(elements // VARIABLES)) for _ in range(VARIABLES)]
-    factors = [plugrad.ones(elements // VARIABLES) for _ in range(VARIABLES)]
+    variables = [
+        plugrad.Variable(plugrad.zeros(elements // VARIABLE_COUNT)) for _ in range(VARIABLE_COUNT)
+    ]
+    factors = [plugrad.ones(elements // VARIABLE_COUNT) for _ in range(VARIABLE_COUNT)]
     plain = plugrad.optimizers.SGD(0.1)
     parallel = dist.DataParallel(plugrad.optimizers.SGD(0.1))
     raw = np.zeros(elements, np.float32)
@@ -132,8 +134,8 @@ def measure_throughput(world):
     import plugrad
     import plugrad_distributed as dist
 
-    layers = [plugrad.Variable(plugrad.zeros(LAYER)) for _ in range(4)]
-    parallel = dist.DataParallel(plugrad.optimizers.SGD(0.1), bucket_bytes=LAYER * 4)
+    layers = [plugrad.Variable(plugrad.zeros(LAYER_ELEMENTS)) for _ in range(4)]
+    parallel = dist.DataParallel(plugrad.optimizers.SGD(0.1), bucket_bytes=LAYER_ELEMENTS * 4)
     plain = plugrad.optimizers.SGD(0.1)
     matrix = plugrad.asarray(np.ones((400, 400), np.float32))
 
@@ -148,7 +150,7 @@ def measure_throughput(world):
         return +x, pull
 
     def loss():
-        total = plugrad.zeros(LAYER)
+        total = plugrad.zeros(LAYER_ELEMENTS)
         for layer in layers:
             total = slow(total + layer)
         return plugrad.sum(total)

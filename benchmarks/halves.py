@@ -31,12 +31,12 @@ import plugrad  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-STEPS: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+MACHINE_EPSILONS: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 """The distance of 1 from the next number."""
 SLOW_SECONDS: Final = 0.2
 """What takes longer is called once in a turn, and has one: PyTorch's products of float16 take seconds."""
-IMAGES: Final = (0, 3, 1, 2)
-FILTERS: Final = (3, 2, 0, 1)
+IMAGE_SHAPE: Final = (0, 3, 1, 2)
+FILTER_SHAPE: Final = (3, 2, 0, 1)
 
 
 class Case(NamedTuple):
@@ -52,7 +52,7 @@ class Case(NamedTuple):
     """Whether the result is an image, whose channels PyTorch counts second."""
 
 
-def gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_gradients(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a plugrad function that computes the value of a function, and the gradients of its sum."""
 
     def loss(*xs: Any) -> Any:
@@ -82,10 +82,10 @@ def batch_norm(x: Any, mean: Any, variance: Any, offset: Any, scale: Any) -> Any
     return functional.batch_norm(x, mean, variance, scale, offset, eps=1e-3)
 
 
-SQUARE: Final = (1000, 1000)
-MILLION: Final = (1_000_000,)
-PICTURES: Final = (8, 56, 56, 64)
-KEYS: Final = (4, 8, 128, 64)
+MATRIX_SHAPE: Final = (1000, 1000)
+VECTOR_SHAPE: Final = (1_000_000,)
+FEATURE_MAP_SHAPE: Final = (8, 56, 56, 64)
+ATTENTION_SHAPE: Final = (4, 8, 128, 64)
 CASES: Final = (
     Case("product of 1024", plugrad.matmul, torch.matmul, ((1024, 1024),) * 2),
     Case("product of 256", plugrad.matmul, torch.matmul, ((256, 256),) * 2),
@@ -100,23 +100,23 @@ CASES: Final = (
         "convolution 3 x 3",
         lambda x, w: plugrad.conv2d(x, w, 1, "same"),
         lambda x, w: functional.conv2d(x, w, padding="same"),
-        (PICTURES, (3, 3, 64, 64)),
-        (IMAGES, FILTERS),
+        (FEATURE_MAP_SHAPE, (3, 3, 64, 64)),
+        (IMAGE_SHAPE, FILTER_SHAPE),
         has_image=True,
     ),
     Case(
         "convolution 1 x 1",
         lambda x, w: plugrad.conv2d(x, w, 1, "same"),
         functional.conv2d,
-        (PICTURES, (1, 1, 64, 128)),
-        (IMAGES, FILTERS),
+        (FEATURE_MAP_SHAPE, (1, 1, 64, 128)),
+        (IMAGE_SHAPE, FILTER_SHAPE),
         has_image=True,
     ),
     Case(
         "attention",
         attend,
         functional.scaled_dot_product_attention,
-        (KEYS, KEYS, KEYS),
+        (ATTENTION_SHAPE, ATTENTION_SHAPE, ATTENTION_SHAPE),
     ),
     Case(
         "layer norm",
@@ -128,53 +128,62 @@ CASES: Final = (
         "batch norm",
         lambda x, m, v, o, s: plugrad.batch_norm(x, m, v, offset=o, scale=s),
         batch_norm,
-        (PICTURES, (64,), (64,), (64,), (64,)),
-        (IMAGES,),
+        (FEATURE_MAP_SHAPE, (64,), (64,), (64,), (64,)),
+        (IMAGE_SHAPE,),
         has_image=True,
     ),
     Case(
         "max pool",
         lambda x: plugrad.max_pool(x, 2, strides=2),
         lambda x: functional.max_pool2d(x, 2),
-        (PICTURES,),
-        (IMAGES,),
+        (FEATURE_MAP_SHAPE,),
+        (IMAGE_SHAPE,),
         has_image=True,
     ),
     Case(
         "average pool",
         lambda x: plugrad.avg_pool(x, 2, strides=2),
         lambda x: functional.avg_pool2d(x, 2),
-        (PICTURES,),
-        (IMAGES,),
+        (FEATURE_MAP_SHAPE,),
+        (IMAGE_SHAPE,),
         has_image=True,
     ),
     Case(
         "average pool 3 x 3, stride 1",
         lambda x: plugrad.avg_pool(x, 3, strides=1),
         lambda x: functional.avg_pool2d(x, 3, 1),
-        (PICTURES,),
-        (IMAGES,),
+        (FEATURE_MAP_SHAPE,),
+        (IMAGE_SHAPE,),
         has_image=True,
     ),
     Case("softmax", plugrad.softmax, lambda x: torch.softmax(x, -1), ((1024, 1000),)),
     Case("log softmax", plugrad.log_softmax, lambda x: torch.log_softmax(x, -1), ((1024, 1000),)),
-    Case("sum", plugrad.sum, torch.sum, (SQUARE,)),
-    Case("sum of rows", lambda x: plugrad.sum(x, axis=1), lambda x: x.sum(1), (SQUARE,)),
-    Case("sum of columns", lambda x: plugrad.sum(x, axis=0), lambda x: x.sum(0), (SQUARE,)),
-    Case("mean of columns", lambda x: plugrad.mean(x, axis=0), lambda x: x.mean(0), (SQUARE,)),
-    Case("max of rows", lambda x: plugrad.max(x, axis=1), lambda x: x.amax(1), (SQUARE,)),
-    Case("add", plugrad.add, torch.add, (MILLION, MILLION)),
-    Case("multiply", plugrad.multiply, torch.multiply, (MILLION, MILLION)),
-    Case("add a row", plugrad.add, torch.add, (SQUARE, (1000,))),
-    Case("gelu", plugrad.gelu, functional.gelu, (MILLION,)),
-    Case("exp", plugrad.exp, torch.exp, (MILLION,)),
-    Case("relu, gradient", gradient(plugrad.relu), gradient_in_torch(torch.relu), (MILLION,)),
-    Case("to float32", lambda x: plugrad.astype(x, "float32"), lambda x: x.float(), (MILLION,)),
-    Case("sort", plugrad.sort, lambda x: torch.sort(x).values, (SQUARE,)),
+    Case("sum", plugrad.sum, torch.sum, (MATRIX_SHAPE,)),
+    Case("sum of rows", lambda x: plugrad.sum(x, axis=1), lambda x: x.sum(1), (MATRIX_SHAPE,)),
+    Case("sum of columns", lambda x: plugrad.sum(x, axis=0), lambda x: x.sum(0), (MATRIX_SHAPE,)),
+    Case(
+        "mean of columns", lambda x: plugrad.mean(x, axis=0), lambda x: x.mean(0), (MATRIX_SHAPE,)
+    ),
+    Case("max of rows", lambda x: plugrad.max(x, axis=1), lambda x: x.amax(1), (MATRIX_SHAPE,)),
+    Case("add", plugrad.add, torch.add, (VECTOR_SHAPE, VECTOR_SHAPE)),
+    Case("multiply", plugrad.multiply, torch.multiply, (VECTOR_SHAPE, VECTOR_SHAPE)),
+    Case("add a row", plugrad.add, torch.add, (MATRIX_SHAPE, (1000,))),
+    Case("gelu", plugrad.gelu, functional.gelu, (VECTOR_SHAPE,)),
+    Case("exp", plugrad.exp, torch.exp, (VECTOR_SHAPE,)),
+    Case(
+        "relu, gradient",
+        with_gradients(plugrad.relu),
+        gradient_in_torch(torch.relu),
+        (VECTOR_SHAPE,),
+    ),
+    Case(
+        "to float32", lambda x: plugrad.astype(x, "float32"), lambda x: x.float(), (VECTOR_SHAPE,)
+    ),
+    Case("sort", plugrad.sort, lambda x: torch.sort(x).values, (MATRIX_SHAPE,)),
 )
 
 
-def prepare(case: Case, dtype: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
+def prepare_case(case: Case, dtype: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """Return the functions that compute a case in plugrad and in PyTorch."""
     generator = np.random.default_rng(0)
     arrays = [generator.uniform(0.1, 1, shape).astype("f4") for shape in case.shapes]
@@ -203,7 +212,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*")
     parser.add_argument("--backend", default="cpu")
-    parser.add_argument("--dtypes", nargs="+", default=list(STEPS))
+    parser.add_argument("--dtypes", nargs="+", default=list(MACHINE_EPSILONS))
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -216,8 +225,8 @@ def main() -> None:
                 continue
             cells: list[str] = []
             for dtype in given.dtypes:
-                ours, theirs = prepare(case, dtype)
-                if largest_difference(case, ours(), theirs()) > 2 * STEPS[dtype]:
+                ours, theirs = prepare_case(case, dtype)
+                if largest_difference(case, ours(), theirs()) > 2 * MACHINE_EPSILONS[dtype]:
                     wrong.append(f"{case.name}, {dtype}")
                 sides = {
                     "ours": measuring.Side(ours, finish=finish),
@@ -231,7 +240,9 @@ def main() -> None:
             print(f"{case.name:30}", *cells, flush=True)
     for dtype, found in ratios.items():
         above = sum(ratio > 1 for ratio in found)
-        print(f"{dtype}: mean {measuring.mean(found):.2f} × torch, {above} of {len(found)} above 1")
+        print(
+            f"{dtype}: mean {measuring.geometric_mean(found):.2f} × torch, {above} of {len(found)} above 1"
+        )
     if wrong:
         sys.exit(f"other values than PyTorch: {'; '.join(wrong)}")
 

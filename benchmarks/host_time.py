@@ -27,7 +27,7 @@ def main() -> None:
     backend = plugrad.which().backend
     print(f"{'':12}{'untraced ms':>12}{'jit ms':>10}{'ratio':>8}")
     for name in arguments.names:
-        work = jitted.WORK[name]()
+        work = jitted.WORKLOADS[name]()
         sides = {"untraced": work.function, "jit": plugrad.jit(work.function)}
         least = dict.fromkeys(sides, float("inf"))
         for _ in range(arguments.rounds):

@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter
 
 ROOT = Path(__file__).parents[1]
-FOLDER = ROOT / "outputs" / "install"
+ENVIRONMENTS_FOLDER = ROOT / "outputs" / "install"
 PROGRAMS = {
     "plugrad": ("import plugrad", ["plugrad"]),
     "plugrad[all]": ("import plugrad", ["plugrad[all]"]),
@@ -24,25 +24,27 @@ PROGRAMS = {
     "jax": ("import jax.numpy", ["jax"]),
     "torch": ("import torch", ["torch==2.13.0"]),  # the version of `make bench`
 }
-TURNS = 6
+ROUNDS = 6
 
 
-def installed(name: str) -> Path:
+def make_environment(name: str) -> Path:
     """Return the Python of a new environment in which only a library is installed."""
-    python = FOLDER / name / "bin" / "python"
+    python = ENVIRONMENTS_FOLDER / name / "bin" / "python"
     if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", FOLDER / name], check=True)
-        before = FOLDER / f"{name}.txt"  # what pip itself takes
-        before.write_text(f"{sum(sizes(name))} {sizes(name)[1]}", "utf-8")
+        subprocess.run([sys.executable, "-m", "venv", ENVIRONMENTS_FOLDER / name], check=True)
+        before = ENVIRONMENTS_FOLDER / f"{name}.txt"  # what pip itself takes
+        before.write_text(
+            f"{sum(count_environment_bytes(name))} {count_environment_bytes(name)[1]}", "utf-8"
+        )
         packages = PROGRAMS[name][1]
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*install, "--find-links", ROOT / "dist", *packages], check=True)
     return python
 
 
-def sizes(name: str) -> tuple[int, int]:
+def count_environment_bytes(name: str) -> tuple[int, int]:
     """Return the bytes of the files in an environment: without bytecode, and of bytecode."""
-    (packages,) = (FOLDER / name).glob("lib/python*/site-packages")
+    (packages,) = (ENVIRONMENTS_FOLDER / name).glob("lib/python*/site-packages")
     others = bytecode = 0
     for path in packages.rglob("*"):
         if path.is_file():
@@ -53,33 +55,39 @@ def sizes(name: str) -> tuple[int, int]:
     return others, bytecode
 
 
-def megabytes(name: str) -> tuple[float, float]:
+def installed_megabytes(name: str) -> tuple[float, float]:
     """Return the installed size in megabytes, with and without bytecode."""
-    everything, bytecode = map(int, (FOLDER / f"{name}.txt").read_text("utf-8").split())
-    others, compiled = sizes(name)
+    everything, bytecode = map(
+        int, (ENVIRONMENTS_FOLDER / f"{name}.txt").read_text("utf-8").split()
+    )
+    others, compiled = count_environment_bytes(name)
     return (others + compiled - everything) / 1e6, (others - everything + bytecode) / 1e6
 
 
-def seconds(python: Path, program: str) -> float:
+def time_import(python: Path, program: str) -> float:
     """Return the seconds of a process that imports a library."""
     start = perf_counter()
-    subprocess.run([python, "-c", program], check=True, stdout=subprocess.DEVNULL, env=PLAIN)
+    subprocess.run(
+        [python, "-c", program], check=True, stdout=subprocess.DEVNULL, env=CLEAN_ENVIRONMENT
+    )
     return perf_counter() - start
 
 
-PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+CLEAN_ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
+}
 
 
 def main() -> None:
     """Print a line for each library."""
     names = sys.argv[1:] or ["plugrad"]
-    pythons = {name: installed(name) for name in names}
+    pythons = {name: make_environment(name) for name in names}
     least = dict.fromkeys(names, float("inf"))
-    for _ in range(TURNS):
+    for _ in range(ROUNDS):
         for name, python in pythons.items():
-            least[name] = min(least[name], seconds(python, PROGRAMS[name][0]))
+            least[name] = min(least[name], time_import(python, PROGRAMS[name][0]))
     for name in names:
-        with_bytecode, without = megabytes(name)
+        with_bytecode, without = installed_megabytes(name)
         print(
             f"{name:12} {with_bytecode:8.0f} MB, {without:.0f} MB without bytecode {least[name]:6.2f} s"
         )

@@ -29,7 +29,7 @@ import numpy as np
 import peer_plugrad
 import programs
 import workloads
-from measuring import Side, mean, take_turns
+from measuring import Side, geometric_mean, take_turns
 
 import plugrad
 import plugrad_nn as nn
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Work(NamedTuple):
+class Workload(NamedTuple):
     """A function and the arguments of a call."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...] = ()
 
 
-def d3() -> Work:
-    a = plugrad.asarray(workloads.pair()[0])
+def make_small_op_gradients() -> Workload:
+    a = plugrad.asarray(workloads.small_pair()[0])
     ones = plugrad.ones_like(a)
-    gradient = plugrad.grad(workloads.chain)
-    return Work(lambda a, ones: gradient(a, dy=ones), (a, ones))
+    gradient = plugrad.grad(workloads.multiply_add_chain)
+    return Workload(lambda a, ones: gradient(a, dy=ones), (a, ones))
 
 
-def training(task: workloads.Training, predict: Callable[..., Any]) -> Work:
+def make_training_step(task: workloads.Training, predict: Callable[..., Any]) -> Workload:
     x, labels = plugrad.asarray(task.x), plugrad.one_hot(task.labels, 10)
     weights = {name: plugrad.Variable(value, name=name) for name, value in task.weights.items()}
     optimizer = plugrad.optimizers.SGD(task.learning_rate)
@@ -63,40 +63,41 @@ def training(task: workloads.Training, predict: Callable[..., Any]) -> Work:
             list(weights.values()),
         )
 
-    return Work(step, (x, labels))
+    return Workload(step, (x, labels))
 
 
-def w3() -> Work:
+def make_mobilenet() -> Workload:
     function, image = peer_plugrad.mobilenet_function()
-    return Work(function, (image,))
+    return Workload(function, (image,))
 
 
-def w4() -> Work:
+def make_transformer() -> Workload:
     weights = {name: plugrad.asarray(value) for name, value in workloads.transformer().items()}
-    return Work(
-        plugrad.value_and_grad(lambda w: peer_plugrad.block_loss(w, workloads.HEADS)), (weights,)
+    return Workload(
+        plugrad.value_and_grad(lambda w: peer_plugrad.block_loss(w, workloads.ATTENTION_HEADS)),
+        (weights,),
     )
 
 
-def w5() -> Work:
-    kept: list[Work] = []
+def make_large_elementwise() -> Workload:
+    kept: list[Workload] = []
 
     def keep(function: Callable[..., Any]) -> Callable[..., Any]:
-        kept.append(Work(function))
+        kept.append(Workload(function))
         return function
 
-    x = plugrad.asarray(workloads.uniform(51, (1_000_000,)))
+    x = plugrad.asarray(workloads.random_uniform(51, (1_000_000,)))
     workloads.large(plugrad, plugrad.asarray, compiled=keep)["W5"]()
-    return Work(kept[0].function, (x,))
+    return Workload(kept[0].function, (x,))
 
 
-def program(make: Callable[..., Any]) -> Work:
+def make_program(make: Callable[..., Any]) -> Workload:
     """Return a program that all frameworks run."""
     function, arrays = make(programs.in_plugrad())
-    return Work(function, tuple(map(plugrad.asarray, arrays)))
+    return Workload(function, tuple(map(plugrad.asarray, arrays)))
 
 
-def digits() -> Work:
+def make_digits_step() -> Workload:
     model = nn.Sequential(
         nn.Conv2D(16, 3, padding="same"),
         plugrad.relu,
@@ -118,10 +119,10 @@ def digits() -> Work:
 
         return optimizer.minimize(loss, nn.leaves(params))
 
-    return Work(step, (x, y))
+    return Workload(step, (x, y))
 
 
-def characters() -> Work:
+def make_characters_step() -> Workload:
     length = 32
     attend = nn.Residual(nn.LayerNorm(), nn.MultiHeadAttention(4, 8, causal=True))
     think = nn.Residual(nn.LayerNorm(), nn.Dense(128, plugrad.relu), nn.Dense(32))
@@ -137,7 +138,7 @@ def characters() -> Work:
 
         return optimizer.minimize(loss, nn.leaves(params))
 
-    return Work(step, (x, y))
+    return Workload(step, (x, y))
 
 
 def in_jax(name: str) -> Callable[[], Any]:
@@ -160,34 +161,34 @@ def in_torch_compile(name: str) -> Callable[[], Any]:
     """Return a program compiled by PyTorch; of loops only one step, because unrolled loops compile for minutes."""
     torch: Any = import_module("torch")
     namespace = programs.in_torch()
-    if name in LOOPS:
+    if name in PROGRAMS_WITH_LOOPS:
         scan = namespace.scan
         namespace = namespace._replace(
             scan=lambda step, *rest: scan(torch.compile(step, dynamic=False), *rest)
         )
     function, arrays = programs.PROGRAMS[name](namespace)
-    compiled = function if name in LOOPS else torch.compile(function)
+    compiled = function if name in PROGRAMS_WITH_LOOPS else torch.compile(function)
     tensors = [*map(torch.from_numpy, arrays)]
     return lambda: compiled(*tensors)
 
 
-LOOPS = {"ode", "GRU", "LSTM", "monte carlo"}
+PROGRAMS_WITH_LOOPS = {"ode", "GRU", "LSTM", "monte carlo"}
 """The programs with a loop of their own."""
 PEERS = {"jax": in_jax, "torch": in_torch, "torch.compile": in_torch_compile}
-WORK: dict[str, Callable[[], Work]] = {
-    "D3": d3,
-    "W1": lambda: training(workloads.mlp(), peer_plugrad.mlp),
-    "W2": lambda: training(workloads.convnet(), peer_plugrad.convnet),
-    "W3": w3,
-    "W4": w4,
-    "W5": w5,
-    "digits": digits,
-    "characters": characters,
-    **{name: partial(program, make) for name, make in programs.PROGRAMS.items()},
+WORKLOADS: dict[str, Callable[[], Workload]] = {
+    "D3": make_small_op_gradients,
+    "W1": lambda: make_training_step(workloads.mlp(), peer_plugrad.mlp),
+    "W2": lambda: make_training_step(workloads.convnet(), peer_plugrad.convnet),
+    "W3": make_mobilenet,
+    "W4": make_transformer,
+    "W5": make_large_elementwise,
+    "digits": make_digits_step,
+    "characters": make_characters_step,
+    **{name: partial(make_program, make) for name, make in programs.PROGRAMS.items()},
 }
 
 
-def first_call(work: Work) -> float:
+def first_call(work: Workload) -> float:
     """Return the seconds of a first call, including tracing and compilation."""
     run = plugrad.jit(work.function)
     begin = time.process_time()
@@ -197,7 +198,7 @@ def first_call(work: Work) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", default=list(WORK))
+    parser.add_argument("names", nargs="*", default=list(WORKLOADS))
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--host", action="store_true")
@@ -218,7 +219,7 @@ def main() -> None:
     print(f"{'':12}{''.join(f'{word:>11}' for word in head)}")
     ratios: list[float] = []
     for name in arguments.names:
-        work = WORK[name]()
+        work = WORKLOADS[name]()
         work.function(*work.args)
         jitted, replayed = plugrad.jit(work.function), plugrad.jit(work.function)
         compiled = min(first_call(work) for _ in range(3))
@@ -246,7 +247,7 @@ def main() -> None:
         for peer in peers:
             theirs = times[peer].least
             print(f"{f'  in {peer}':34}{theirs:11.3f}{jit / theirs:11.3f} ×")
-    print(f"{'mean':45}{mean(ratios):11.3f}")
+    print(f"{'mean':45}{geometric_mean(ratios):11.3f}")
 
 
 if __name__ == "__main__":

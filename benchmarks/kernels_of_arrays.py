@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cases import Cases
 
 
-def unary(cases: Cases) -> None:
+def add_unary_cases(cases: Cases) -> None:
     """Add the cases of functions of one tensor."""
     x, positive = (
         cases.uniform(1_000_000, low=-3, high=3),
@@ -47,7 +47,7 @@ def unary(cases: Cases) -> None:
         )
 
 
-def activation(cases: Cases) -> None:
+def add_activation_cases(cases: Cases) -> None:
     """Add the cases of activations."""
     x = cases.uniform(1_000_000, low=-3, high=3)
     cases.same("relu relu6 sigmoid gelu elu softplus selu", x, grad=[0])
@@ -87,7 +87,7 @@ def activation(cases: Cases) -> None:
     )
 
 
-def binary(cases: Cases) -> None:
+def add_binary_cases(cases: Cases) -> None:
     """Add the cases of functions of two tensors."""
     a, b = cases.uniform(1_000_000, low=0.1, high=4), cases.uniform(1_000_000, low=-2, high=2)
     cases.same("add subtract multiply divide maximum atan2 hypot", a, b, grad=[0, 1])
@@ -117,7 +117,7 @@ def binary(cases: Cases) -> None:
     cases.same("add multiply divide", cases.complex(100_000), cases.complex(100_000))
 
 
-def reduction(cases: Cases) -> None:
+def add_reduction_cases(cases: Cases) -> None:
     """Add the cases of reductions."""
     x = cases.uniform(1000, 1000)
     for name in ("sum", "mean", "max", "prod"):
@@ -168,7 +168,7 @@ def reduction(cases: Cases) -> None:
     )
 
 
-def scan(cases: Cases) -> None:
+def add_scan_cases(cases: Cases) -> None:
     """Add the cases of cumulative sums and products."""
     x = cases.uniform(1000, 1000, low=0.99, high=1.01)
     for axis in (0, 1):
@@ -183,7 +183,7 @@ def scan(cases: Cases) -> None:
             )
 
 
-def sorting(cases: Cases) -> None:
+def add_sorting_cases(cases: Cases) -> None:
     """Add the cases of sorting and searching."""
     x = cases.uniform(1000, 1000)
     x = np.argsort(x.reshape(-1)).reshape(x.shape).astype("f4")  # different numbers
@@ -214,7 +214,7 @@ def sorting(cases: Cases) -> None:
     )
 
 
-def movement(cases: Cases) -> None:
+def add_movement_cases(cases: Cases) -> None:
     """Add the cases of ops that move elements."""
     x, pixels, n = cases.uniform(1000, 1000), cases.uniform(8, 56, 56, 32), cases.n
     for dtype in ("f4", "u1", "d"):
@@ -303,7 +303,7 @@ def movement(cases: Cases) -> None:
     )
 
 
-def indexing(cases: Cases) -> None:
+def add_indexing_cases(cases: Cases) -> None:
     """Add the cases of gathering and scattering."""
     n = cases.n
     x, rows = cases.uniform(1000, 1000), cases.integers(1000, high=1000)
@@ -374,7 +374,7 @@ def indexing(cases: Cases) -> None:
     )
 
 
-def creation(cases: Cases) -> None:
+def add_creation_cases(cases: Cases) -> None:
     """Add the cases of ops that create tensors."""
     n = cases.n
     for name in ("zeros", "ones"):
@@ -407,13 +407,13 @@ def creation(cases: Cases) -> None:
 
 
 FAMILIES: Final[dict[str, Callable[[Cases], None]]] = {
-    "unary": unary,
-    "activation": activation,
-    "binary": binary,
-    "reduction": reduction,
-    "scan": scan,
-    "sorting": sorting,
-    "movement": movement,
-    "indexing": indexing,
-    "creation": creation,
+    "unary": add_unary_cases,
+    "activation": add_activation_cases,
+    "binary": add_binary_cases,
+    "reduction": add_reduction_cases,
+    "scan": add_scan_cases,
+    "sorting": add_sorting_cases,
+    "movement": add_movement_cases,
+    "indexing": add_indexing_cases,
+    "creation": add_creation_cases,
 }

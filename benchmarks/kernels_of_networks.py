@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cases import Array, Cases
 
 
-def products(cases: Cases) -> None:
+def add_product_cases(cases: Cases) -> None:
     """Add the cases of matrix products."""
     for size in (8, 64, 256, 512):
         square = cases.uniform(size, size)
@@ -75,7 +75,7 @@ def products(cases: Cases) -> None:
     )
 
 
-def decomposition(cases: Cases) -> None:
+def add_decomposition_cases(cases: Cases) -> None:
     """Add the cases of linear algebra."""
     square = cases.uniform(128, 128) / 4 + 4 * np.eye(cases.n(128), dtype="f4")
     positive = square @ square.T
@@ -113,7 +113,7 @@ def decomposition(cases: Cases) -> None:
     cases.add("det", linalg.det, torch and torch.linalg.det, square[:8, :8].copy())
 
 
-def signals(cases: Cases) -> None:
+def add_fft_cases(cases: Cases) -> None:
     """Add the cases of Fourier transforms."""
     z, x = cases.complex(256, 1024), cases.uniform(256, 1024)
     cases.add("fft", fft.fft, torch and torch.fft.fft, z, grad=[0])
@@ -132,7 +132,7 @@ def signals(cases: Cases) -> None:
         )
 
 
-def convolution(cases: Cases) -> None:
+def add_convolution_cases(cases: Cases) -> None:
     """Add the cases of convolutions."""
     x, n = cases.uniform(8, 56, 56, 32), cases.n
 
@@ -254,7 +254,7 @@ def convolution(cases: Cases) -> None:
     )
 
 
-def pooling(cases: Cases) -> None:
+def add_pooling_cases(cases: Cases) -> None:
     """Add the cases of pooling."""
     x = cases.uniform(8, 56, 56, 32)
     for name in ("max_pool", "avg_pool"):
@@ -279,7 +279,7 @@ def pooling(cases: Cases) -> None:
     )
 
 
-def normalization(cases: Cases) -> None:
+def add_normalization_cases(cases: Cases) -> None:
     """Add the cases of normalization, losses and attention."""
     table, x = cases.uniform(1000, 1000), cases.uniform(8, 56, 56, 32)
     row, c = cases.uniform(1000), x.shape[-1]
@@ -362,7 +362,7 @@ def normalization(cases: Cases) -> None:
     )
 
 
-def images(cases: Cases) -> None:
+def add_image_cases(cases: Cases) -> None:
     """Add the cases of image ops."""
     x = cases.uniform(8, 56, 56, 32)
     size = (2 * x.shape[1], 2 * x.shape[2])
@@ -382,7 +382,7 @@ def images(cases: Cases) -> None:
     cases.add("flip_left_right", image.flip_left_right, lambda x: torch.flip(x, [2]), x)
 
 
-def optimizers(cases: Cases) -> None:
+def add_optimizer_cases(cases: Cases) -> None:
     """Add the cases of optimizer steps on two matrices and two vectors."""
     shapes = [(784, 256), (256,), (256, 128), (128,)]
     for size, divisor in (("large", 1), ("small", 16)):
@@ -427,12 +427,12 @@ def _their_step(name: str, *tensors: torch.Tensor) -> Callable[[], Any]:
 
 
 FAMILIES: Final[dict[str, Callable[[Cases], None]]] = {
-    "linalg": products,
-    "decomposition": decomposition,
-    "signal": signals,
-    "convolution": convolution,
-    "pooling": pooling,
-    "normalization": normalization,
-    "image": images,
-    "optimizers": optimizers,
+    "linalg": add_product_cases,
+    "decomposition": add_decomposition_cases,
+    "signal": add_fft_cases,
+    "convolution": add_convolution_cases,
+    "pooling": add_pooling_cases,
+    "normalization": add_normalization_cases,
+    "image": add_image_cases,
+    "optimizers": add_optimizer_cases,
 }

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from math import exp, log
 from typing import Any, NamedTuple
 
-TURN = 0.01
+TURN_SECONDS = 0.01
 """Seconds that one turn takes at least: after other code has run, the caches of the processor are cold."""
 Clock = Callable[[], float]
 
@@ -38,7 +38,10 @@ class Side(NamedTuple):
 
 
 def take_turns(
-    sides: Mapping[str, Side], rounds: int, clock: Clock = time.perf_counter, turn: float = TURN
+    sides: Mapping[str, Side],
+    rounds: int,
+    clock: Clock = time.perf_counter,
+    turn: float = TURN_SECONDS,
 ) -> dict[str, Times]:
     """Return the times of functions, called in turn for `turn` seconds each; 0 means one call."""
     repeats: dict[str, int] = {}
@@ -56,6 +59,6 @@ def take_turns(
     return {name: Times(min(times), statistics.median(times)) for name, times in spent.items()}
 
 
-def mean(ratios: list[float]) -> float:
+def geometric_mean(ratios: list[float]) -> float:
     """Return the geometric mean of ratios."""
     return exp(sum(map(log, ratios)) / len(ratios))

@@ -13,7 +13,7 @@ COLORS = ("#2f7d6b", "#c2661f", "#6b5bb5", "#b23a5b", "#3f77b3", "#7a7a33", "#8a
 """Of the peers, in their order; each is legible on a light and on a dark ground."""
 WIDTH, NAMES, LINE = 720, 175, 22
 """Of a chart, in its own units: a chart is as wide as the page."""
-BOUNDS = (-5, 3)
+LOG2_RATIO_BOUNDS = (-5, 3)
 """The binary logarithms of the least and the greatest ratio that charts show."""
 
 STYLE = """
@@ -36,7 +36,7 @@ th:first-child, td:first-child { text-align: left; } .slow { font-weight: 700; }
 """
 
 
-def rendered(report: Mapping[str, Any]) -> str:
+def render_page(report: Mapping[str, Any]) -> str:
     """Return the HTML page of a report that `run.py` writes as JSON."""
     reference = report["reference"]
     others = [name for name in report["peers"] if name != reference]
@@ -57,23 +57,29 @@ def rendered(report: Mapping[str, Any]) -> str:
         f"<p>{escape(report['date'])}, {escape(report['machine'])}, one thread, load {load} at the start. "
         f"{escape(versions)}. Each dot is the least time of one call, divided by that of "
         f"<b>{escape(reference)}</b> in the same run: left of 1 is faster.</p>",
-        _legend(colors),
+        _render_legend(colors),
     ]
     if works:
-        parts += ["<h2>Workloads</h2>", _chart([(row["name"], [row]) for row in works], colors)]
+        parts += [
+            "<h2>Workloads</h2>",
+            _render_chart([(row["name"], [row]) for row in works], colors),
+        ]
     if kernels:
         parts += [
             "<h2>Kernels</h2>",
-            *(_summary(name, found, reference) for name, found in report["summaries"].items()),
-            _chart(families.items(), colors),
+            *(
+                _render_summary(name, found, reference)
+                for name, found in report["summaries"].items()
+            ),
+            _render_chart(families.items(), colors),
         ]
     for title, found in (("Workloads", works), *((f"Family {n}", f) for n, f in families.items())):
         if found:
-            parts.append(_table(title, found, list(report["peers"])))
+            parts.append(_render_table(title, found, list(report["peers"])))
     return "\n".join(parts) + "\n"
 
 
-def _legend(colors: Mapping[str, str]) -> str:
+def _render_legend(colors: Mapping[str, str]) -> str:
     marks = (
         f"<span><i style='background:{color}'></i>{escape(name)}</span>"
         for name, color in colors.items()
@@ -81,26 +87,26 @@ def _legend(colors: Mapping[str, str]) -> str:
     return f"<p class='legend'>{''.join(marks)}</p>"
 
 
-def _summary(name: str, found: Mapping[str, Any], reference: str) -> str:
+def _render_summary(name: str, found: Mapping[str, Any], reference: str) -> str:
     return (
         f"<p><b>{escape(name)}</b>: {found['cases']} kernels, geometric mean <b>{found['mean']:.2f}</b> × "
         f"{escape(reference)}, {found['above 2']} above 2, {found['above 4']} above 4</p>"
     )
 
 
-def _place(ratio: float) -> float:
-    low, high = BOUNDS
+def _x_of_ratio(ratio: float) -> float:
+    low, high = LOG2_RATIO_BOUNDS
     share = (min(max(log2(ratio), low), high) - low) / (high - low)
     return NAMES + share * (WIDTH - NAMES - 12)
 
 
-def _chart(lines: Iterable[tuple[str, list[Any]]], colors: Mapping[str, str]) -> str:
+def _render_chart(lines: Iterable[tuple[str, list[Any]]], colors: Mapping[str, str]) -> str:
     """Return an SVG of dots on a logarithmic axis; each line has a name and the rows whose ratios it shows."""
     lines = list(lines)
     height = LINE * (len(lines) + 1)
     drawn: list[str] = []
-    for power in range(BOUNDS[0], BOUNDS[1] + 1):
-        x = _place(2.0**power)
+    for power in range(LOG2_RATIO_BOUNDS[0], LOG2_RATIO_BOUNDS[1] + 1):
+        x = _x_of_ratio(2.0**power)
         label = f"{2**power}" if power >= 0 else f"1/{2**-power}"
         kind = " class='one'" if power == 0 else ""
         drawn.append(f"<line x1='{x:.1f}' x2='{x:.1f}' y1='0' y2='{height - LINE}'{kind}/>")
@@ -117,14 +123,14 @@ def _chart(lines: Iterable[tuple[str, list[Any]]], colors: Mapping[str, str]) ->
                     continue
                 title = escape(f"{row['name']}, {peer}: {ratio:.2f}")
                 drawn.append(
-                    f"<circle cx='{_place(ratio):.1f}' cy='{y + (j % 5 - 2) * many * 2}' "
+                    f"<circle cx='{_x_of_ratio(ratio):.1f}' cy='{y + (j % 5 - 2) * many * 2}' "
                     f"r='{3 if many else 5}' fill='{colors[peer]}' "
                     f"fill-opacity='{0.55 if many else 0.9}'><title>{title}</title></circle>"
                 )
     return f"<svg viewBox='0 0 {WIDTH} {height}' role='img'>{''.join(drawn)}</svg>"
 
 
-def _table(title: str, rows: list[Any], peers: list[str]) -> str:
+def _render_table(title: str, rows: list[Any], peers: list[str]) -> str:
     present = [peer for peer in peers if any(peer in row["ms"] for row in rows)]
     head = "".join(f"<th>{escape(peer)}</th>" for peer in present)
     body: list[str] = []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import workloads
-from workloads import Peer, Step
+from workloads import Peer, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ def peers() -> list[Peer]:
     return [Peer("jax-jit", jax.__version__, STEPS)]
 
 
-def training(task: workloads.Training, predict: Callable[..., Any]) -> Step:
+def training(task: workloads.Training, predict: Callable[..., Any]) -> Workload:
     """Return the workload of a step of gradient descent; the check is the loss after five steps."""
     x, labels = jnp.asarray(task.x), jax.nn.one_hot(task.labels, 10)
     weights: Any = {name: jnp.asarray(value) for name, value in task.weights.items()}
@@ -44,7 +44,7 @@ def training(task: workloads.Training, predict: Callable[..., Any]) -> Step:
         value, weights = stepped(weights)
         return float(value)
 
-    return Step(run, lambda: [run() for _ in range(5)][-1:])
+    return Workload(run, lambda: [run() for _ in range(5)][-1:])
 
 
 def mlp(x: Any, w: Any) -> Any:
@@ -65,22 +65,22 @@ def convnet(x: Any, w: Any) -> Any:
     return x.reshape(64, -1) @ w["w"] + w["b"]
 
 
-def chains() -> Step:
+def chains() -> Workload:
     """Return the workload of chains of elementwise ops with gradients (D3)."""
-    a, ones = jnp.asarray(workloads.pair()[0]), jnp.ones(4)
+    a, ones = jnp.asarray(workloads.small_pair()[0]), jnp.ones(4)
 
     @jax.jit
     def gradient(a: Any, ones: Any) -> Any:
-        return jax.vjp(workloads.chain, a)[1](ones)[0]
+        return jax.vjp(workloads.multiply_add_chain, a)[1](ones)[0]
 
     def run() -> None:
-        for _ in range(workloads.CHAINS):
+        for _ in range(workloads.CHAINS_PER_RUN):
             gradient(a, ones)
 
-    return Step(run, lambda: [float(gradient(a, ones).sum())], workloads.CHAINS)
+    return Workload(run, lambda: [float(gradient(a, ones).sum())], workloads.CHAINS_PER_RUN)
 
 
-def mobilenet() -> Step:
+def mobilenet() -> Workload:
     """Return the workload of inference with MobileNet (W3)."""
     image, layers, matrix = workloads.mobilenet()
     tensors = [(jnp.asarray(layer.filter), jnp.asarray(layer.bias)) for layer in layers]
@@ -109,7 +109,7 @@ def mobilenet() -> Step:
     def run() -> Any:
         return jax.block_until_ready(infer(x, tensors, head))
 
-    return Step(run, lambda: [float(abs(run()).mean()), float(run()[0, 7])])
+    return Workload(run, lambda: [float(abs(run()).mean()), float(run()[0, 7])])
 
 
 def normalize(x: Any, scale: Any, offset: Any) -> Any:
@@ -121,7 +121,7 @@ def normalize(x: Any, scale: Any, offset: Any) -> Any:
 
 def block_loss(w: Any) -> Any:
     """Return a scalar that depends on all results of the transformer block (W4)."""
-    x, heads = w["x"], workloads.HEADS
+    x, heads = w["x"], workloads.ATTENTION_HEADS
     batch, length, width = x.shape
     h = normalize(x, w["scale1"], w["offset1"])
     h = h @ w["query_key_value"] + w["query_key_value_bias"]
@@ -134,7 +134,7 @@ def block_loss(w: Any) -> Any:
     return (x * x).mean()
 
 
-def transformer() -> Step:
+def transformer() -> Workload:
     """Return the workload of a transformer block with gradients (W4)."""
     weights = {name: jnp.asarray(value) for name, value in workloads.transformer().items()}
     both = jax.jit(jax.value_and_grad(block_loss))
@@ -146,10 +146,10 @@ def transformer() -> Step:
             *(float(jnp.abs(gradients[name]).sum()) for name in ("query_key_value", "x")),
         ]
 
-    return Step(lambda: jax.block_until_ready(both(weights)), check)
+    return Workload(lambda: jax.block_until_ready(both(weights)), check)
 
 
-STEPS: dict[str, Callable[[], Step]] = {
+STEPS: dict[str, Callable[[], Workload]] = {
     "D3": chains,
     "W3": mobilenet,
     "W4": transformer,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import workloads
-from workloads import Peer, Step
+from workloads import Peer, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,28 +17,28 @@ def peers() -> list[Peer]:
     return [Peer("numpy", np.__version__, STEPS)]
 
 
-def adds() -> Step:
+def adds() -> Workload:
     """Return the workload of many small additions (D1)."""
-    a, b = workloads.pair()
+    a, b = workloads.small_pair()
 
     def run() -> None:
-        for _ in range(workloads.CALLS):
+        for _ in range(workloads.OPS_PER_RUN):
             a + b
 
-    return Step(run, lambda: [float((a + b).sum())], workloads.CALLS)
+    return Workload(run, lambda: [float((a + b).sum())], workloads.OPS_PER_RUN)
 
 
-def read_back() -> Step:
+def read_back() -> Workload:
     """Return the workload of a thousand additions and a read-back."""
     a, b = np.zeros(1024, np.float32), np.ones(1024, np.float32)
 
     def run() -> Any:
-        return workloads.total(a, b)
+        return workloads.add_repeatedly(a, b)
 
-    return Step(run, lambda: [float(run().sum())])
+    return Workload(run, lambda: [float(run().sum())])
 
 
-STEPS: dict[str, Callable[[], Step]] = {
+STEPS: dict[str, Callable[[], Workload]] = {
     "D1": adds,
     "adds": read_back,
     **workloads.large(np, lambda x: x),

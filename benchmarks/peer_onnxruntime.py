@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 import workloads
 from onnx import TensorProto, helper, numpy_helper
-from workloads import Peer, Step
+from workloads import Peer, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ def peers() -> list[Peer]:
     return [Peer("onnxruntime", onnxruntime.__version__, STEPS)]
 
 
-def mobilenet() -> Step:
+def mobilenet() -> Workload:
     """Return the workload of inference with MobileNet (W3)."""
     image, layers, matrix = workloads.mobilenet()
     nodes: list[Any] = []
@@ -69,7 +69,7 @@ def mobilenet() -> Step:
     def run() -> Any:
         return session.run([y], {"x": x})[0]
 
-    return Step(run, lambda: [float(np.abs(run()).mean()), float(run()[0, 7])])
+    return Workload(run, lambda: [float(np.abs(run()).mean()), float(run()[0, 7])])
 
 
-STEPS: dict[str, Callable[[], Step]] = {"W3": mobilenet}
+STEPS: dict[str, Callable[[], Workload]] = {"W3": mobilenet}

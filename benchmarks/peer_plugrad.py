@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import workloads
-from workloads import Peer, Step
+from workloads import Peer, Workload
 
 import plugrad
 from plugrad import fused
@@ -32,20 +32,22 @@ def peers() -> list[Peer]:
     for candidate in plugrad.backends():
         if candidate.status in ("available", "active"):
             found.append(peer(candidate.name, candidate.name))
-            found.append(peer(f"{candidate.name}-jit", candidate.name, JITTED))
+            found.append(peer(f"{candidate.name}-jit", candidate.name, JITTED_WORKLOADS))
     if len(open_backend("cpu").kernels) > 1:
         found.append(peer(WITHOUT_PACKS, "cpu"))
     return found
 
 
-def peer(name: str, backend: str, jitted: Mapping[str, Callable[[], Step]] | None = None) -> Peer:
+def peer(
+    name: str, backend: str, jitted: Mapping[str, Callable[[], Workload]] | None = None
+) -> Peer:
     """Return a backend as a peer; its workloads run op by op, or are `jitted`."""
     is_without_packs = name == WITHOUT_PACKS
     return Peer(
         name,
         plugrad.__version__,
         STEPS if jitted is None else jitted,
-        partial(_using, backend, is_without_packs),
+        partial(_use_backend, backend, is_without_packs),
         open_backend(backend).synchronize,
         has_kernels=jitted is None,
         changes_kernels=is_without_packs,
@@ -53,7 +55,7 @@ def peer(name: str, backend: str, jitted: Mapping[str, Callable[[], Step]] | Non
 
 
 @contextmanager
-def _using(backend: str, is_without_packs: bool) -> Iterator[None]:
+def _use_backend(backend: str, is_without_packs: bool) -> Iterator[None]:
     device = open_backend(backend)
     tables = device.kernels
     if is_without_packs:
@@ -71,74 +73,76 @@ def _using(backend: str, is_without_packs: bool) -> Iterator[None]:
             set_kernel_tables(device, tables)
 
 
-def adds() -> Step:
+def adds() -> Workload:
     """Return the workload of many small additions (D1)."""
-    a, b = map(plugrad.asarray, workloads.pair())
+    a, b = map(plugrad.asarray, workloads.small_pair())
 
     def run() -> None:
-        for _ in range(workloads.CALLS):
+        for _ in range(workloads.OPS_PER_RUN):
             a + b
 
-    return Step(run, lambda: [plugrad.sum(a + b).item()], workloads.CALLS)
+    return Workload(run, lambda: [plugrad.sum(a + b).item()], workloads.OPS_PER_RUN)
 
 
-def recorded_adds() -> Step:
+def recorded_adds() -> Workload:
     """Return the workload of additions that the tape records (D2)."""
-    a, b = map(plugrad.asarray, workloads.pair())
+    a, b = map(plugrad.asarray, workloads.small_pair())
 
     def add(x: plugrad.Tensor) -> plugrad.Tensor:
-        for _ in range(workloads.CALLS):
+        for _ in range(workloads.OPS_PER_RUN):
             x + b
         return x + b
 
     def run() -> None:
         plugrad.vjp(add, a)
 
-    return Step(run, lambda: [plugrad.sum(plugrad.vjp(add, a)[0]).item()], workloads.CALLS)
+    return Workload(
+        run, lambda: [plugrad.sum(plugrad.vjp(add, a)[0]).item()], workloads.OPS_PER_RUN
+    )
 
 
-def chains(compiled: Compiler = as_it_is) -> Step:
+def chains(compiled: Compiler = as_it_is) -> Workload:
     """Return the workload of chains of elementwise ops with gradients (D3)."""
-    a = plugrad.asarray(workloads.pair()[0])
-    gradient, ones = plugrad.grad(workloads.chain), plugrad.ones_like(a)
+    a = plugrad.asarray(workloads.small_pair()[0])
+    gradient, ones = plugrad.grad(workloads.multiply_add_chain), plugrad.ones_like(a)
     both = compiled(lambda a, ones: gradient(a, dy=ones))
 
     def run() -> None:
-        for _ in range(workloads.CHAINS):
+        for _ in range(workloads.CHAINS_PER_RUN):
             both(a, ones)
 
-    return Step(run, lambda: [plugrad.sum(both(a, ones)).item()], workloads.CHAINS)
+    return Workload(run, lambda: [plugrad.sum(both(a, ones)).item()], workloads.CHAINS_PER_RUN)
 
 
-def recorded_chains() -> Step:
+def recorded_chains() -> Workload:
     """Return the workload of chains that the tape records (D4)."""
-    a = plugrad.asarray(workloads.pair()[0])
+    a = plugrad.asarray(workloads.small_pair()[0])
 
     def run() -> None:
-        for _ in range(workloads.CHAINS):
-            plugrad.vjp(workloads.chain, a)
+        for _ in range(workloads.CHAINS_PER_RUN):
+            plugrad.vjp(workloads.multiply_add_chain, a)
 
     def check() -> list[float]:
-        return [plugrad.sum(plugrad.vjp(workloads.chain, a)[0]).item()]
+        return [plugrad.sum(plugrad.vjp(workloads.multiply_add_chain, a)[0]).item()]
 
-    return Step(run, check, workloads.CHAINS)
+    return Workload(run, check, workloads.CHAINS_PER_RUN)
 
 
-def read_back() -> Step:
+def read_back() -> Workload:
     """Return the workload of a thousand separate additions and a read-back."""
     a, b = plugrad.zeros(1024), plugrad.ones(1024)
 
     def run() -> Any:
-        return workloads.total(a, b).numpy()
+        return workloads.add_repeatedly(a, b).numpy()
 
-    return Step(run, lambda: [float(run().sum())])
+    return Workload(run, lambda: [float(run().sum())])
 
 
 def training(
     task: workloads.Training,
     predict: Callable[[plugrad.Tensor, dict[str, plugrad.Variable]], plugrad.Tensor],
     compiled: Compiler = as_it_is,
-) -> Step:
+) -> Workload:
     """Return the workload of a step of gradient descent; the check is the loss after five steps."""
     x = plugrad.asarray(task.x)
     labels = plugrad.one_hot(task.labels, 10)
@@ -153,7 +157,7 @@ def training(
     def run() -> float:
         return step().item()
 
-    return Step(run, lambda: [run() for _ in range(5)][-1:])
+    return Workload(run, lambda: [run() for _ in range(5)][-1:])
 
 
 def mlp(x: plugrad.Tensor, w: dict[str, plugrad.Variable]) -> plugrad.Tensor:
@@ -170,7 +174,7 @@ def convnet(x: plugrad.Tensor, w: dict[str, plugrad.Variable]) -> plugrad.Tensor
     return h.reshape(64, -1) @ w["w"] + w["b"]
 
 
-def mobilenet(compiled: Compiler = as_it_is) -> Step:
+def mobilenet(compiled: Compiler = as_it_is) -> Workload:
     """Return the workload of inference with MobileNet (W3)."""
     function, x = mobilenet_function()
     infer = compiled(function)
@@ -179,7 +183,7 @@ def mobilenet(compiled: Compiler = as_it_is) -> Step:
         y = infer(x).numpy()
         return [float(abs(y).mean()), float(y[0, 7])]
 
-    return Step(lambda: infer(x), check)
+    return Workload(lambda: infer(x), check)
 
 
 def mobilenet_function() -> tuple[Callable[[plugrad.Tensor], plugrad.Tensor], plugrad.Tensor]:
@@ -226,10 +230,10 @@ def block_loss(
     return plugrad.mean(x * x)
 
 
-def transformer(compiled: Compiler = as_it_is) -> Step:
+def transformer(compiled: Compiler = as_it_is) -> Workload:
     """Return the workload of a transformer block with gradients (W4)."""
     weights = {name: plugrad.asarray(value) for name, value in workloads.transformer().items()}
-    both = compiled(plugrad.value_and_grad(lambda w: block_loss(w, workloads.HEADS)))
+    both = compiled(plugrad.value_and_grad(lambda w: block_loss(w, workloads.ATTENTION_HEADS)))
 
     def check() -> list[float]:
         value, gradients = both(weights)
@@ -238,21 +242,21 @@ def transformer(compiled: Compiler = as_it_is) -> Step:
         ]
         return [value.item(), *sums]
 
-    return Step(lambda: both(weights), check)
+    return Workload(lambda: both(weights), check)
 
 
-def rows(compiled: Compiler = as_it_is) -> dict[str, Callable[[], Step]]:
+def rows(compiled: Compiler = as_it_is) -> dict[str, Callable[[], Workload]]:
     """Return the workload of lookups and scatters of rows (W8)."""
 
-    def step(function: Callable[..., plugrad.Tensor], *names: str) -> Step:
+    def step(function: Callable[..., plugrad.Tensor], *names: str) -> Workload:
         function = compiled(function)
-        inputs = workloads.rows()
+        inputs = workloads.lookup_inputs()
         tensors = [plugrad.asarray(inputs[name]) for name in names]
 
         def check() -> list[float]:
             return [plugrad.sum(plugrad.abs(function(*tensors))[:, 10:]).item()]
 
-        return Step(lambda: function(*tensors), check)
+        return Workload(lambda: function(*tensors), check)
 
     def scatter_add(places: plugrad.Tensor, updates: plugrad.Tensor) -> plugrad.Tensor:
         return plugrad.scatter_nd(places[:, None], updates, (50_000, 64))
@@ -262,13 +266,13 @@ def rows(compiled: Compiler = as_it_is) -> dict[str, Callable[[], Step]]:
             lambda table, places: plugrad.take(table, places, axis=0), "table", "positions"
         ),
         "W8 scatter-add": lambda: step(scatter_add, "positions", "updates"),
-        "W8 top-k": lambda: step(lambda x: plugrad.top_k(x, workloads.LARGEST)[0], "rows"),
+        "W8 top-k": lambda: step(lambda x: plugrad.top_k(x, workloads.TOP_K)[0], "rows"),
         "W8 cumsum": lambda: step(lambda x: plugrad.cumulative_sum(x, axis=1), "square"),
         "W8 sort": lambda: step(plugrad.sort, "square"),
     }
 
 
-STEPS: dict[str, Callable[[], Step]] = {
+STEPS: dict[str, Callable[[], Workload]] = {
     "D1": adds,
     "D2": recorded_adds,
     "D3": chains,
@@ -281,7 +285,7 @@ STEPS: dict[str, Callable[[], Step]] = {
     **workloads.large(plugrad, plugrad.asarray),
     **rows(),
 }
-JITTED: dict[str, Callable[[], Step]] = {
+JITTED_WORKLOADS: dict[str, Callable[[], Workload]] = {
     "D3": lambda: chains(plugrad.jit),
     "W1": lambda: training(workloads.mlp(), mlp, plugrad.jit),
     "W2": lambda: training(workloads.convnet(), convnet, plugrad.jit),

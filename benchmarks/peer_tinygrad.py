@@ -26,21 +26,21 @@ from tinygrad import Device, Tensor, TinyJit, nn
 Step = Callable[[], Any]
 
 
-def tensor(seed: int, *shape: int) -> Tensor:
-    return Tensor(workloads.uniform(seed, shape)).realize()
+def random_tensor(seed: int, *shape: int) -> Tensor:
+    return Tensor(workloads.random_uniform(seed, shape)).realize()
 
 
-def weight(seed: int, shape: tuple[int, ...], fan: int) -> Tensor:
-    return Tensor(workloads.weight(seed, shape, fan)).realize()
+def random_weight(seed: int, shape: tuple[int, ...], fan: int) -> Tensor:
+    return Tensor(workloads.random_weight(seed, shape, fan)).realize()
 
 
-def ten(x: Tensor) -> Tensor:
+def apply_ten_ops(x: Tensor) -> Tensor:
     """Return ten chained elementwise ops (W5)."""
     y = ((x * 1.01) + 0.5).abs().sqrt()
     return ((-y).exp() + 1.0).log().tanh() * x
 
 
-def training(
+def train_step(
     task: workloads.Training,
     x: Tensor,
     weights: dict[str, Tensor],
@@ -70,7 +70,7 @@ def mlp() -> Step:
         h = (h @ w["w1"] + w["b1"]).relu()
         return h @ w["w2"] + w["b2"]
 
-    return training(task, Tensor(task.x).realize(), weights, predict)
+    return train_step(task, Tensor(task.x).realize(), weights, predict)
 
 
 def convnet() -> Step:
@@ -87,12 +87,12 @@ def convnet() -> Step:
         h = h.conv2d(w["k1"], w["c1"], padding=1).relu().max_pool2d(2)
         return h.flatten(1) @ w["w"] + w["b"]
 
-    return training(task, images, weights, predict)
+    return train_step(task, images, weights, predict)
 
 
-def adds() -> Step:
+def add_ten_times() -> Step:
     """Return ten additions, each in its own kernel."""
-    a, b = tensor(14, 4), tensor(15, 4)
+    a, b = random_tensor(14, 4), random_tensor(15, 4)
 
     def step() -> Tensor:
         total = a
@@ -103,24 +103,36 @@ def adds() -> Step:
     return step
 
 
-def cases() -> dict[str, Step]:
-    a, b, bias = tensor(1, 512, 512), weight(2, (512, 512), 512), tensor(3, 512)
-    rows, scale, offset = tensor(4, 1000, 1000), tensor(5, 1000), tensor(6, 1000)
-    million, tens, logits = tensor(7, 1_000_000), tensor(8, 10_000_000), tensor(9, 1024, 1024)
-    images = workloads.uniform(10, (1, 64, 64, 32)).transpose(0, 3, 1, 2)
-    filters = workloads.weight(11, (3, 3, 32, 32), 288).transpose(3, 2, 0, 1)
+def make_cases() -> dict[str, Step]:
+    a, b, bias = (
+        random_tensor(1, 512, 512),
+        random_weight(2, (512, 512), 512),
+        random_tensor(3, 512),
+    )
+    rows, scale, offset = (
+        random_tensor(4, 1000, 1000),
+        random_tensor(5, 1000),
+        random_tensor(6, 1000),
+    )
+    million, tens, logits = (
+        random_tensor(7, 1_000_000),
+        random_tensor(8, 10_000_000),
+        random_tensor(9, 1024, 1024),
+    )
+    images = workloads.random_uniform(10, (1, 64, 64, 32)).transpose(0, 3, 1, 2)
+    filters = workloads.random_weight(11, (3, 3, 32, 32), 288).transpose(3, 2, 0, 1)
     image, filter = (Tensor(np.ascontiguousarray(x)).realize() for x in (images, filters))
     return {
         "matmul 512": lambda: (a @ b).realize(),
         "gelu(x@w+b)": lambda: (a @ b + bias).gelu().realize(),
         "gelu(x*w+b)": lambda: (rows * scale + offset).gelu().realize(),
         "gelu(norm)": lambda: logits.layernorm().gelu().realize(),
-        "W5": lambda: ten(million).realize(),
+        "W5": lambda: apply_ten_ops(million).realize(),
         "sum": lambda: tens.sum().realize(),
         "softmax": lambda: logits.softmax().realize(),
         "conv 3x3": lambda: image.conv2d(filter, padding=1).realize(),
-        "10 adds": adds(),
-        "10 adds/dev": adds(),
+        "10 adds": add_ten_times(),
+        "10 adds/dev": add_ten_times(),
         "W1": mlp(),
         "W2": convnet(),
     }
@@ -132,7 +144,7 @@ READ_BACK = ("10 adds", "10 adds/dev", "W1", "W2")
 
 def main() -> None:
     """Run the workloads that standard input names, until it ends."""
-    steps = cases()
+    steps = make_cases()
     jitted = {name: TinyJit(step) for name, step in steps.items()}
     for line in sys.stdin:
         name, mode, repeats = line.rstrip().rsplit(" ", 2)

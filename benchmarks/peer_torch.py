@@ -13,7 +13,7 @@ os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(prefix="inductor-")
 import torch
 import workloads
 from torch.nn import functional
-from workloads import Peer, Step
+from workloads import Peer, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ def peers() -> list[Peer]:
     eager = Peer("torch", torch.__version__, STEPS, has_kernels=True)
     if not (shutil.which("g++") or shutil.which("clang++")):  # which torch.compile needs
         return [eager]
-    return [eager, Peer("torch.compile", torch.__version__, COMPILED)]
+    return [eager, Peer("torch.compile", torch.__version__, COMPILED_WORKLOADS)]
 
 
 Compiler: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
@@ -36,69 +36,71 @@ def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def tensor(values: workloads.Array) -> torch.Tensor:
+def copy_to_tensor(values: workloads.Array) -> torch.Tensor:
     """Return a copy of an array as a tensor with the same memory layout."""
     return torch.from_numpy(values.copy(order="K")).to(torch.get_default_device())
 
 
-def adds() -> Step:
+def adds() -> Workload:
     """Return the workload of many small additions (D1)."""
-    a, b = map(tensor, workloads.pair())
+    a, b = map(copy_to_tensor, workloads.small_pair())
 
     def run() -> None:
         with torch.no_grad():
-            for _ in range(workloads.CALLS):
+            for _ in range(workloads.OPS_PER_RUN):
                 a + b
 
-    return Step(run, lambda: [(a + b).sum().item()], workloads.CALLS)
+    return Workload(run, lambda: [(a + b).sum().item()], workloads.OPS_PER_RUN)
 
 
-def recorded_adds() -> Step:
+def recorded_adds() -> Workload:
     """Return the workload of additions that autograd records (D2)."""
-    a, b = map(tensor, workloads.pair())
+    a, b = map(copy_to_tensor, workloads.small_pair())
     a.requires_grad_()
 
     def run() -> None:
-        for _ in range(workloads.CALLS):
+        for _ in range(workloads.OPS_PER_RUN):
             a + b
 
-    return Step(run, lambda: [(a + b).sum().item()], workloads.CALLS)
+    return Workload(run, lambda: [(a + b).sum().item()], workloads.OPS_PER_RUN)
 
 
-def chains(compiled: Compiler = as_it_is) -> Step:
+def chains(compiled: Compiler = as_it_is) -> Workload:
     """Return the workload of chains of elementwise ops with gradients (D3)."""
-    a, ones = tensor(workloads.pair()[0]).requires_grad_(), torch.ones(4)
-    chain = compiled(workloads.chain)
+    a, ones = copy_to_tensor(workloads.small_pair()[0]).requires_grad_(), torch.ones(4)
+    chain = compiled(workloads.multiply_add_chain)
 
     def gradient() -> torch.Tensor:
         return torch.autograd.grad(chain(a), a, ones)[0]
 
     def run() -> None:
-        for _ in range(workloads.CHAINS):
+        for _ in range(workloads.CHAINS_PER_RUN):
             gradient()
 
-    return Step(run, lambda: [gradient().sum().item()], workloads.CHAINS)
+    return Workload(run, lambda: [gradient().sum().item()], workloads.CHAINS_PER_RUN)
 
 
-def recorded_chains() -> Step:
+def recorded_chains() -> Workload:
     """Return the workload of chains that autograd records (D4)."""
-    a = tensor(workloads.pair()[0]).requires_grad_()
+    a = copy_to_tensor(workloads.small_pair()[0]).requires_grad_()
 
     def run() -> None:
-        for _ in range(workloads.CHAINS):
-            workloads.chain(a)
+        for _ in range(workloads.CHAINS_PER_RUN):
+            workloads.multiply_add_chain(a)
 
-    return Step(run, lambda: [workloads.chain(a).sum().item()], workloads.CHAINS)
+    return Workload(
+        run, lambda: [workloads.multiply_add_chain(a).sum().item()], workloads.CHAINS_PER_RUN
+    )
 
 
-def read_back() -> Step:
+def read_back() -> Workload:
     """Return the workload of a thousand additions and a read-back."""
     a, b = torch.zeros(1024), torch.ones(1024)
 
     def run() -> Any:
-        return workloads.total(a, b).numpy()
+        return workloads.add_repeatedly(a, b).numpy()
 
-    return Step(run, lambda: [float(run().sum())])
+    return Workload(run, lambda: [float(run().sum())])
 
 
 def training(
@@ -108,7 +110,7 @@ def training(
     compiled: Compiler = as_it_is,
 ) -> Callable[[], torch.Tensor]:
     """Return a function that takes a step of gradient descent and returns the loss."""
-    labels = tensor(task.labels).long()
+    labels = copy_to_tensor(task.labels).long()
     loss_of = compiled(lambda w: functional.cross_entropy(logits(w), labels))
     for w in weights.values():
         w.requires_grad_()
@@ -124,32 +126,32 @@ def training(
     return run
 
 
-def trained(step: Callable[[], torch.Tensor]) -> Step:
+def make_training_workload(step: Callable[[], torch.Tensor]) -> Workload:
     """Return the workload of a training step; the check is the loss of the fifth step."""
-    return Step(lambda: step().item(), lambda: [step().item() for _ in range(5)][-1:])
+    return Workload(lambda: step().item(), lambda: [step().item() for _ in range(5)][-1:])
 
 
 def mlp(compiled: Compiler = as_it_is) -> Callable[[], torch.Tensor]:
     """Return the training step of the MLP (W1)."""
     task = workloads.mlp()
-    x = tensor(task.x)
+    x = copy_to_tensor(task.x)
 
     def logits(w: dict[str, torch.Tensor]) -> torch.Tensor:
         h = torch.relu(torch.addmm(w["b0"], x, w["w0"]))
         h = torch.relu(torch.addmm(w["b1"], h, w["w1"]))
         return torch.addmm(w["b2"], h, w["w2"])
 
-    weights = {name: tensor(value) for name, value in task.weights.items()}
+    weights = {name: copy_to_tensor(value) for name, value in task.weights.items()}
     return training(task, weights, logits, compiled)
 
 
 def convnet(compiled: Compiler = as_it_is) -> Callable[[], torch.Tensor]:
     """Return the training step of the convolutional network (W2), in the faster channels-last memory format."""
     task = workloads.convnet()
-    x = tensor(task.x.transpose(0, 3, 1, 2)).contiguous(memory_format=torch.channels_last)
-    weights = {name: tensor(value) for name, value in task.weights.items()}
+    x = copy_to_tensor(task.x.transpose(0, 3, 1, 2)).contiguous(memory_format=torch.channels_last)
+    weights = {name: copy_to_tensor(value) for name, value in task.weights.items()}
     for name in ("k0", "k1"):
-        filter = tensor(task.weights[name].transpose(3, 2, 0, 1))
+        filter = copy_to_tensor(task.weights[name].transpose(3, 2, 0, 1))
         weights[name] = filter.contiguous(memory_format=torch.channels_last)
 
     def logits(w: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -160,15 +162,17 @@ def convnet(compiled: Compiler = as_it_is) -> Callable[[], torch.Tensor]:
     return training(task, weights, logits, compiled)
 
 
-def mobilenet(compiled: Compiler = as_it_is) -> Step:
+def mobilenet(compiled: Compiler = as_it_is) -> Workload:
     """Return the workload of inference with MobileNet (W3), in the faster channels-last memory format."""
     image, layers, matrix = workloads.mobilenet()
-    x, head = tensor(image.transpose(0, 3, 1, 2)), tensor(matrix)
+    x, head = copy_to_tensor(image.transpose(0, 3, 1, 2)), copy_to_tensor(matrix)
     tensors: list[tuple[torch.Tensor, torch.Tensor]] = []
     for layer in layers:
         axes = (2, 3, 0, 1) if layer.is_depthwise else (3, 2, 0, 1)
-        filter = tensor(layer.filter.transpose(axes)).contiguous(memory_format=torch.channels_last)
-        tensors.append((filter, tensor(layer.bias)))
+        filter = copy_to_tensor(layer.filter.transpose(axes)).contiguous(
+            memory_format=torch.channels_last
+        )
+        tensors.append((filter, copy_to_tensor(layer.bias)))
 
     @compiled
     def infer() -> torch.Tensor:
@@ -194,7 +198,7 @@ def mobilenet(compiled: Compiler = as_it_is) -> Step:
         with mode():
             return infer()
 
-    return Step(run, lambda: [run().abs().mean().item(), run()[0, 7].item()])
+    return Workload(run, lambda: [run().abs().mean().item(), run()[0, 7].item()])
 
 
 def block_loss(w: dict[str, torch.Tensor], heads: int, *, is_causal: bool = False) -> torch.Tensor:
@@ -229,10 +233,10 @@ def with_gradients(
     return run
 
 
-def transformer(compiled: Compiler = as_it_is) -> Step:
+def transformer(compiled: Compiler = as_it_is) -> Workload:
     """Return the workload of a transformer block with gradients (W4)."""
-    weights = {name: tensor(value) for name, value in workloads.transformer().items()}
-    run = with_gradients(compiled(lambda w: block_loss(w, workloads.HEADS)), weights)
+    weights = {name: copy_to_tensor(value) for name, value in workloads.transformer().items()}
+    run = with_gradients(compiled(lambda w: block_loss(w, workloads.ATTENTION_HEADS)), weights)
 
     def check() -> list[float]:
         value, gradients = run()
@@ -241,17 +245,17 @@ def transformer(compiled: Compiler = as_it_is) -> Step:
             *(gradients[name].abs().sum().item() for name in ("query_key_value", "x")),
         ]
 
-    return Step(run, check)
+    return Workload(run, check)
 
 
-def rows() -> dict[str, Callable[[], Step]]:
+def rows() -> dict[str, Callable[[], Workload]]:
     """Return the workload of lookups and scatters of rows (W8)."""
 
-    def step(function: Callable[..., torch.Tensor], *names: str) -> Step:
-        inputs = workloads.rows()
-        tensors = [tensor(inputs[name]) for name in names]
+    def step(function: Callable[..., torch.Tensor], *names: str) -> Workload:
+        inputs = workloads.lookup_inputs()
+        tensors = [copy_to_tensor(inputs[name]) for name in names]
         tensors = [x if x.is_floating_point() else x.long() for x in tensors]
-        return Step(
+        return Workload(
             lambda: function(*tensors),
             lambda: [function(*tensors).abs()[:, 10:].sum().item()],
         )
@@ -262,31 +266,31 @@ def rows() -> dict[str, Callable[[], Step]]:
     return {
         "W8 gather": lambda: step(lambda table, places: table[places], "table", "positions"),
         "W8 scatter-add": lambda: step(scatter_add, "positions", "updates"),
-        "W8 top-k": lambda: step(lambda x: torch.topk(x, workloads.LARGEST)[0], "rows"),
+        "W8 top-k": lambda: step(lambda x: torch.topk(x, workloads.TOP_K)[0], "rows"),
         "W8 cumsum": lambda: step(lambda x: torch.cumsum(x, 1), "square"),
         "W8 sort": lambda: step(lambda x: torch.sort(x, 1)[0], "square"),
     }
 
 
-STEPS: dict[str, Callable[[], Step]] = {
+STEPS: dict[str, Callable[[], Workload]] = {
     "D1": adds,
     "D2": recorded_adds,
     "D3": chains,
     "D4": recorded_chains,
     "adds": read_back,
-    "W1": lambda: trained(mlp()),
-    "W2": lambda: trained(convnet()),
+    "W1": lambda: make_training_workload(mlp()),
+    "W2": lambda: make_training_workload(convnet()),
     "W3": mobilenet,
     "W4": transformer,
-    **workloads.large(torch, tensor),
+    **workloads.large(torch, copy_to_tensor),
     **rows(),
 }
-COMPILED: dict[str, Callable[[], Step]] = {
+COMPILED_WORKLOADS: dict[str, Callable[[], Workload]] = {
     "D3": lambda: chains(torch.compile),
-    "W1": lambda: trained(mlp(torch.compile)),
-    "W2": lambda: trained(convnet(torch.compile)),
+    "W1": lambda: make_training_workload(mlp(torch.compile)),
+    "W2": lambda: make_training_workload(convnet(torch.compile)),
     "W3": lambda: mobilenet(torch.compile),
     "W4": lambda: transformer(torch.compile),
-    **workloads.large(torch, tensor, compiled=torch.compile),
+    **workloads.large(torch, copy_to_tensor, compiled=torch.compile),
 }
 """Those that torch.compile compiles."""

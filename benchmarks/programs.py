@@ -30,11 +30,11 @@ class Namespace(NamedTuple):
     """Takes a function and the positions of some arguments, by default all of them."""
 
 
-def numbers(seed: int, *shape: int, scale: float = 1.0) -> Array:
+def random_array(seed: int, *shape: int, scale: float = 1.0) -> Array:
     return (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
 
 
-def ten(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+def elementwise_ops(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
     """Ten simple elementwise ops on a million numbers."""
     xp = n.xp
 
@@ -45,10 +45,10 @@ def ten(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
         y = y + x
         return y * y * 0.1 - 1.0
 
-    return function, [numbers(0, 1_000_000)]
+    return function, [random_array(0, 1_000_000)]
 
 
-def ode(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+def ode_gradient(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
     """Integrate an ODE of 32 numbers for a thousand steps, with the gradient."""
     xp = n.xp
 
@@ -57,7 +57,7 @@ def ode(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
         return xp.sum(last * last)
 
     start = np.linspace(-1, 1, 32, dtype=np.float32)
-    return n.grads(loss), [numbers(0, 32, 32, scale=0.1), start]
+    return n.grads(loss), [random_array(0, 32, 32, scale=0.1), start]
 
 
 def gru(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
@@ -76,8 +76,12 @@ def gru(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
         _, hs = n.scan(step, xs[0, :, :1] * xp.zeros((1, 64)), xs, 100)
         return xp.mean(hs * hs)
 
-    arrays = [numbers(1, 32, 192, scale=0.1), numbers(2, 64, 192, scale=0.1), numbers(3, 192)]
-    return n.grads(loss, 3), [*arrays, numbers(4, 100, 32, 32)]
+    arrays = [
+        random_array(1, 32, 192, scale=0.1),
+        random_array(2, 64, 192, scale=0.1),
+        random_array(3, 192),
+    ]
+    return n.grads(loss, 3), [*arrays, random_array(4, 100, 32, 32)]
 
 
 def lstm(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
@@ -97,11 +101,15 @@ def lstm(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
         _, hs = n.scan(step, (zeros, zeros), xs, 100)
         return xp.mean(hs * hs)
 
-    arrays = [numbers(1, 32, 256, scale=0.1), numbers(2, 64, 256, scale=0.1), numbers(3, 256)]
-    return n.grads(loss, 3), [*arrays, numbers(4, 100, 32, 32)]
+    arrays = [
+        random_array(1, 32, 256, scale=0.1),
+        random_array(2, 64, 256, scale=0.1),
+        random_array(3, 256),
+    ]
+    return n.grads(loss, 3), [*arrays, random_array(4, 100, 32, 32)]
 
 
-def bodies(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+def nbody_forces(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
     """Compute the forces between a thousand bodies as the gradient of their energy."""
     xp = n.xp
 
@@ -110,10 +118,10 @@ def bodies(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
         squares = xp.sum(between * between, axis=-1) + 0.01
         return xp.sum(masses[:, None] * masses[None, :] * n.rsqrt(squares))
 
-    return n.grads(energy, 1), [numbers(0, 1000, 3), np.abs(numbers(1, 1000))]
+    return n.grads(energy, 1), [random_array(0, 1000, 3), np.abs(random_array(1, 1000))]
 
 
-def options(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+def option_prices(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
     """Compute the Black-Scholes prices of a million options, and their derivatives."""
     xp = n.xp
 
@@ -128,10 +136,10 @@ def options(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
     return n.grads(price), [rng.uniform(*each, 1_000_000).astype(np.float32) for each in limits]
 
 
-def images(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+def image_normalization(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
     """Normalize the channels of a batch of images."""
     mean, deviation = np.array([0.4, 0.5, 0.6], "f4"), np.array([0.2, 0.2, 0.3], "f4")
-    return lambda x, m, d: (x - m) / d, [numbers(0, 16, 128, 128, 3), mean, deviation]
+    return lambda x, m, d: (x - m) / d, [random_array(0, 16, 128, 128, 3), mean, deviation]
 
 
 def energy_of(n: Namespace) -> Callable[..., Any]:
@@ -153,10 +161,10 @@ def monte_carlo(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
 
         return n.scan(jump, (q, p), None, 20)[0]
 
-    return step, [numbers(0, 16), numbers(1, 16), numbers(2, 128, 16)]
+    return step, [random_array(0, 16), random_array(1, 16), random_array(2, 128, 16)]
 
 
-def hessian(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+def hessian_vector_product(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
     """Compute a Hessian-vector product of 1,024 weights."""
     xp = n.xp
 
@@ -165,10 +173,14 @@ def hessian(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
 
     gradient = n.grads(loss, 1)
     product = n.grads(lambda w, v, x: xp.sum(gradient(w, x) * v), 1)
-    return product, [numbers(0, 32, 32, scale=0.2), numbers(1, 32, 32), numbers(2, 64, 32)]
+    return product, [
+        random_array(0, 32, 32, scale=0.2),
+        random_array(1, 32, 32),
+        random_array(2, 64, 32),
+    ]
 
 
-def layers(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
+def mlp_training_step(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
     """Take a training step of twenty layers of 32 units, with Adam written out."""
     xp = n.xp
     count = 20
@@ -189,22 +201,22 @@ def layers(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
         moved = zip(weights, first, second, strict=True)
         return [w - 0.001 * m / (xp.sqrt(v) + 1e-7) for w, m, v in moved], first, second
 
-    weights = [numbers(k, 32, 32, scale=0.2) for k in range(count)]
+    weights = [random_array(k, 32, 32, scale=0.2) for k in range(count)]
     zeros = [np.zeros((32, 32), np.float32)] * count
-    return step, [*weights, *zeros, *zeros, numbers(99, 64, 32)]
+    return step, [*weights, *zeros, *zeros, random_array(99, 64, 32)]
 
 
 PROGRAMS = {
-    "ten": ten,
-    "ode": ode,
+    "ten": elementwise_ops,
+    "ode": ode_gradient,
     "GRU": gru,
     "LSTM": lstm,
-    "bodies": bodies,
-    "options": options,
-    "images": images,
+    "bodies": nbody_forces,
+    "options": option_prices,
+    "images": image_normalization,
     "monte carlo": monte_carlo,
-    "hessian": hessian,
-    "layers": layers,
+    "hessian": hessian_vector_product,
+    "layers": mlp_training_step,
 }
 
 

@@ -27,7 +27,7 @@ OPTIMIZERS = {
     "Adamax": (torch.optim.Adamax, {"lr": 0.1, "betas": (0.8, 0.95), "eps": 1e-3}),
 }
 
-GROUPS = {
+OPTIMIZERS_WITH_PARAMETER_GROUPS = {
     "AdamW": (
         *(torch.optim.AdamW, {"lr": 0.1, "betas": (0.8, 0.95), "weight_decay": 0.1}),
         {"lr": 0.02, "betas": (0.5, 0.95), "weight_decay": 0.0},
@@ -37,14 +37,14 @@ GROUPS = {
 """Optimizers whose second weight has coefficients of its own."""
 
 
-def loss(v: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+def quadratic(v: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     """Return a value that is curved differently along each element."""
     target = torch.tensor([0.5, -1.5, 3.0], dtype=v.dtype)
     scale = torch.tensor([1.0, 2.0, 3.0], dtype=v.dtype)
     return ((v - target) ** 2 * scale).sum() + torch.sin(w * v).sum() + (w * w).sum()
 
 
-def path(make, settings, own=None) -> list[list[float]]:
+def record_path(make, settings, own=None) -> list[list[float]]:
     """Return the elements of both weights after each step, of which the second one may have own settings."""
     v = torch.tensor([2.0, 1.0, -1.0], dtype=torch.float64, requires_grad=True)
     w = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
@@ -52,7 +52,7 @@ def path(make, settings, own=None) -> list[list[float]]:
     places = []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        loss(v, w).backward()
+        quadratic(v, w).backward()
         optimizer.step()
         places.append([*v.tolist(), w.item()])
     return places
@@ -63,7 +63,7 @@ def rosenbrock(w: torch.Tensor) -> torch.Tensor:
     return (1 - w[0]) ** 2 + 100 * (w[1] - w[0] ** 2) ** 2
 
 
-def regression(w: torch.Tensor) -> torch.Tensor:
+def logistic_loss(w: torch.Tensor) -> torch.Tensor:
     """Return the loss of a logistic regression of 12 examples, with weight decay."""
     x = torch.sin(torch.arange(36, dtype=w.dtype) * 1.7).reshape(12, 3)
     y = (torch.arange(12) % 3 > 0).to(w.dtype)
@@ -71,7 +71,7 @@ def regression(w: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.binary_cross_entropy_with_logits(logits, y) + 0.01 * (w * w).sum()
 
 
-def minimum(function, start: list[float]) -> dict:
+def find_minimum(function, start: list[float]) -> dict:
     """Return where L-BFGS ends, the value there, and how often it has called the function."""
     w = torch.tensor(start, dtype=torch.float64, requires_grad=True)
     settings = {"max_iter": 100, "history_size": 10, "line_search_fn": "strong_wolfe"}
@@ -88,7 +88,7 @@ def minimum(function, start: list[float]) -> dict:
     return {"place": w.tolist(), "value": function(w).item(), "evaluations": calls}
 
 
-def schedule(make, settings, steps: int) -> list[float]:
+def record_learning_rates(make, settings, steps: int) -> list[float]:
     """Return the learning rates of the steps, of which the first one is made before the schedule moves."""
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
     scheduler = make(optimizer, **settings)
@@ -100,7 +100,7 @@ def schedule(make, settings, steps: int) -> list[float]:
     return rates
 
 
-def averages(values: list[float], decay: float) -> list[float]:
+def record_averages(values: list[float], decay: float) -> list[float]:
     """Return the exponential moving average after each update, of a weight that has these values."""
     model = torch.nn.Linear(1, 1, bias=False, dtype=torch.float64)
     average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))
@@ -113,18 +113,18 @@ def averages(values: list[float], decay: float) -> list[float]:
 
 
 if __name__ == "__main__":
-    paths = {name: path(*made) for name, made in OPTIMIZERS.items()}
-    groups = {name: path(*made) for name, made in GROUPS.items()}
+    paths = {name: record_path(*made) for name, made in OPTIMIZERS.items()}
+    groups = {name: record_path(*made) for name, made in OPTIMIZERS_WITH_PARAMETER_GROUPS.items()}
     minima = {
-        "rosenbrock": minimum(rosenbrock, [-1.2, 1.0]),
-        "regression": minimum(regression, [0.0, 0.0, 0.0]),
+        "rosenbrock": find_minimum(rosenbrock, [-1.2, 1.0]),
+        "regression": find_minimum(logistic_loss, [0.0, 0.0, 0.0]),
     }
     rates = torch.optim.lr_scheduler
     schedules = {
-        "CosineDecayRestarts": schedule(
+        "CosineDecayRestarts": record_learning_rates(
             rates.CosineAnnealingWarmRestarts, {"T_0": 4, "T_mult": 2, "eta_min": 0.05}, 14
         ),
-        "OneCycle": schedule(
+        "OneCycle": record_learning_rates(
             rates.OneCycleLR,
             {"max_lr": 0.5, "total_steps": 10, "div_factor": 25.0, "final_div_factor": 100.0},
             9,
@@ -138,6 +138,6 @@ if __name__ == "__main__":
         "minima": minima,
         "schedules": schedules,
         "values": values,
-        "averages": averages(values, 0.6),
+        "averages": record_averages(values, 0.6),
     }
     RECORD.write_text(json.dumps(record, indent=1) + "\n")

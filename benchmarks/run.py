@@ -58,7 +58,7 @@ TOLERANCE = 1e-3
 """Of the values that all peers compute."""
 
 
-def available(names: list[str]) -> list[Peer]:
+def installed_peers(names: list[str]) -> list[Peer]:
     """Return the peers that are installed; all, or those that are named."""
     found: list[Peer] = []
     for name in MODULES:
@@ -74,7 +74,7 @@ def available(names: list[str]) -> list[Peer]:
     return [peer for peer in found if not names or peer.name in names]
 
 
-class Run:
+class Comparison:
     """What is compared, and how long."""
 
     def __init__(self, peers: list[Peer], reference: str, *how: Any):
@@ -90,7 +90,7 @@ class Run:
 
     def workload(self, name: str) -> None:
         """Compare the values of a workload, and measure it in all peers that have it."""
-        steps: dict[str, workloads.Step] = {}
+        steps: dict[str, workloads.Workload] = {}
         checks: dict[str, list[float]] = {}
         first_ms: dict[str, float] = {}
         for peer in self.peers.values():
@@ -137,7 +137,7 @@ class Run:
         for peer, arrays in results.items():
             try:
                 for found, expected in zip(arrays, first, strict=True):
-                    compare(case, f"{case.name} in {peer}", found, expected)
+                    check_result(case, f"{case.name} in {peer}", found, expected)
             except AssertionError as wrong:
                 self.wrong.append(f"{case.name} in {peer}")
                 print(wrong)
@@ -203,7 +203,7 @@ class Run:
             if ratios:
                 found[name] = {
                     "cases": len(ratios),
-                    "mean": measuring.mean(ratios),
+                    "mean": measuring.geometric_mean(ratios),
                     "above 2": sum(r > 2 for r in ratios),
                     "above 3": sum(r > 3 for r in ratios),
                     "above 4": sum(r > 4 for r in ratios),
@@ -216,7 +216,7 @@ def prepared_ours(case: Case) -> tuple[Callable[[], Any], Callable[[Any], list[A
     tensors = [plugrad.asarray(x) for x in case.inputs]
     function = case.ours(*tensors) if case.is_prepared else lambda: case.ours(*tensors)
     if case.differentiated:
-        dy = plugrad.asarray(direction(case.ours(*tensors).numpy()))
+        dy = plugrad.asarray(output_gradient(case.ours(*tensors).numpy()))
         gradient = plugrad.grad(case.ours, case.differentiated)
         function = lambda: gradient(*tensors, dy=dy)  # noqa: E731
 
@@ -257,18 +257,18 @@ def prepared_theirs(case: Case) -> tuple[Callable[[], Any], Callable[[Any], list
     if not case.differentiated:
         return lambda: theirs(*tensors), results
     y = theirs(*tensors).detach().numpy()
-    dy = direction(y if case.out is None else y.transpose(np.argsort(case.out)))
+    dy = output_gradient(y if case.out is None else y.transpose(np.argsort(case.out)))
     dy = torch.from_numpy(dy if case.out is None else dy.transpose(case.out))
     leaves = [tensors[i] for i in case.differentiated]
     return lambda: torch.autograd.grad(theirs(*tensors), leaves, dy), results
 
 
-def direction(y: Any) -> Any:
+def output_gradient(y: Any) -> Any:
     """Return a gradient of the result `y`."""
     return np.random.default_rng(1).uniform(-1, 1, y.shape).astype(y.dtype)
 
 
-def compare(case: Case, name: str, found: Any, expected: Any) -> None:
+def check_result(case: Case, name: str, found: Any, expected: Any) -> None:
     """Raise if two results differ."""
     assert found.shape == expected.shape, f"{name}: {found.shape} instead of {expected.shape}"
     if case.is_random:
@@ -305,12 +305,12 @@ def main() -> None:
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where files go")
     options = parser.parse_intermixed_args()
     named = [name for name in options.peers.split(",") if name]
-    peers = available([*named, options.reference] if named else [])
+    peers = installed_peers([*named, options.reference] if named else [])
     clock = time.process_time if options.busy else time.perf_counter
     names = {peer.name for peer in peers}
     reference = options.reference if options.reference in names else peers[0].name
     how = (1, clock, 0) if options.quick else (options.rounds, clock)
-    run = Run(peers, reference, *how)
+    run = Comparison(peers, reference, *how)
     about = {
         "peers": {peer.name: peer.version for peer in peers},
         "reference": run.reference,
@@ -350,7 +350,7 @@ def main() -> None:
     }
     options.outputs.mkdir(parents=True, exist_ok=True)
     (options.outputs / "bench.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
-    (options.outputs / "bench.html").write_text(page.rendered(report), "utf-8")
+    (options.outputs / "bench.html").write_text(page.render_page(report), "utf-8")
     print(f"written: {options.outputs / 'bench.json'}, {options.outputs / 'bench.html'}")
     if run.wrong:
         sys.exit(f"wrong values: {'; '.join(run.wrong)}")

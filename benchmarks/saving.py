@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 TENSORS, ELEMENTS = 100, 2_500_000
 
 
-def seconds(call: Callable[[], Any], clock: Callable[[], float]) -> float:
+def time_call(call: Callable[[], Any], clock: Callable[[], float]) -> float:
     """Return the time of a call, without that of its result's end."""
     gc.collect()
     os.sync()
@@ -54,7 +54,7 @@ def wait_for_disk(path: Path) -> None:
         os.close(descriptor)
 
 
-def calls(
+def make_calls(
     folder: Path, backends: list[str]
 ) -> tuple[dict[str, Callable[[], Any]], dict[str, Callable[[], Any]], list[Path]]:
     """Return the functions that save and those that load, by name, and the files."""
@@ -77,18 +77,18 @@ def calls(
         with plugrad.use(name):
             tensors = {key: plugrad.asarray(x) for key, x in arrays.items()}
         saves[name] = lambda name=name, tensors=tensors: plugrad.save(files[name], tensors)
-        loads[name] = lambda name=name: loaded(files[name], name)
+        loads[name] = lambda name=name: load_onto_backend(files[name], name)
     return saves, loads, list(files.values())
 
 
-def loaded(path: Path, backend: str) -> Any:
+def load_onto_backend(path: Path, backend: str) -> Any:
     """Return what a file holds when it has arrived on a backend."""
     tree = plugrad.load(path, device=backend)
     plugrad.synchronize(backend)
     return tree
 
 
-def table(
+def print_times(
     what: str,
     functions: dict[str, Callable[[], Any]],
     rounds: int,
@@ -102,7 +102,7 @@ def table(
     for turn in range(rounds):
         for i in range(len(names)):
             name = names[(turn + i) % len(names)]
-            spent[name].append(seconds(functions[name], clock))
+            spent[name].append(time_call(functions[name], clock))
     medians = {name: statistics.median(times) for name, times in spent.items()}
     references = [name for name in names if name.startswith("library")]
     print(f"{what:20}{'least':>8}{'median':>8}" + "".join(f"  ÷ {name}" for name in references))
@@ -121,12 +121,12 @@ def main() -> None:
     arguments = parser.parse_args()
     clock = time.process_time if arguments.busy else time.perf_counter
     for folder in arguments.folders:
-        saves, loads, files = calls(folder, arguments.backends.split(","))
+        saves, loads, files = make_calls(folder, arguments.backends.split(","))
         try:
             print(f"{folder}, seconds for {TENSORS * ELEMENTS * 4 / 1e9:.0f} GB")
-            table("save", saves, arguments.rounds, clock)
+            print_times("save", saves, arguments.rounds, clock)
             saves.clear()  # with them, the tensors
-            table("load", loads, arguments.rounds, clock)
+            print_times("load", loads, arguments.rounds, clock)
         finally:
             for path in files:
                 path.unlink(missing_ok=True)

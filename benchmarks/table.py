@@ -21,10 +21,10 @@ COLUMNS = {
     "onnxruntime": "onnxruntime",
 }
 """The columns by the names of peers."""
-OURS = ("cpu", "cpu-jit")
+PLUGRAD_COLUMNS = ("cpu", "cpu-jit")
 
 
-def table(reports: list[dict[str, Any]]) -> str:
+def make_table(reports: list[dict[str, Any]]) -> str:
     """Return the table: the milliseconds of a call, and in brackets those of the first one."""
     rows = [row for report in reports for row in report["rows"] if row["kind"] == "workload"]
     versions = {name: version for report in reports for name, version in report["peers"].items()}
@@ -35,7 +35,7 @@ def table(reports: list[dict[str, Any]]) -> str:
     ]
     for row in sorted(rows, key=lambda row: row["name"]):
         cells = [
-            f"{_digits(row['ms'][n]['least'])} ({_digits(row['first_ms'][n])})"
+            f"{_format_number(row['ms'][n]['least'])} ({_format_number(row['first_ms'][n])})"
             if n in row["ms"]
             else "–"
             for n in present
@@ -52,19 +52,19 @@ def table(reports: list[dict[str, Any]]) -> str:
         f"One thread of {newest['machine']}, {clock}, {day}; {others}. `make bench` measures, and "
         "`benchmarks/table.py` writes the table.",
     ]
-    lines += ["", _faster(rows, present)]
+    lines += ["", _describe_faster_rows(rows, present)]
     return "\n".join(lines)
 
 
-def _faster(rows: list[dict[str, Any]], present: list[str]) -> str:
+def _describe_faster_rows(rows: list[dict[str, Any]], present: list[str]) -> str:
     """Return a sentence that says in which rows others take less time than plugrad, traced where it can be."""
     found: list[str] = []
     for row in sorted(rows, key=lambda row: row["name"]):
-        ours = min(row["ms"][n]["least"] for n in OURS if n in row["ms"])
+        ours = min(row["ms"][n]["least"] for n in PLUGRAD_COLUMNS if n in row["ms"])
         faster = [
             f"{COLUMNS[n].strip('`')} ({row['ms'][n]['least'] / ours:.2f} of plugrad's time)"
             for n in present
-            if n not in OURS and n in row["ms"] and row["ms"][n]["least"] < ours
+            if n not in PLUGRAD_COLUMNS and n in row["ms"] and row["ms"][n]["least"] < ours
         ]
         if faster:
             found.append(f"{row['title']}: {', '.join(faster)}")
@@ -73,7 +73,7 @@ def _faster(rows: list[dict[str, Any]], present: list[str]) -> str:
     return f"Others are faster than plugrad with `plugrad.jit` at {'; '.join(found)}."
 
 
-def _digits(number: float) -> str:
+def _format_number(number: float) -> str:
     """Return a number with two significant digits, or as an integer."""
     return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
 
@@ -84,7 +84,7 @@ def main() -> None:
         sys.exit((__doc__ or "").strip())
     head, _, rest = README.read_text("utf-8").partition(BEGIN)
     _, _, tail = rest.partition(END)
-    README.write_text(f"{head}{BEGIN}\n\n{table(reports)}\n\n{END}{tail}", "utf-8")
+    README.write_text(f"{head}{BEGIN}\n\n{make_table(reports)}\n\n{END}{tail}", "utf-8")
 
 
 if __name__ == "__main__":

@@ -62,9 +62,9 @@ def required_cases() -> dict[str, Callable[[], Any]]:
     def normal(*shape: int) -> plugrad.Tensor:
         return plugrad.asarray(rng.normal(size=shape).astype("f4"))
 
-    unet = user_programs.convert(user_programs.PROGRAMS["unet"](), plugrad.asarray)
+    unet = user_programs.map_arrays(user_programs.PROGRAMS["unet"](), plugrad.asarray)
     weights = {name: plugrad.asarray(value) for name, value in workloads.transformer().items()}
-    block = plugrad.value_and_grad(lambda w: peer_plugrad.block_loss(w, workloads.HEADS))
+    block = plugrad.value_and_grad(lambda w: peer_plugrad.block_loss(w, workloads.ATTENTION_HEADS))
     a, b = normal(10_000_000), normal(10_000_000)
     images, scale = normal(16, 56, 56, 64), normal(64)
     dy = normal(16, 56, 56, 64)
@@ -274,7 +274,7 @@ def compare_bits(servers: dict[int, Server]) -> None:
         sys.exit(1)
 
 
-def measure(one: Server, several: Server, threads: int, rounds: int) -> None:
+def print_times(one: Server, several: Server, threads: int, rounds: int) -> None:
     """Print the times and ratios of all cases."""
     print(f"{'microseconds':44} {'1 thread':>12} {threads:>5} threads  ratio")
     long: list[float] = []
@@ -308,10 +308,10 @@ def measure(one: Server, several: Server, threads: int, rounds: int) -> None:
             flush=True,
         )
     if long:
-        from measuring import mean
+        from measuring import geometric_mean
 
         print(
-            f"{len(long)} kernels take {MIN_MICROSECONDS} µs or more: geometric mean {mean(long):.2f}, "
+            f"{len(long)} kernels take {MIN_MICROSECONDS} µs or more: geometric mean {geometric_mean(long):.2f}, "
             f"{len(slow)} above {GAINS_NOTHING}"
         )
     if missed:
@@ -339,7 +339,7 @@ def main() -> None:
         if options.bits:
             compare_bits(servers)
         else:
-            measure(*servers.values(), options.threads, options.rounds)
+            print_times(*servers.values(), options.threads, options.rounds)
     finally:
         for server in servers.values():
             server.end()

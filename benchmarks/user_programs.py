@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any  # noqa: E402
 
 import numpy as np  # noqa: E402
 import user_programs_plugrad  # noqa: E402
-from measuring import Side, mean, take_turns  # noqa: E402
+from measuring import Side, geometric_mean, take_turns  # noqa: E402
 
 import plugrad  # noqa: E402
 
@@ -36,74 +36,80 @@ TOLERANCE = 2e-3
 """Of what both return, relative to the largest number: programs of hundreds of steps add up rounding."""
 
 
-def normal(*shape: int, scale: float = 1.0, seed: int = 0) -> Any:
+def random_normal(*shape: int, scale: float = 1.0, seed: int = 0) -> Any:
     """Return normal numbers as float32."""
     return (np.random.default_rng(seed).normal(size=shape) * scale).astype("f4")
 
 
-def positive(*shape: int, low: float = 0.1, high: float = 1.0, seed: int = 0) -> Any:
+def random_uniform(*shape: int, low: float = 0.1, high: float = 1.0, seed: int = 0) -> Any:
     """Return numbers in [low, high) as float32."""
     return np.random.default_rng(seed).uniform(low, high, shape).astype("f4")
 
 
-def integers(limit: int, *shape: int, seed: int = 0) -> Any:
+def random_integers(limit: int, *shape: int, seed: int = 0) -> Any:
     """Return integers in [0, limit)."""
     return np.random.default_rng(seed).integers(limit, size=shape)
 
 
 def lstm() -> Arrays:
     return {
-        "x": normal(32, 100, 32),
-        "labels": integers(10, 32),
-        "kernel": normal(32, 256, scale=0.1, seed=1),
-        "recurrent": normal(64, 256, scale=0.1, seed=2),
-        "bias": normal(256, scale=0.1, seed=3),
-        "head": normal(64, 10, scale=0.1, seed=4),
+        "x": random_normal(32, 100, 32),
+        "labels": random_integers(10, 32),
+        "kernel": random_normal(32, 256, scale=0.1, seed=1),
+        "recurrent": random_normal(64, 256, scale=0.1, seed=2),
+        "bias": random_normal(256, scale=0.1, seed=3),
+        "head": random_normal(64, 10, scale=0.1, seed=4),
     }
 
 
 def nbody() -> Arrays:
-    return {"places": normal(500, 3), "speeds": normal(500, 3, seed=1), "masses": positive(500)}
+    return {
+        "places": random_normal(500, 3),
+        "speeds": random_normal(500, 3, seed=1),
+        "masses": random_uniform(500),
+    }
 
 
 def black_scholes() -> Arrays:
     each = {"spot": (80, 120), "strike": (80, 120), "years": (0.1, 2.0)}
-    return {name: positive(200_000, low=a, high=b, seed=int(b)) for name, (a, b) in each.items()}
+    return {
+        name: random_uniform(200_000, low=a, high=b, seed=int(b)) for name, (a, b) in each.items()
+    }
 
 
 def kmeans() -> Arrays:
-    return {"points": normal(20_000, 8), "centres": normal(16, 8, seed=1)}
+    return {"points": random_normal(20_000, 8), "centres": random_normal(16, 8, seed=1)}
 
 
 def kalman() -> Arrays:
     turn = np.eye(4, k=2, dtype="f4") * 0.1 + np.eye(4, dtype="f4")
     return {
-        "measurements": normal(200, 2),
+        "measurements": random_normal(200, 2),
         "transition": turn,
         "observation": np.eye(2, 4, dtype="f4"),
     }
 
 
 def floyd_warshall() -> Arrays:
-    return {"lengths": positive(200, 200)}
+    return {"lengths": random_uniform(200, 200)}
 
 
 def augmentation() -> Arrays:
     return {
-        "images": positive(16, 128, 128, 3),
-        "flips": integers(2, 16),
-        "light": positive(16, low=0.8, high=1.2, seed=1),
-        "contrast": positive(16, low=0.8, high=1.2, seed=2),
+        "images": random_uniform(16, 128, 128, 3),
+        "flips": random_integers(2, 16),
+        "light": random_uniform(16, low=0.8, high=1.2, seed=1),
+        "contrast": random_uniform(16, low=0.8, high=1.2, seed=2),
     }
 
 
 def unet() -> Arrays:
     def kernel(size: int, inputs: int, outputs: int) -> Any:
-        return normal(size, size, inputs, outputs, scale=0.1, seed=inputs + outputs)
+        return random_normal(size, size, inputs, outputs, scale=0.1, seed=inputs + outputs)
 
     return {
-        "images": positive(4, 64, 64, 1),
-        "masks": (positive(4, 64, 64, 1, seed=1) > 0.5).astype("f4"),
+        "images": random_uniform(4, 64, 64, 1),
+        "masks": (random_uniform(4, 64, 64, 1, seed=1) > 0.5).astype("f4"),
         "weights": [
             *(kernel(3, 1, 16), kernel(3, 16, 32), kernel(3, 32, 64)),
             *(kernel(2, 32, 64), kernel(3, 64, 32), kernel(2, 16, 32), kernel(3, 32, 16)),
@@ -114,31 +120,31 @@ def unet() -> Arrays:
 
 def graph_network() -> Arrays:
     return {
-        "nodes": normal(2000, 32),
-        "senders": integers(2000, 20_000),
-        "receivers": integers(2000, 20_000, seed=1),
-        "labels": integers(7, 2000),
-        "first": normal(64, 64, scale=0.1, seed=2),
-        "second": normal(128, 7, scale=0.1, seed=3),
+        "nodes": random_normal(2000, 32),
+        "senders": random_integers(2000, 20_000),
+        "receivers": random_integers(2000, 20_000, seed=1),
+        "labels": random_integers(7, 2000),
+        "first": random_normal(64, 64, scale=0.1, seed=2),
+        "second": random_normal(128, 7, scale=0.1, seed=3),
     }
 
 
 def gaussian_process() -> Arrays:
     return {
-        "x": normal(200, 3),
-        "y": normal(200),
+        "x": random_normal(200, 3),
+        "y": random_normal(200),
         "length": np.float32([1.0, 0.8, 1.2]),
         "noise": np.float32(0.1),
     }
 
 
 def hmc() -> Arrays:
-    x = normal(1000, 10)
+    x = random_normal(1000, 10)
     return {
         "x": x,
         "y": (x.sum(1) > 0).astype("f4"),
-        "weights": normal(10, seed=1),
-        "momentum": normal(10, seed=2),
+        "weights": random_normal(10, seed=1),
+        "momentum": random_normal(10, seed=2),
     }
 
 
@@ -146,11 +152,11 @@ def decoding() -> Arrays:
     size = 128
     shapes = ((size, 3 * size), (size, size), (size, 4 * size), (4 * size, size))
     return {
-        "start": integers(50, 1),
-        "embedding": normal(50, size, scale=0.1),
+        "start": random_integers(50, 1),
+        "embedding": random_normal(50, size, scale=0.1),
         "layers": [
             [
-                normal(rows, columns, scale=0.08, seed=10 * number + i)
+                random_normal(rows, columns, scale=0.08, seed=10 * number + i)
                 for number, (rows, columns) in enumerate(shapes)
             ]
             for i in range(2)
@@ -160,52 +166,61 @@ def decoding() -> Arrays:
 
 def vae() -> Arrays:
     return {
-        "x": positive(64, 784),
-        "noise": normal(64, 16),
+        "x": random_uniform(64, 784),
+        "noise": random_normal(64, 16),
         "weights": [
-            *(normal(784, 200, scale=0.03, seed=1), normal(200, 32, scale=0.1, seed=2)),
-            *(normal(16, 200, scale=0.1, seed=3), normal(200, 784, scale=0.03, seed=4)),
+            *(
+                random_normal(784, 200, scale=0.03, seed=1),
+                random_normal(200, 32, scale=0.1, seed=2),
+            ),
+            *(
+                random_normal(16, 200, scale=0.1, seed=3),
+                random_normal(200, 784, scale=0.03, seed=4),
+            ),
         ],
     }
 
 
 def newton() -> Arrays:
-    x = normal(500, 20)
+    x = random_normal(500, 20)
     return {"x": x, "y": (x.sum(1) > 0).astype("f4"), "weights": np.zeros(20, "f4")}
 
 
 def life() -> Arrays:
-    return {"cells": integers(2, 256, 256)}
+    return {"cells": random_integers(2, 256, 256)}
 
 
 def heat() -> Arrays:
-    return {"field": positive(200, 200)}
+    return {"field": random_uniform(200, 200)}
 
 
 def page_rank() -> Arrays:
-    return {"sources": integers(5000, 50_000), "targets": integers(5000, 50_000, seed=1)}
+    return {
+        "sources": random_integers(5000, 50_000),
+        "targets": random_integers(5000, 50_000, seed=1),
+    }
 
 
 def viterbi() -> Arrays:
-    return {"scores": normal(200, 48), "transitions": normal(48, 48, seed=1)}
+    return {"scores": random_normal(200, 48), "transitions": random_normal(48, 48, seed=1)}
 
 
 def policy_gradient() -> Arrays:
     return {
-        "states": normal(500, 4),
-        "actions": integers(2, 500),
-        "rewards": positive(500),
-        "first": normal(4, 64, scale=0.5, seed=1),
-        "second": normal(64, 2, scale=0.1, seed=2),
+        "states": random_normal(500, 4),
+        "actions": random_integers(2, 500),
+        "rewards": random_uniform(500),
+        "first": random_normal(4, 64, scale=0.5, seed=1),
+        "second": random_normal(64, 2, scale=0.1, seed=2),
     }
 
 
 def bag_of_words() -> Arrays:
     return {
-        "words": integers(5000, 64, 40),
-        "labels": integers(4, 64),
-        "table": normal(5000, 64, scale=0.1),
-        "head": normal(64, 4, scale=0.1),
+        "words": random_integers(5000, 64, 40),
+        "labels": random_integers(4, 64),
+        "table": random_normal(5000, 64, scale=0.1),
+        "head": random_normal(64, 4, scale=0.1),
     }
 
 
@@ -240,19 +255,19 @@ PROGRAMS: dict[str, Callable[[], Arrays]] = {
 }
 
 
-def convert(values: Any, leaf: Callable[[Any], Any]) -> Any:
+def map_arrays(values: Any, leaf: Callable[[Any], Any]) -> Any:
     """Return nested lists and dicts of arrays with each array replaced."""
     if isinstance(values, dict):
-        return {name: convert(value, leaf) for name, value in values.items()}
+        return {name: map_arrays(value, leaf) for name, value in values.items()}
     if isinstance(values, list | tuple):
-        return [convert(value, leaf) for value in values]
+        return [map_arrays(value, leaf) for value in values]
     return leaf(values)
 
 
-def difference(results: Any, expected: Any) -> float:
+def relative_difference(results: Any, expected: Any) -> float:
     """Return the largest difference of two nested results, relative to the largest number of each array."""
     if isinstance(expected, list):
-        return max(difference(*pair) for pair in zip(results, expected, strict=True))
+        return max(relative_difference(*pair) for pair in zip(results, expected, strict=True))
     largest = max(float(np.max(np.abs(expected))), 1e-6)
     return float(np.max(np.abs(results.astype("f8") - expected))) / largest
 
@@ -265,13 +280,13 @@ def sides_of(name: str, compiles: bool) -> tuple[Mapping[str, Side], float]:
     torch.set_num_threads(1)
     arrays = PROGRAMS[name]()
     ours, theirs = getattr(user_programs_plugrad, name), getattr(user_programs_torch, name)
-    given = convert(arrays, plugrad.asarray)
-    theirs_given = convert(arrays, torch.as_tensor)
+    given = map_arrays(arrays, plugrad.asarray)
+    theirs_given = map_arrays(arrays, torch.as_tensor)
     jitted = plugrad.jit(ours)
     backend = plugrad.which().backend
-    expected = convert(theirs(**theirs_given), lambda x: x.detach().numpy().astype("f8"))
+    expected = map_arrays(theirs(**theirs_given), lambda x: x.detach().numpy().astype("f8"))
     worst = max(
-        difference(convert(function(**given), lambda x: x.numpy()), expected)
+        relative_difference(map_arrays(function(**given), lambda x: x.numpy()), expected)
         for function in (ours, jitted)
     )
     sides = {
@@ -309,7 +324,7 @@ def main() -> None:
         ratios.append((times["plugrad"] / times["torch"], times["jit"] / times["torch"]))
         row = "".join(f"{times[column]:10.3f}" for column in columns)
         print(f"{name:18}{row}   {ratios[-1][0]:6.2f} {ratios[-1][1]:6.2f}", flush=True)
-    eager, jit = (mean(list(each)) for each in zip(*ratios, strict=True))
+    eager, jit = (geometric_mean(list(each)) for each in zip(*ratios, strict=True))
     slow = sum(ratio > 1.5 for ratio, _ in ratios)
     print(
         f"geometric mean of {len(ratios)}: untraced {eager:.2f}, jitted {jit:.2f} x torch; {slow} untraced above 1.5"

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 Array = NDArray[Any]
-CALLS = 1000
+OPS_PER_RUN = 1000
 """Ops in one run of D1 and D2."""
-CHAINS = 50
+CHAINS_PER_RUN = 50
 """Chains in one run of D3 and D4."""
 TITLES = {
     "D1": "addition of two tensors of 4 elements",
@@ -41,7 +41,7 @@ TITLES = {
 }
 
 
-class Step(NamedTuple):
+class Workload(NamedTuple):
     """One workload of one peer."""
 
     run: Callable[[], Any]
@@ -57,7 +57,7 @@ class Peer(NamedTuple):
 
     name: str
     version: str
-    steps: Mapping[str, Callable[[], Step]]
+    steps: Mapping[str, Callable[[], Workload]]
     """Prepares each workload that the peer has."""
     surroundings: Callable[[], AbstractContextManager[Any]] = nullcontext
     """The block in which steps are prepared and run."""
@@ -69,7 +69,9 @@ class Peer(NamedTuple):
     """Whether its block changes the kernels of a device, so that programs of other peers would be compiled anew."""
 
 
-def uniform(seed: int, shape: tuple[int, ...], low: float = -1.0, high: float = 1.0) -> Array:
+def random_uniform(
+    seed: int, shape: tuple[int, ...], low: float = -1.0, high: float = 1.0
+) -> Array:
     """Return reproducible float32 numbers in [low, high)."""
     with np.errstate(over="ignore"):
         h = np.arange(int(np.prod(shape)), dtype=np.uint32) * np.uint32(0x9E3779B1)
@@ -83,15 +85,15 @@ def uniform(seed: int, shape: tuple[int, ...], low: float = -1.0, high: float = 
     return (np.float32(low) + np.float32(high - low) * unit).reshape(shape).astype(np.float32)
 
 
-def classes(seed: int, count: int, depth: int) -> Array:
+def random_classes(seed: int, count: int, depth: int) -> Array:
     """Return reproducible class numbers."""
-    return (uniform(seed, (count,), 0, 1).astype(np.float64) * depth).astype(np.int32)
+    return (random_uniform(seed, (count,), 0, 1).astype(np.float64) * depth).astype(np.int32)
 
 
-def weight(seed: int, shape: tuple[int, ...], fan_in: int) -> Array:
+def random_weight(seed: int, shape: tuple[int, ...], fan_in: int) -> Array:
     """Return weights scaled for layers with relu (He et al., 2015)."""
     bound = float(np.sqrt(6.0 / fan_in))
-    return uniform(seed, shape, -bound, bound)
+    return random_uniform(seed, shape, -bound, bound)
 
 
 class Training(NamedTuple):
@@ -106,22 +108,24 @@ class Training(NamedTuple):
 def mlp() -> Training:
     """W1: 784-256-128-10, batch 64."""
     sizes = [(784, 256), (256, 128), (128, 10)]
-    weights = {f"w{i}": weight(3 + i, shape, shape[0]) for i, shape in enumerate(sizes)}
+    weights = {f"w{i}": random_weight(3 + i, shape, shape[0]) for i, shape in enumerate(sizes)}
     weights |= {f"b{i}": np.zeros(shape[1], np.float32) for i, shape in enumerate(sizes)}
-    return Training(uniform(1, (64, 784), 0, 1), classes(2, 64, 10), 0.1, weights)
+    return Training(random_uniform(1, (64, 784), 0, 1), random_classes(2, 64, 10), 0.1, weights)
 
 
 def convnet() -> Training:
     """W2: two 3x3 convolutions with 2x2 max pools and a dense layer on 28x28 images, batch 64; NHWC, HWIO."""
     weights = {
-        "k0": weight(13, (3, 3, 1, 16), 9),
+        "k0": random_weight(13, (3, 3, 1, 16), 9),
         "c0": np.zeros(16, np.float32),
-        "k1": weight(14, (3, 3, 16, 32), 144),
+        "k1": random_weight(14, (3, 3, 16, 32), 144),
         "c1": np.zeros(32, np.float32),
-        "w": weight(15, (1568, 10), 1568),
+        "w": random_weight(15, (1568, 10), 1568),
         "b": np.zeros(10, np.float32),
     }
-    return Training(uniform(11, (64, 28, 28, 1), 0, 1), classes(12, 64, 10), 0.05, weights)
+    return Training(
+        random_uniform(11, (64, 28, 28, 1), 0, 1), random_classes(12, 64, 10), 0.05, weights
+    )
 
 
 class Layer(NamedTuple):
@@ -152,8 +156,8 @@ def mobilenet() -> tuple[Array, list[Layer], Array]:
     def layer(shape: tuple[int, ...], strides: int, is_active: bool, **options: bool) -> Layer:
         is_depthwise = shape[3] == 1
         fan = shape[0] * shape[1] * (1 if is_depthwise else shape[2])
-        filter = weight(next(seeds), shape, fan)
-        bias = uniform(next(seeds), (shape[2] if is_depthwise else shape[3],), -0.1, 0.1)
+        filter = random_weight(next(seeds), shape, fan)
+        bias = random_uniform(next(seeds), (shape[2] if is_depthwise else shape[3],), -0.1, 0.1)
         return Layer(filter, bias, strides, is_depthwise, is_active, **options)
 
     def block(expansion: int, channels: int, out: int, stride: int) -> Iterator[Layer]:
@@ -170,48 +174,52 @@ def mobilenet() -> tuple[Array, list[Layer], Array]:
             layers += block(expansion, channels, out, 1 if i else stride)
             channels = out
     layers.append(layer((1, 1, 320, 1280), 1, True))
-    return uniform(99, (1, 224, 224, 3)), layers, weight(next(seeds), (1280, 1000), 1280)
+    return (
+        random_uniform(99, (1, 224, 224, 3)),
+        layers,
+        random_weight(next(seeds), (1280, 1000), 1280),
+    )
 
 
-HEADS = 4
+ATTENTION_HEADS = 4
 
 
 def transformer(batch: int = 8, length: int = 128, width: int = 256) -> dict[str, Array]:
     """W4: the input `x` and the weights of a block with normalization first."""
     d, f = width, 4 * width
     weights = {
-        "query_key_value": weight(42, (d, 3 * d), 2 * d),
-        "out": weight(43, (d, d), 2 * d),
-        "wide": weight(44, (d, f), 2 * d),
-        "narrow": weight(45, (f, d), 2 * f),
+        "query_key_value": random_weight(42, (d, 3 * d), 2 * d),
+        "out": random_weight(43, (d, d), 2 * d),
+        "wide": random_weight(44, (d, f), 2 * d),
+        "narrow": random_weight(45, (f, d), 2 * f),
     }
     biases = {f"{name}_bias": np.zeros(w.shape[1], np.float32) for name, w in weights.items()}
     scales = {name: np.ones(d, np.float32) for name in ("scale1", "scale2")}
     offsets = {name: np.zeros(d, np.float32) for name in ("offset1", "offset2")}
-    return {"x": uniform(41, (batch, length, d)), **weights, **biases, **scales, **offsets}
+    return {"x": random_uniform(41, (batch, length, d)), **weights, **biases, **scales, **offsets}
 
 
-def rows() -> dict[str, Array]:
+def lookup_inputs() -> dict[str, Array]:
     """W8: tables, and positions in them."""
     return {
-        "table": uniform(81, (50_000, 64)),
-        "positions": classes(82, 10_000, 50_000),
-        "updates": uniform(83, (10_000, 64)),
-        "rows": uniform(84, (256, 10_000)),
-        "square": uniform(85, (1024, 1024)),
+        "table": random_uniform(81, (50_000, 64)),
+        "positions": random_classes(82, 10_000, 50_000),
+        "updates": random_uniform(83, (10_000, 64)),
+        "rows": random_uniform(84, (256, 10_000)),
+        "square": random_uniform(85, (1024, 1024)),
     }
 
 
-LARGEST = 50
+TOP_K = 50
 """The k of W8's top-k."""
 
 
-def pair() -> tuple[Array, Array]:
+def small_pair() -> tuple[Array, Array]:
     """D1 to D4: two tensors of four elements."""
     return np.array([1, 2, 3, 4], np.float32) * np.float32(0.25), np.array([4, 3, 2, 1], np.float32)
 
 
-def chain(a: Any) -> Any:
+def multiply_add_chain(a: Any) -> Any:
     """D3 and D4: ten ops, multiply and add in turn."""
     y = a
     for _ in range(5):
@@ -220,9 +228,9 @@ def chain(a: Any) -> Any:
     return y
 
 
-def total(a: Any, b: Any) -> Any:
+def add_repeatedly(a: Any, b: Any) -> Any:
     """Add `b` to `a` a thousand times."""
-    for _ in range(CALLS):
+    for _ in range(OPS_PER_RUN):
         a = a + b
     return a
 
@@ -236,10 +244,10 @@ def large(
     tensor: Callable[[Array], Any],
     finish: Callable[[Any], Any] = lambda result: result,
     compiled: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function,
-) -> dict[str, Callable[[], Step]]:
+) -> dict[str, Callable[[], Workload]]:
     """Return W5, W6 and W7 in the namespace `xp`; `finish` waits for a result and returns it."""
 
-    def step(function: Callable[..., Any], *inputs: Array) -> Step:
+    def step(function: Callable[..., Any], *inputs: Array) -> Workload:
         tensors = [tensor(x) for x in inputs]
         function = compiled(function)
 
@@ -251,18 +259,18 @@ def large(
             several = results if isinstance(results, tuple) else (results,)
             return [float(np.abs(np.asarray(y, np.float64)).sum()) for y in several]
 
-        return Step(run, check)
+        return Workload(run, check)
 
     def ten(x: Any) -> Any:
         y = xp.sqrt(xp.abs(x * 1.01 + 0.5))
         return xp.tanh(xp.log(xp.exp(-y) + 1.0)) * x
 
     return {
-        "W5": lambda: step(ten, uniform(51, (1_000_000,))),
+        "W5": lambda: step(ten, random_uniform(51, (1_000_000,))),
         "W6": lambda: step(
-            lambda x: (xp.sum(x, axis=0), xp.sum(x, axis=1)), uniform(61, (4096, 1024))
+            lambda x: (xp.sum(x, axis=0), xp.sum(x, axis=1)), random_uniform(61, (4096, 1024))
         ),
         "W7": lambda: step(
-            lambda a, b: a @ b, uniform(71, (1024, 1024)), uniform(72, (1024, 1024))
+            lambda a, b: a @ b, random_uniform(71, (1024, 1024)), random_uniform(72, (1024, 1024))
         ),
     }

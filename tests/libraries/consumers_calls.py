@@ -323,5 +323,7 @@ def zarr(t):
     return zarr.array(t(TABLE))[:]
 
 
-CLOSED_CALLS = {c.__name__: c for c in (lightgbm, networkx, onnx, tensorboardX, xgboost, zarr)}
+CALLS_WITHOUT_ARRAY_PROTOCOL = {
+    c.__name__: c for c in (lightgbm, networkx, onnx, tensorboardX, xgboost, zarr)
+}
 """Libraries without a protocol for arrays of others; the guide lists them."""

@@ -7,7 +7,7 @@ import pytest
 
 import plugrad
 from libraries.comparing import TOLERANCE, describe_difference, make_constructors
-from libraries.consumers_calls import CALLS, CLOSED_CALLS
+from libraries.consumers_calls import CALLS, CALLS_WITHOUT_ARRAY_PROTOCOL
 
 MODULES = {"dm_tree": "tree", "pillow": "PIL", "duckdb": "duckdb pyarrow"}
 """The modules of libraries that have other names, or need another one."""
@@ -27,12 +27,12 @@ def test_consumers_give_what_they_give_for_arrays(backend, name):
     assert describe_difference(CALLS[name](tensor), CALLS[name](array), TOLERANCE[real.name]) == ""
 
 
-@pytest.mark.parametrize("name", CLOSED_CALLS)
+@pytest.mark.parametrize("name", CALLS_WITHOUT_ARRAY_PROTOCOL)
 @pytest.mark.filterwarnings("ignore")
 def test_closed_libraries_take_arrays_only(name):
     skip_without(name)
     with plugrad.use("cpu"):
-        CLOSED_CALLS[name](np.asarray)
-        CLOSED_CALLS[name](lambda values: plugrad.asarray(values).numpy())
+        CALLS_WITHOUT_ARRAY_PROTOCOL[name](np.asarray)
+        CALLS_WITHOUT_ARRAY_PROTOCOL[name](lambda values: plugrad.asarray(values).numpy())
         with pytest.raises(Exception):  # noqa: B017, PT011 - that of the library; once it is gone, the call moves up
-            CLOSED_CALLS[name](plugrad.asarray)
+            CALLS_WITHOUT_ARRAY_PROTOCOL[name](plugrad.asarray)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SIZES: Final = (*range(1, 71), 255, 256, 257, 511, 513, 1025)
 """Below, at and above one and several vectors of each dtype and instruction set, and around 1 KB."""
 COUNT: Final = sum(SIZES)
-ENDS: Final = {
+SPECIAL_VALUES: Final = {
     "f": [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 4.0, -2.5, 100.0, -100.0, np.nan, np.inf, -np.inf],
     "i": [0, 1, 2, 3, 7],
 }
@@ -99,14 +99,14 @@ def special_values(dtype: str) -> Array:
         if kind in "iu":
             span = np.iinfo(dtype)
             least = [span.min, span.min + 1, -1, -3] if kind == "i" else []
-            return np.array([*ENDS["i"], *least, span.max - 1, span.max]).astype(dtype)
+            return np.array([*SPECIAL_VALUES["i"], *least, span.max - 1, span.max]).astype(dtype)
         limits = np.finfo(dtype)
         large = [limits.max, limits.min, limits.max / 3, limits.tiny, -limits.tiny]
         if kind == "c":
             parts = np.array([0.0, -0.0, 1.5, np.nan, np.inf, limits.max, limits.tiny])
             pairs = np.array(list(product(parts, parts)))
             return (pairs[:, 0] + 0j + 1j * pairs[:, 1]).astype(dtype)
-        return np.array([*ENDS["f"], *large, limits.smallest_subnormal * 3], dtype)
+        return np.array([*SPECIAL_VALUES["f"], *large, limits.smallest_subnormal * 3], dtype)
 
 
 def elementwise_operands(row: Row, dtype: str, size: int) -> list[Array]:

@@ -36,8 +36,8 @@ def program(words, sizes=(0, 1, 1, 40, 40), functions=("relu_float32",), constan
 
 
 LOOP, REPEAT, CHOOSE, WHILE = range(4)
-ONCE = [REPEAT, 1, 1, LOOP]
-RELU = [*ONCE, 10, 4, 1, 0, PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
+LOOP_ONCE = [REPEAT, 1, 1, LOOP]
+RELU = [*LOOP_ONCE, 10, 4, 1, 0, PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
 
 
 def test_a_table_of_one_call():
@@ -69,7 +69,7 @@ def test_a_table_that_ends_early_is_an_error(length):
         program(RELU[:length])
 
 
-ADD = [*ONCE, 10, 4, 1, 0, *[PLACE, 1, 0, 4, 0, 4] * 2, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
+ADD = [*LOOP_ONCE, 10, 4, 1, 0, *[PLACE, 1, 0, 4, 0, 4] * 2, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
 """The steps of both operands follow."""
 
 
@@ -93,7 +93,7 @@ def test_arrays_with_fewer_items_than_numbers_say_are_errors(factor, step):
 def test_sums_of_more_items_than_there_are_are_errors(outer):
     """The table asks for sums of ten numbers each, of an array of twenty, into an array of two."""
     places = [PLACE, 1, 0, 0, 0, 80, PLACE, 2, 0, 0, 0, 8]
-    words = [*ONCE, 1, 1, 1, 0, *places, NUMBER, outer, NUMBER, 10, NUMBER, 1]
+    words = [*LOOP_ONCE, 1, 1, 1, 0, *places, NUMBER, outer, NUMBER, 10, NUMBER, 1]
     make = partial(program, words, (0, 1, 1, 80, 8), ("sum_float32",))
     if outer > 2:
         with pytest.raises(ValueError, match="fewer items"):
@@ -108,7 +108,7 @@ def test_sums_of_more_items_than_there_are_are_errors(outer):
 def test_loops_of_numpy_do_not_leave_their_arrays(step, count):
     places = [PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4]
     steps = [PLACE, 3, 0, 0, 0, 16]
-    words = [*ONCE, 10, 4, 1, 0, COUNT, count, ABSENT, *steps, *places]
+    words = [*LOOP_ONCE, 10, 4, 1, 0, COUNT, count, ABSENT, *steps, *places]
     functions = ((np.absolute, np.absolute.types.index("f->f")),)
     make = partial(program, words, functions=functions, constants=(np.array([4, step]),))
     if step == 4 and count == 1:
@@ -125,7 +125,8 @@ def test_products_of_numpy_do_not_leave_their_matrices(changed):
     sizes[changed] += 1
     steps = np.array([24, 48, 32, 12, 4, 16, 4, 16, 4])
     places = [PLACE, 1, 0, 0, 0, 24, PLACE, 2, 0, 0, 0, 48, PLACE, 3, 0, 0, 0, 32]
-    words = [*ONCE, 1, 1, 1, 0, NUMBER, 0, PLACE, 4, 0, 0, 0, 32, PLACE, 5, 0, 0, 0, 72, *places]
+    constant_places = [PLACE, 4, 0, 0, 0, 32, PLACE, 5, 0, 0, 0, 72]
+    words = [*LOOP_ONCE, 1, 1, 1, 0, NUMBER, 0, *constant_places, *places]
     functions = ((np.matmul, np.matmul.types.index("ff->f")),)
     with pytest.raises(ValueError, match="fewer items"):
         program(words, (0, 2, 1, 24, 48, 32), functions, (np.array(sizes), steps))

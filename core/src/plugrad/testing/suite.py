@@ -48,9 +48,11 @@ CORE_FAMILIES = frozenset(
 )
 """The families that most programs need."""
 
-plain_rows: Final = [row for row in rows() if not row.is_edge]
-core_rows: Final = [row for row in plain_rows if row.kernel.family in CORE_FAMILIES]
-rows_beyond_core: Final = [row for row in plain_rows if row.kernel.family not in CORE_FAMILIES]
+rows_without_edge_cases: Final = [row for row in rows() if not row.is_edge]
+core_rows: Final = [row for row in rows_without_edge_cases if row.kernel.family in CORE_FAMILIES]
+rows_beyond_core: Final = [
+    row for row in rows_without_edge_cases if row.kernel.family not in CORE_FAMILIES
+]
 edge_rows: Final = [row for row in rows() if row.is_edge]
 
 
@@ -102,7 +104,7 @@ def test_core(row: Row, dtype: str, opened: Backend) -> None:
 
 
 @pytest.mark.plugrad_level("gradients")
-@parametrize_rows([row for row in plain_rows if is_differentiable(row)])
+@parametrize_rows([row for row in rows_without_edge_cases if is_differentiable(row)])
 def test_gradients(row: Row, opened: Backend) -> None:
     """Compare the gradient of a kernel with finite differences."""
     check_row_gradient(row, opened)

@@ -31,8 +31,8 @@ def is_tracked(function: Callable[..., Any]) -> bool:
     return id(function) in _tracked
 
 
-class Front(NamedTuple):
-    """What answers the calls of some inputs at once, and passes on all others."""
+class FastPath(NamedTuple):
+    """A function that computes the calls of some inputs quickly, and passes on all others."""
 
     make: Callable[[Implementation], Implementation]
     """Returns a function that passes calls on to another one."""
@@ -40,43 +40,43 @@ class Front(NamedTuple):
     stands_for: tuple[Implementation, ...]
 
 
-_fronts: Final[dict[str, Front]] = {}
+_fast_paths: Final[dict[str, FastPath]] = {}
 """By the names of kernels."""
 
 
-def put_in_front(
+def register_fast_path(
     kernel: Kernel[..., Any],
     make: Callable[[Implementation], Implementation],
     pack: KernelTable,
     *stands_for: Implementation,
 ) -> None:
-    """Let a function answer the calls of some inputs at once, before anything is asked about them.
+    """Register a function that computes the calls of some inputs, before any implementation is chosen.
 
     Args:
         kernel: the kernel.
         make: returns that function, which calls its argument for all other inputs. Its own results are too small to be
             tracked.
-        pack: the kernels of the pack to which the function belongs. Where they are not in effect, nothing is in front.
-        stands_for: the implementations that give the same results. If another one is in effect, nothing is in front.
+        pack: the kernels of the pack to which the function belongs. Where they are not in effect, it is not used.
+        stands_for: the implementations that give the same results. If another one is in effect, it is not used.
     """
-    _fronts[kernel.name] = Front(make, pack, stands_for)
+    _fast_paths[kernel.name] = FastPath(make, pack, stands_for)
 
 
-def with_front(
+def with_fast_path(
     tables: Iterable[Mapping[str, KernelConfig]],
     configs: Sequence[KernelConfig],
     function: Implementation,
 ) -> Implementation:
-    """Return a function that runs a kernel with what a pack among the tables put in front of its implementations."""
-    front = _fronts.get(configs[0].kernel_name)
-    if front is None or not any(_holds_pack(table, front.pack) for table in tables):
+    """Return a function that tries the fast path of a pack among the tables before the implementations of a kernel."""
+    fast_path = _fast_paths.get(configs[0].kernel_name)
+    if fast_path is None or not any(_holds_pack(table, fast_path.pack) for table in tables):
         return function
     for config in configs:
-        if not any(config.kernel_func is known for known in front.stands_for):
+        if not any(config.kernel_func is known for known in fast_path.stands_for):
             return function
         if not config.is_conditional:
             break
-    return front.make(function)
+    return fast_path.make(function)
 
 
 def _holds_pack(table: Mapping[str, KernelConfig], pack: KernelTable) -> bool:

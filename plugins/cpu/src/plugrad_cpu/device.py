@@ -26,7 +26,7 @@ from plugrad.extend import (
     compute_in_float32,
     known_bfloat16,
 )
-from plugrad_cpu.declare import is_tracked, with_front
+from plugrad_cpu.declare import is_tracked, with_fast_path
 from plugrad_cpu.memory import TRACKED_MIN_BYTES, Array, empty, empty_like, pool
 from plugrad_cpu.sharing import fill_in_threads
 from plugrad_cpu.threads import thread_count, thread_pool
@@ -122,11 +122,11 @@ class Cpu(Backend):
     def complete_implementation(
         self, configs: Sequence[KernelConfig], function: Implementation
     ) -> Implementation:
-        """Return a function with what a pack puts in front; no front asks for a memory limit."""
+        """Return a function that tries the fast path of a pack first; no fast path asks for a memory limit."""
         function = super().complete_implementation(configs, function)
         if pool.limit is not None:
             return function
-        return with_front(self.kernels.values(), configs, function)
+        return with_fast_path(self.kernels.values(), configs, function)
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return a function that also takes bfloat16."""

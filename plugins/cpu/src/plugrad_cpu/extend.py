@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from plugrad.extend import KernelNotFound
 from plugrad_cpu.declare import (
     is_tracked as is_tracked,
-    put_in_front as put_in_front,
+    register_fast_path as register_fast_path,
     tracked as tracked,
 )
 from plugrad_cpu.kernels import table as _table

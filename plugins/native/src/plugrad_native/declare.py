@@ -70,7 +70,7 @@ Layout: TypeAlias = Literal[
 class SmallResults(NamedTuple):
     """The functions by which C computes the small results of a kernel, and the form of their arguments."""
 
-    how: Layout
+    layout: Layout
     functions: dict[tuple[np.dtype[Any], np.dtype[Any]], CompiledFunction | None]
     """By the dtypes of the inputs and of the result; None stands for NumPy's cast."""
     names: tuple[str, ...]
@@ -78,12 +78,12 @@ class SmallResults(NamedTuple):
 
 
 SMALL_RESULTS: Final[dict[str, SmallResults]] = {}
-"""By the names of kernels; `plugrad_native.small_results` puts them in front of the implementations."""
+"""By the names of kernels; `plugrad_native.small_results` registers them as fast paths."""
 
 
 def register_small_result_functions(
     kernel: Kernel[..., Any],
-    how: Layout,
+    layout: Layout,
     functions: Mapping[np.dtype[Any], CompiledFunction | None],
     *names: str,
     result: np.dtype[Any] | None = None,
@@ -92,12 +92,12 @@ def register_small_result_functions(
 
     Args:
         kernel: the kernel.
-        how: what the functions take.
+        layout: what the functions take.
         functions: the functions by dtype, which come before those that are known.
         names: the attributes that the functions ask for: that which has the axis or the axes, and flags.
         result: the dtype of results; by default that of the inputs.
     """
-    small = SMALL_RESULTS.setdefault(kernel.name, SmallResults(how, {}, names))
+    small = SMALL_RESULTS.setdefault(kernel.name, SmallResults(layout, {}, names))
     for dtype, function in functions.items():
         small.functions[dtype, result or dtype] = function
 
@@ -106,7 +106,7 @@ def with_small_results_in_c(small: SmallResults, otherwise: Implementation) -> I
     """Return an implementation that computes small results in C, and calls `otherwise` for all other inputs."""
     variants = tuple([(given, run, result) for (given, result), run in small.functions.items()])
     function = current_variant().make_small_result_function(
-        small.how, variants, UNTRACKED_MAX_ELEMENTS, otherwise, small.names, np.ufunc
+        small.layout, variants, UNTRACKED_MAX_ELEMENTS, otherwise, small.names, np.ufunc
     )
     return tracked(function)
 

@@ -1,4 +1,4 @@
-"""Results of a few elements: what C puts in front of kernels, with functions of its own or loops of NumPy."""
+"""Results of a few elements: what C computes before kernels are called, with functions of its own or loops of NumPy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.extend import KERNELS, KernelNotFound, Shaped, as_dtype
 from plugrad.kernels import binary, creation, movement, unary
-from plugrad_cpu.extend import numpy_implementation, put_in_front
+from plugrad_cpu.extend import numpy_implementation, register_fast_path
 from plugrad_native.declare import (
     FLOAT_DTYPES,
     SMALL_RESULTS,
@@ -45,14 +45,14 @@ def find_numpy_implementation(kernel: Kernel[..., Any]) -> Implementation | None
 
 
 def register_numpy_loops(
-    kernel: Kernel[..., Any], ufunc: np.ufunc, how: Layout = "each", kinds: str = "fiub"
+    kernel: Kernel[..., Any], ufunc: np.ufunc, layout: Layout = "each", kinds: str = "fiub"
 ) -> None:
     """Register a ufunc's loops for small arrays of dtypes for which the pack has no C functions.
 
     Args:
         kernel: the kernel.
         ufunc: computes it.
-        how: which arrays the loops take.
+        layout: which arrays the loops take.
         kinds: the kinds of the dtypes for which the ufunc does what the kernel says.
     """
     known = SMALL_RESULTS[kernel.name].functions if kernel.name in SMALL_RESULTS else ()
@@ -68,7 +68,7 @@ def register_numpy_loops(
         result = kernel.infer(*[Shaped((1,), as_dtype(d)) for d in given]).dtype.numpy
         loop = find_ufunc_loop(ufunc, *given, result)
         if loop is not None:
-            register_small_result_functions(kernel, how, {dtype: (ufunc, loop)}, result=result)
+            register_small_result_functions(kernel, layout, {dtype: (ufunc, loop)}, result=result)
 
 
 register_small_result_functions(movement.reshape, "view", {}, "shape")
@@ -90,6 +90,13 @@ for _kernel in list(KERNELS.values()):
             _kernel, _numpy_function, "each", "f" if raises_for_integers else "fiub"
         )
     if (_small := SMALL_RESULTS.get(_kernel.name)) is not None:
-        _own = [config.kernel_func for config in table if config.kernel_name == _kernel.name]
-        _all = [*_own, *([] if _numpy_function is None else [_numpy_function])]
-        put_in_front(_kernel, partial(with_small_results_in_c, _small), table, *_all)
+        _implementations = [
+            config.kernel_func for config in table if config.kernel_name == _kernel.name
+        ]
+        _equivalent_implementations = [
+            *_implementations,
+            *([] if _numpy_function is None else [_numpy_function]),
+        ]
+        register_fast_path(
+            _kernel, partial(with_small_results_in_c, _small), table, *_equivalent_implementations
+        )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
     from plugrad_nn.parameters import Params
 
-MarginSizes: TypeAlias = int | Sequence[int | Sequence[int]]
+PaddingOrCropping: TypeAlias = int | Sequence[int | Sequence[int]]
 """One number for all sides, one for both sides of each axis, or a pair (before, after) for each axis."""
 
 
@@ -158,7 +158,7 @@ class Rescaling(Layer):
 class _MarginLayer(Layer):
     rank: ClassVar[int]
 
-    def margin_pairs(self, name: str, given: MarginSizes) -> list[tuple[int, int]]:
+    def margin_pairs(self, name: str, given: PaddingOrCropping) -> list[tuple[int, int]]:
         """Return (before, after) for each spatial axis.
 
         Raises:
@@ -200,7 +200,7 @@ class _MarginLayer(Layer):
 
 @dataclass(frozen=True, repr=False)
 class _ZeroPadding(_MarginLayer):
-    padding: MarginSizes = 1
+    padding: PaddingOrCropping = 1
 
     def __post_init__(self) -> None:
         self.margin_pairs("padding", self.padding)
@@ -257,7 +257,7 @@ class ZeroPadding3D(_ZeroPadding):
 
 @dataclass(frozen=True, repr=False)
 class _Cropping(_MarginLayer):
-    cropping: MarginSizes = 1
+    cropping: PaddingOrCropping = 1
 
     def __post_init__(self) -> None:
         self.margin_pairs("cropping", self.cropping)

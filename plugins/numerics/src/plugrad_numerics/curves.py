@@ -12,7 +12,7 @@ from plugrad_numerics.tables import as_floats
 if TYPE_CHECKING:
     from plugrad import Tensor
 
-    Ends = Literal["not-a-knot", "natural", "clamped"]
+    BoundaryCondition = Literal["not-a-knot", "natural", "clamped"]
 
 
 def interp(x: Any, xp: Any, fp: Any) -> Tensor:
@@ -107,7 +107,7 @@ class CubicSpline(_PiecewiseCubic):
         DTypeError: an argument holds complex numbers or strings.
     """
 
-    bc_type: Ends = "not-a-knot"
+    bc_type: BoundaryCondition = "not-a-knot"
 
     def _find_slopes(self) -> Tensor:
         n = self.x.shape[0]

@@ -43,7 +43,7 @@ C_DIRECT_SCRATCH_SIZE = current_variant().kernel("direct_scratch")
 C_CHUNK_SCRATCH_SIZE = current_variant().kernel("chunk_scratch")
 
 
-INFINITE_LIMITS: Final = -math.inf, math.inf
+NO_CLIPPING: Final = -math.inf, math.inf
 
 
 def is_in_range(image: Shape, filter: Shape, window: Window) -> bool:
@@ -80,7 +80,7 @@ def correlate_channels_last(
     window: Window,
     descriptor: Array,
     bias: Array | None = None,
-    limits: tuple[float, float] = INFINITE_LIMITS,
+    limits: tuple[float, float] = NO_CLIPPING,
 ) -> Array:
     """Return the cross-correlation of images with filters; for float32 plus a bias, clamped to limits."""
     filter = as_contiguous(filter)
@@ -109,13 +109,13 @@ def convolve(
     filter: Array,
     window: Window,
     bias: Array | None = None,
-    limits: tuple[float, float] = INFINITE_LIMITS,
+    limits: tuple[float, float] = NO_CLIPPING,
 ) -> Array | None:
     """Return a convolution plus a bias, clamped to `limits`, or None if C does not support it."""
     descriptor = describe_window(x.shape, window)
     if descriptor is None or not is_supported(x.shape, filter.shape, window, x.dtype):
         return None
-    if x.dtype != FLOAT32 and (bias is not None or limits != INFINITE_LIMITS):
+    if x.dtype != FLOAT32 and (bias is not None or limits != NO_CLIPPING):
         return None
     return correlate_channels_last(x, filter, window, descriptor, bias, limits)
 

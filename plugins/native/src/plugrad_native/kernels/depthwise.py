@@ -19,7 +19,7 @@ from plugrad_native.declare import (
     find_c_functions,
     table,
 )
-from plugrad_native.kernels.convolution import INFINITE_LIMITS
+from plugrad_native.kernels.convolution import NO_CLIPPING
 from plugrad_native.windows import (
     describe_window,
     reverse_window,
@@ -72,7 +72,7 @@ def depthwise_channels_last(
     window: Window,
     described: Array,
     bias: Array | None = None,
-    limits: tuple[float, float] = INFINITE_LIMITS,
+    limits: tuple[float, float] = NO_CLIPPING,
 ) -> Array:
     """Return the result for images with repeated channels, plus a bias, clamped to limits."""
     filter = as_contiguous(filter)
@@ -95,7 +95,7 @@ def convolve(
     filter: Array,
     window: Window,
     bias: Array | None = None,
-    limits: tuple[float, float] = INFINITE_LIMITS,
+    limits: tuple[float, float] = NO_CLIPPING,
 ) -> Array | None:
     """Return the convolution plus a bias, clamped to `limits`, or None if C does not support it."""
     described = describe_depthwise(x.shape, filter.shape, window, x.dtype)

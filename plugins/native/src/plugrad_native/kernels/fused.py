@@ -19,7 +19,7 @@ from plugrad_native.declare import (
     table,
 )
 from plugrad_native.kernels import depthwise
-from plugrad_native.kernels.convolution import INFINITE_LIMITS, convolve, make_convolution
+from plugrad_native.kernels.convolution import NO_CLIPPING, convolve, make_convolution
 from plugrad_native.kernels.linalg import matmul as product
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 C_BIAS_AND_ACTIVATE = find_c_functions("finish", *FLOAT_DTYPES)
 
 CLAMPING_ACTIVATIONS: Final[dict[str, tuple[float, float]]] = {
-    "linear": INFINITE_LIMITS,
+    "linear": NO_CLIPPING,
     "relu": (0, math.inf),
     "relu6": (0, 6),
 }

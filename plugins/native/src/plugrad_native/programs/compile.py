@@ -50,7 +50,7 @@ from plugrad_native.programs.reuse import (
 from plugrad_native.programs.rows import lower_rows
 from plugrad_native.programs.selection import CompiledStepSelector
 from plugrad_native.programs.table import Location, ProgramTable
-from plugrad_native.programs.updates import UpdatingRun, plan_updates
+from plugrad_native.programs.updates import CompiledGraphWithUpdates, plan_updates
 from plugrad_native.programs.writer import (
     LARGE_ARENA_BYTES,
     ROW_BLOCK_MULTIPLE,
@@ -74,7 +74,7 @@ def compile_graph(graph: Graph) -> Run | None:
     """
     own = CompiledStepSelector(graph)
     if graph.updates and (plan := plan_updates(graph, own.can_update_in_place, _compile_or_replay)):
-        return UpdatingRun(graph, plan, _compile_without_in_place_updates)
+        return CompiledGraphWithUpdates(graph, plan, _compile_without_in_place_updates)
     return _compile(graph)
 
 

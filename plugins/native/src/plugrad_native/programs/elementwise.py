@@ -187,21 +187,21 @@ for _name, _dtypes in (
     DTYPES_OF_UNARY_KERNELS_BITWISE_AS_NUMPY | DTYPES_OF_UNARY_KERNELS_UNLIKE_NUMPY
 ).items():
     _kernel = vars(unary)[_name]
-    _found = make_unary_rule(_name, _dtypes)
+    _rule = make_unary_rule(_name, _dtypes)
     ELEMENTWISE_RULES[_kernel] = (
-        first_applicable_rule(_found, ELEMENTWISE_RULES[_kernel])
+        first_applicable_rule(_rule, ELEMENTWISE_RULES[_kernel])
         if _kernel in ELEMENTWISE_RULES
-        else _found
+        else _rule
     )
 for _name, _dtypes in (
     DTYPES_OF_BINARY_KERNELS_BITWISE_AS_NUMPY | DTYPES_OF_BINARY_KERNELS_UNLIKE_NUMPY
 ).items():
     _kernel = vars(binary)[_name]
-    _found = make_binary_rule(_name, _dtypes)
+    _rule = make_binary_rule(_name, _dtypes)
     ELEMENTWISE_RULES[_kernel] = (
-        first_applicable_rule(_found, ELEMENTWISE_RULES[_kernel])
+        first_applicable_rule(_rule, ELEMENTWISE_RULES[_kernel])
         if _kernel in ELEMENTWISE_RULES
-        else _found
+        else _rule
     )
 for _name in sorted(BROADCAST_DTYPES_BY_KERNEL):
     _kernel = vars(binary)[_name]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import Call, Graph, InPlacePlan, count_elements
 from plugrad.kernels import optimizers
+from plugrad_cpu.extend import owns_memory
 from plugrad_native.programs.lowering import lower_call
 from plugrad_native.programs.table import Location, ProgramTable
 from plugrad_native.programs.writer import ProgramWriter
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     Compile = Callable[[Graph], Run]
 
 
-class UpdatingRun:
+class CompiledGraphWithUpdates:
     """A compiled graph that can update variables in place, if `plugrad.jit` chooses so."""
 
     def __init__(self, graph: Graph, in_place: InPlacePlan, compile_graph: Compile) -> None:
@@ -79,6 +80,7 @@ def plan_updates(
         _LazyProgram(last, compile_graph),
         tuple([graph.variables[x] for x in targets]),
         tuple([inputs.index(x) for x in targets]),
+        owns_memory,
     )
 
 

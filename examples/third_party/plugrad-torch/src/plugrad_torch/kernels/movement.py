@@ -7,7 +7,7 @@ from plugrad.extend import Pairs, Scalar, Shape
 from plugrad.kernels import movement
 from plugrad_torch.declare import Array, implements, update
 
-Ends = tuple[int, ...]
+AxisPositions = tuple[int, ...]
 
 update(
     {
@@ -38,7 +38,9 @@ def slice_(x: Array, *, begin: Shape, size: Shape, drop: Shape) -> Array:
 
 
 @implements(movement.strided_slice)
-def strided_slice(x: Array, *, begin: Ends, end: Ends, strides: Ends) -> Array:
+def strided_slice(
+    x: Array, *, begin: AxisPositions, end: AxisPositions, strides: AxisPositions
+) -> Array:
     """Return every n-th element; a range that runs backwards is sliced forwards and reversed."""
     key, backward = _slices(begin, end, strides)
     return torch.flip(x[key], backward) if backward else x[key]
@@ -46,7 +48,7 @@ def strided_slice(x: Array, *, begin: Ends, end: Ends, strides: Ends) -> Array:
 
 @implements(movement.strided_slice_gradient)
 def strided_slice_gradient(
-    dy: Array, *, shape: Shape, begin: Ends, end: Ends, strides: Ends
+    dy: Array, *, shape: Shape, begin: AxisPositions, end: AxisPositions, strides: AxisPositions
 ) -> Array:
     """Return zeros with dy at the elements of the slice."""
     return strided_slice_update(
@@ -56,7 +58,12 @@ def strided_slice_gradient(
 
 @implements(movement.strided_slice_update)
 def strided_slice_update(
-    tensor: Array, updates: Array, *, begin: Ends, end: Ends, strides: Ends
+    tensor: Array,
+    updates: Array,
+    *,
+    begin: AxisPositions,
+    end: AxisPositions,
+    strides: AxisPositions,
 ) -> Array:
     """Return a copy with the updates at the elements of the slice."""
     y = tensor.clone()
@@ -65,7 +72,9 @@ def strided_slice_update(
     return y
 
 
-def _slices(begin: Ends, end: Ends, strides: Ends) -> tuple[tuple[slice, ...], list[int]]:
+def _slices(
+    begin: AxisPositions, end: AxisPositions, strides: AxisPositions
+) -> tuple[tuple[slice, ...], list[int]]:
     """Return slices that run forwards, and the axes on which the elements come in the other order."""
     ranges = [range(*ends) for ends in zip(begin, end, strides, strict=True)]
     backward = [axis for axis, r in enumerate(ranges) if r.step < 0 and len(r) > 1]
