@@ -10,9 +10,10 @@ from consistency.committed import committed_kernel_table, is_listed
 SITE = """<!DOCTYPE html><html data-theme="light"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <link rel="stylesheet" href="../../_static/site.css"><body style="margin:8px">{}"""
-FITS = """document.documentElement.scrollWidth <= innerWidth
+PAGE_FITS = """document.documentElement.scrollWidth <= innerWidth
   && [...document.querySelectorAll('.matrix')].every(m => m.scrollWidth <= m.parentElement.clientWidth)"""
-SHOWN = "[...document.querySelectorAll('.matrix tbody tr')].filter(r => r.checkVisibility()).map(r => r.dataset.kernel)"
+VISIBLE_KERNELS = """[...document.querySelectorAll('.matrix tbody tr')]
+  .filter(r => r.checkVisibility()).map(r => r.dataset.kernel)"""
 
 
 @pytest.fixture
@@ -30,8 +31,8 @@ def page(tmp_path):
 def test_the_filters_of_the_matrix(browser, page, width):
     every = list(committed_kernel_table())
     browser.open(page, width=width)
-    assert browser.value(SHOWN) == every
-    assert browser.value(FITS)
+    assert browser.value(VISIBLE_KERNELS) == every
+    assert browser.value(PAGE_FITS)
     count = "document.getElementById('count').textContent"
     assert browser.value(count) == f"{len(every)} of {len(every)} kernels"
 
@@ -41,7 +42,7 @@ def test_the_filters_of_the_matrix(browser, page, width):
                 f"form = document.getElementById('filters'); form.elements.{name}.value = {value!r};"
                 "form.dispatchEvent(new Event('input'))"
             )
-        return browser.value(SHOWN)
+        return browser.value(VISIBLE_KERNELS)
 
     assert choose(text="conv2d") == [name for name in every if "conv2d" in name.lower()]
     on_webgpu = [name for name in every if is_listed(name, "webgpu", "float16")]
@@ -53,12 +54,12 @@ def test_the_filters_of_the_matrix(browser, page, width):
     address = browser.value("location.hash")
     assert address == "#family=unary&backend=webgpu&dtype=float16"
     browser.open(page, address, width=width)
-    assert browser.value(SHOWN) == unary
+    assert browser.value(VISIBLE_KERNELS) == unary
     assert browser.value(count) == f"{len(unary)} of {len(every)} kernels"
     hidden = "[...document.querySelectorAll('.matrix td')].filter(c => c.checkVisibility()).map(c => c.dataset.backend)"
     assert set(browser.value(hidden)) == {"webgpu"}
     browser.open(page, "#dtype=nonsense", width=width)
-    assert browser.value(SHOWN) == every
+    assert browser.value(VISIBLE_KERNELS) == every
     assert browser.errors == []
 
 
@@ -73,7 +74,7 @@ def test_the_page_of_a_profile(browser, tmp_path, width, dark):
     path = tmp_path / "profile.html"
     measured.save(path)
     browser.open(path, width=width, dark=dark)
-    assert browser.value(FITS)
+    assert browser.value(PAGE_FITS)
     assert browser.value("document.querySelector('#summary').textContent").startswith(
         "6 calls of 2"
     )
@@ -151,7 +152,7 @@ def test_pages_of_the_site(browser, page):
         pytest.skip("`make site` has not been run")
     for width, dark in ((1280, False), (400, True)):
         browser.open(path, width=width, dark=dark)
-        assert browser.value(FITS), (
+        assert browser.value(PAGE_FITS), (
             f"at {width} pixels, the page is {browser.value('document.documentElement.scrollWidth')} wide"
         )
         theme = browser.value("document.documentElement.dataset.theme")
