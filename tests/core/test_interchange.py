@@ -233,3 +233,15 @@ def test_pickles_of_models_load_where_the_backend_is_not():
         y = model(weights, plugrad.ones((1, 3)))
         assert y.device == "cpu:0"
         np.testing.assert_allclose(y.numpy(), right, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: plugrad.arange(3), lambda: plugrad.linspace(0, 2, 3)],
+    ids=["arange", "linspace"],
+)
+def test_what_others_write_is_not_in_the_next_numbers(make):
+    """Few numbers came from a cache, whose memory DLPack gave away."""
+    with plugrad.use("cpu"):
+        np.from_dlpack(make())[...] = 9
+        assert make().tolist() == [0, 1, 2]

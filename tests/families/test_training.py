@@ -132,6 +132,23 @@ def test_each_example_has_its_own_mask_also_in_the_gradient(backend):
 # --- moving_average -------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, plugrad.jit])
+@pytest.mark.parametrize("levels", [1, 2])
+def test_the_gradient_of_a_batch_has_a_mask_for_each_example(wrap, levels, backend):
+    """Under a tape outside of `vmap`, all examples had the mask of the first one."""
+
+    def drop(x):
+        return plugrad.dropout(x, 0.5, seed=3)
+
+    for _ in range(levels):
+        drop = plugrad.vmap(drop, randomness="different")
+    x = ones(*(4,) * levels, 20)
+    masks = drop(x).numpy()
+    assert len(np.unique(masks.reshape(-1, 20), axis=0)) == 4**levels
+    slope = wrap(plugrad.grad(lambda x: plugrad.sum(drop(x) * x)))
+    np.testing.assert_allclose(slope(x), 2 * masks, rtol=1e-6)
+
+
 def test_average_moves(backend):
     average = plugrad.moving_average([1.0, 2.0], plugrad.asarray([3.0, 6.0]), 0.75)
     assert average.tolist() == [1.5, 3]

@@ -117,6 +117,22 @@ def test_groups_that_need_each_other_through_a_third_stay_apart():
     assert len(find_groups(graph)) == 3
 
 
+def test_a_group_that_extends_over_another_can_be_between_two_others():
+    def f(x, row):
+        a = plugrad.exp(row)
+        b = a + x  # needs a
+        c = plugrad.sin(x)
+        a2 = a + plugrad.sum(
+            c, axis=0
+        )  # a's group comes before b's by its first call, and needs c's
+        return a2, c * b  # would make c's group need b's
+
+    check(recorded_graph(f, X, ROW))
+    wanted = f(X, ROW)
+    for found, y in zip(plugrad.jit(f)(X, ROW), wanted, strict=True):
+        np.testing.assert_allclose(found.numpy(), y.numpy(), rtol=1e-6)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_random_graphs(seed):
     rng = np.random.default_rng(seed)

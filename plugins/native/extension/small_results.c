@@ -262,8 +262,8 @@ static PyObject *run_view(PyObject *self, PyObject *arguments, PyObject *keyword
     if (said && m->how == VIEW) axes = read_sizes(said, sizes);
     if (said && m->how == NEW_AXIS && x->axes < MOST_RANK) {
         const long long place = PyLong_AsLongLong(said);
-        for (int i = 0; i <= x->axes; i++) sizes[i] = i == place ? 1 : x->sizes[i - (i > place)];
         if (0 <= place && place <= x->axes) axes = x->axes + 1;
+        for (int i = 0; i < axes; i++) sizes[i] = i == place ? 1 : x->sizes[i - (i > place)];
     }
     if (axes >= 0 && product(sizes, axes) == product(x->sizes, x->axes)) return (PyObject *)new_view(x, axes, sizes);
     PyErr_Clear(); // what is no such shape is for the other function

@@ -252,3 +252,9 @@ def test_frames_share_the_memory_of_their_signal(rng):
     for i in range(windows.shape[1]):
         times[128 * i : 128 * i + 512] += 2
     np.testing.assert_allclose(dx.numpy(), x * times, rtol=1e-15)
+
+
+def test_one_hot_of_no_positions_makes_no_array_of_the_depth():
+    with plugrad.use("cpu"):
+        assert plugrad.one_hot(plugrad.zeros((0,), dtype="int32"), 2**30).shape == (0, 2**30)
+        assert plugrad.one_hot(plugrad.zeros((0,), dtype="int32"), 2**40).shape == (0, 2**40)

@@ -218,8 +218,10 @@ def test_wrong_views_are_refused():
         with pytest.raises((ValueError, TypeError)):
             run(x, shape=shape)
     new_axis = plugrad.expand_dims(plugrad.zeros(1)).backend.functions["ExpandDims"]
-    with pytest.raises((ValueError, TypeError, IndexError)):
-        new_axis(x, dim="a")
+    for given in (x, np.float32(1)):
+        for place in ("a", 3):
+            with pytest.raises((ValueError, TypeError, IndexError)):
+                new_axis(np.asarray(given), dim=place)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

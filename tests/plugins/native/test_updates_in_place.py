@@ -198,3 +198,38 @@ def test_a_step_takes_no_memory_for_variables():
     planned = plugrad.make_graph(step, fused=True)().peak_bytes
     assert measured == pytest.approx(planned, rel=0.05)
     assert measured <= 2 * v.nbytes
+
+
+@pytest.mark.parametrize(
+    "take_part",
+    [
+        lambda x: plugrad.reshape(x, (5, 2)),
+        lambda x: x[1],
+        lambda x: plugrad.split(x, 2)[0],
+        plugrad.matrix_transpose,
+    ],
+)
+def test_a_tensor_of_which_a_variable_is_a_part_does_not_change(take_part):
+    """The memory of a view has no reference to the view, so it was written over with the variable."""
+    x = plugrad.asarray(np.ones((2, 5), "float32"))
+    v = plugrad.Variable(take_part(x))
+    optimizer = plugrad.optimizers.SGD(0.1)
+    step = plugrad.jit(lambda: optimizer.minimize(lambda: plugrad.sum(v * v), [v]))
+    for _ in range(3):
+        step()
+    np.testing.assert_allclose(v.numpy(), np.full(v.shape, 0.8**3), rtol=1e-6)
+    np.testing.assert_array_equal(x.numpy(), np.ones((2, 5)))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: plugrad.arange(5, dtype="float32"), lambda: plugrad.linspace(0, 4, 5)],
+    ids=["arange", "linspace"],
+)
+def test_training_a_variable_of_counted_numbers_does_not_change_the_next_ones(make):
+    v = plugrad.Variable(make())
+    optimizer = plugrad.optimizers.SGD(0.1)
+    step = plugrad.jit(lambda: optimizer.minimize(lambda: plugrad.sum(v * v), [v]))
+    for _ in range(3):
+        step()
+    np.testing.assert_array_equal(make().numpy(), np.arange(5))

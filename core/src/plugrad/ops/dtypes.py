@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def nearest_stored_dtype(dtype: DType, backend: Backend) -> DType:
     """Return the dtype in which a backend stores data of `dtype`: the nearest one that it supports.
 
-    The setting ``make_unsupported_dtype_error`` decides whether there is a warning, once for each dtype.
+    The setting ``unsupported_dtype`` decides whether there is a warning, once for each dtype.
 
     Raises:
         UnsupportedDtype: the backend does not have `dtype`, and the setting is "error" or there is none
@@ -44,7 +44,7 @@ def nearest_stored_dtype(dtype: DType, backend: Backend) -> DType:
 
 
 def requested_dtype(dtype: DType, backend: Backend) -> DType:
-    """Return a dtype that a program asked for, or what replaces it if ``make_unsupported_dtype_error`` is "always".
+    """Return a dtype that a program asked for, or what replaces it if ``unsupported_dtype`` is "always".
 
     Raises:
         UnsupportedDtype: the backend does not have `dtype`, and the setting is another one or there is

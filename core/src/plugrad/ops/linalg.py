@@ -400,8 +400,7 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
 def _apply_band(x: Tensor, lower: int, upper: int) -> Tensor:
     """Set the elements outside a band of diagonals to zero; -1 keeps all diagonals on that side."""
     array, backend = x.array, x.backend
-    below = cached_constant(lower, int32, backend)
-    above = below if upper == lower else cached_constant(upper, int32, backend)
+    below, above = (cached_constant(k, int32, backend) for k in (lower, upper))
     return linalg.band_part.call(x, below, above, _check_band(array.shape, array.dtype))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
@@ -84,6 +85,10 @@ class _GroupBuilder:
         """The positions of the calls of each group, under that of its first call."""
         self._last: dict[int, int] = {}
         """The position of the last call of each group."""
+        self._starts: list[int] = []
+        """The first positions of the stretches over which merged groups extend; overlapping ones are one."""
+        self._ends: list[int] = []
+        """The last positions of these stretches."""
         self._loops: dict[int, set[Hashable]] = {}
         """The loops that can make the calls of each group."""
         self._made: dict[Value, int] = {}
@@ -153,8 +158,8 @@ class _GroupBuilder:
         seen = {*left}
         while left:
             group = left.pop()
-            if self._last[group] < earlier:
-                continue  # all that it needs comes before the first call of the earlier group
+            if self._find_end(self._last[group]) < earlier:
+                continue  # what it needs, directly or not, has no call behind the first one of `earlier`
             for other in self._groups_before(group) - seen:
                 if other == earlier:
                     return False
@@ -188,7 +193,20 @@ class _GroupBuilder:
         self._read[earlier] |= self._read.pop(later)
         self._behind[earlier] |= self._behind.pop(later)
         self._parts[later] = earlier
+        self._add_stretch(earlier, self._last[earlier])
         return earlier
+
+    def _add_stretch(self, start: int, end: int) -> None:
+        """Add the positions from the first to the last call of a group."""
+        first, behind = bisect_left(self._ends, start), bisect_right(self._starts, end)
+        if first < behind:
+            start, end = min(start, self._starts[first]), max(end, self._ends[behind - 1])
+        self._starts[first:behind], self._ends[first:behind] = [start], [end]
+
+    def _find_end(self, position: int) -> int:
+        """Return the last position of a call of the groups that a group up to `position` needs, or a later one."""
+        place = bisect_right(self._starts, position) - 1
+        return max(position, self._ends[place]) if place >= 0 else position
 
     def _result_shape(self, call: Call) -> Shape:
         return self._graph.specs[call.outputs[0]].shape

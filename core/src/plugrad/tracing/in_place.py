@@ -39,6 +39,8 @@ class InPlacePlan(NamedTuple):
     """Those that it changes."""
     positions: tuple[int, ...]
     """Where their arrays are among those that `begin` takes."""
+    owns_memory: Callable[[Any], bool]
+    """Says whether an array owns its memory: that of a view is used by others without a reference to the view."""
 
 
 def run_in_place(
@@ -62,6 +64,9 @@ def run_in_place(
     given = [*outputs[result_count:end], *[arrays[i] for i in plan.positions]]
     del outputs[result_count:]
     first = len(given) - len(plan.positions)
+    if not all(map(plan.owns_memory, islice(given, first, None))):
+        replace_arrays([*plan.variables, *updated], [*plan.replace(*given), *made], log)
+        return outputs
     old = [*map(get_array, updated)]  # to release one may run code of its backend
     changes = chain(
         map(_RAISE_IF_ARRAY_IS_SHARED, map(getrefcount, islice(given, first, None))),

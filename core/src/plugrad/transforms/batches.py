@@ -296,18 +296,18 @@ class BatchTracer(Tracer):
 
         def call_for_all_examples(*tensors: Any) -> Any:
             *given, save_outside = tensors
-            kept: list[bool] = []
+            kept: list[tuple[type[BatchedArray], bool]] = []
 
             def save_both(*values: Any) -> None:
                 for x in as_tensor_list(values):
                     pairs.append((x, Tensor(x.array, x.backend, x.node)))
                     array = self._batched_array(x)
-                    kept.append(array.is_batched)
+                    kept.append((type(array), array.is_batched))
                     save_outside(array.tensor)
 
             with self.inside():
                 inner = [
-                    Tensor(BatchedArray(x, array.is_batched), self, arg.node)
+                    Tensor(type(array)(x, array.is_batched), self, arg.node)
                     for x, array, arg in zip(given, held, args, strict=True)
                 ]
                 value, gradient = function(*inner, save_both)
@@ -319,8 +319,8 @@ class BatchTracer(Tracer):
             def gradient_of_all(dy: Tensor, saved: list[Tensor]) -> list[Tensor | None]:
                 with self.inside():
                     values = [
-                        Tensor(BatchedArray(x, flag), self)
-                        for x, flag in zip(saved, kept, strict=True)
+                        Tensor(kind(x, is_batched), self)
+                        for x, (kind, is_batched) in zip(saved, kept, strict=True)
                     ]
                     pulled: Any = gradient(
                         Tensor(BatchedArray(dy, result.is_batched), self), values

@@ -54,14 +54,14 @@ def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: D
         (count,) = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape
     if start == 0 and step == 1 and count < MAX_EXACT_FLOAT32_INTEGER and dtype.itemsize >= 4:
         if count <= CACHED_MAX_ELEMENTS:
-            return _few_whole_numbers(count, dtype.numpy).view()
+            return count_up(count, dtype.numpy).copy()
         return np.arange(count, dtype=dtype.numpy)
     return (start + np.arange(count, dtype="int64") * step).astype(str(dtype))
 
 
 @lru_cache(maxsize=64)
-def _few_whole_numbers(count: int, dtype: np.dtype[Any]) -> Array:
-    """Return the numbers from 0 to ``count - 1``; programs ask for the same ones again."""
+def count_up(count: int, dtype: np.dtype[Any]) -> Array:
+    """Return the numbers from 0 to ``count - 1`` in a cached array; programs ask for few of them again and again."""
     return np.arange(count, dtype=dtype)
 
 
@@ -71,7 +71,7 @@ def linspace(backend: Backend, *, start: complex, stop: complex, num: int, dtype
     """Return equally spaced numbers, including both ends."""
     if num > CACHED_MAX_ELEMENTS or num < 2:
         return track_allocation(np.linspace(start + 0.0, stop + 0.0, num).astype(dtype.numpy))
-    return _few_equally_spaced(start, stop, num, dtype).view()
+    return _few_equally_spaced(start, stop, num, dtype).copy()  # DLPack gives others its memory
 
 
 @lru_cache(maxsize=64)

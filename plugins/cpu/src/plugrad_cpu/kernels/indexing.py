@@ -1,7 +1,6 @@
 """Indexing by position."""
 
 import math
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy as np
 from plugrad.extend import DType, Scalar, Shape, TensorIndexError, host_implementations
 from plugrad.kernels import indexing
 from plugrad_cpu.declare import Array, table, tracked
+from plugrad_cpu.kernels.creation import count_up
 from plugrad_cpu.memory import empty, track_allocation, zeros
 
 POSITION_DTYPE: Final = np.dtype(np.intp)
@@ -123,8 +123,11 @@ def one_hot(
     indices: Array, *, depth: int, on_value: Scalar, off_value: Scalar, dtype: DType
 ) -> Array:
     """Return `on_value` where the position along the last axis is the index, else `off_value`."""
-    if indices.size * depth <= ONE_HOT_COMPARISON_MAX_ELEMENTS and not dtype.numpy.hasobject:
-        is_on = indices[..., None] == _few_positions(depth)
+    elements = (
+        max(indices.size, 1) * depth
+    )  # a large depth is not to be cached, even if there are no indices
+    if elements <= ONE_HOT_COMPARISON_MAX_ELEMENTS and not dtype.numpy.hasobject:
+        is_on = indices[..., None] == count_up(depth, POSITION_DTYPE)
         if type(on_value) is type(off_value) is int and (on_value, off_value) == (1, 0):
             return is_on.astype(dtype.numpy)
         y = np.empty(is_on.shape, dtype.numpy)
@@ -141,12 +144,6 @@ def one_hot(
     inside = np.flatnonzero((positions >= 0) & (positions < depth))
     y[inside * depth + positions[inside].astype(np.intp)] = on_value
     return y.reshape(*indices.shape, depth)
-
-
-@lru_cache(maxsize=64)
-def _few_positions(count: int) -> Array:
-    """Return the numbers from 0 to ``count - 1``; programs ask for the same ones again."""
-    return np.arange(count)
 
 
 @table.implements(indexing.unsorted_segment_sum)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import Call, Graph, InPlacePlan, count_elements
 from plugrad.kernels import optimizers
+from plugrad_cpu.extend import owns_memory
 from plugrad_native.programs.lowering import lower_call
 from plugrad_native.programs.table import Location, ProgramTable
 from plugrad_native.programs.writer import ProgramWriter
@@ -79,6 +80,7 @@ def plan_updates(
         _LazyProgram(last, compile_graph),
         tuple([graph.variables[x] for x in targets]),
         tuple([inputs.index(x) for x in targets]),
+        owns_memory,
     )
 
 
