@@ -127,7 +127,7 @@ def test_a_group_that_extends_over_another_can_be_between_two_others():
         )  # a's group comes before b's by its first call, and needs c's
         return a2, c * b  # would make c's group need b's
 
-    check(recorded_graph(f, X, ROW))
+    check_groups(recorded_graph(f, X, ROW))
     wanted = f(X, ROW)
     for found, y in zip(plugrad.jit(f)(X, ROW), wanted, strict=True):
         np.testing.assert_allclose(found.numpy(), y.numpy(), rtol=1e-6)
