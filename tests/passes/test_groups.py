@@ -185,7 +185,7 @@ def test_calls_of_another_loop_join_a_group_if_they_fit():
         "Exp",
     }  # the sum reads a row, and the exponential joins what is a mixed group by then
     assert len(find_groups(graph, fits=lambda call, group: False)) == 1
-    assert find_groups(graph, loop=lambda call: None) == ()
+    assert find_groups(graph, loop_key=lambda call: None) == ()
 
 
 def test_calls_of_one_loop_are_not_compared_with_each_other():

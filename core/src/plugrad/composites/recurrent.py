@@ -1,11 +1,11 @@
-"""Recurrent cells and their gradients that other kernels compute, and of which compiled functions are made."""
+"""Composites of recurrent cells and of their gradients; traced functions consist of these ops on every backend."""
 
 from plugrad.engine.composites import composite
 from plugrad.gradients.recurrent import (
+    compute_gru_activations,
     compute_gru_cell_gradient,
+    compute_lstm_activations,
     compute_lstm_cell_gradient,
-    open_gru,
-    open_lstm,
 )
 from plugrad.kernels import recurrent, unary
 from plugrad.tensor.tensor import Tensor
@@ -14,7 +14,7 @@ from plugrad.tensor.tensor import Tensor
 @composite(recurrent.lstm_cell, is_traced=True)
 def lstm_cell(gates: Tensor, c: Tensor) -> list[Tensor]:
     """Return the next output and memory."""
-    cell = open_lstm(gates, c)
+    cell = compute_lstm_activations(gates, c)
     return [cell.o * unary.tanh(cell.next_c), cell.next_c]
 
 
@@ -27,7 +27,7 @@ def lstm_cell_gradient(dh: Tensor, dc: Tensor, gates: Tensor, c: Tensor) -> list
 @composite(recurrent.gru_cell, is_traced=True)
 def gru_cell(x: Tensor, s: Tensor, h: Tensor) -> Tensor:
     """Return the next state."""
-    cell = open_gru(x, s)
+    cell = compute_gru_activations(x, s)
     return cell.z * h + (1 - cell.z) * cell.n
 
 

@@ -1,4 +1,4 @@
-"""Gradients of recurrent cells, which are kernels of their own, and the ops that these stand for."""
+"""Gradients of recurrent cells: kernels of their own, and the ops of which these consist elsewhere."""
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -13,8 +13,8 @@ GradientThunks = dict[str, Callable[[], Tensor]]
 Attrs = Mapping[str, Any]
 
 
-class OpenLSTM(NamedTuple):
-    """The gates of a cell behind their activations, and the next memory."""
+class LSTMActivations(NamedTuple):
+    """The activations of the gates of an LSTM, and the next memory."""
 
     i: Tensor
     f: Tensor
@@ -23,24 +23,24 @@ class OpenLSTM(NamedTuple):
     next_c: Tensor
 
 
-def open_lstm(gates: Tensor, c: Tensor) -> OpenLSTM:
+def compute_lstm_activations(gates: Tensor, c: Tensor) -> LSTMActivations:
     """Return the activations of the gates and the next memory of an LSTM."""
     i, f, g, o = split_gates(gates, 4)
     i, f, g, o = activation.sigmoid(i), activation.sigmoid(f), unary.tanh(g), activation.sigmoid(o)
-    return OpenLSTM(i, f, g, o, f * c + i * g)
+    return LSTMActivations(i, f, g, o, f * c + i * g)
 
 
 def compute_lstm_cell_gradient(dh: Tensor, dc: Tensor, gates: Tensor, c: Tensor) -> list[Tensor]:
     """Return the gradients of `lstm_cell` for the gates and the memory."""
-    i, f, g, o, next_c = open_lstm(gates, c)
+    i, f, g, o, next_c = compute_lstm_activations(gates, c)
     t = unary.tanh(next_c)
     d = dc + dh * o * (1 - t * t)
     parts = d * g * i * (1 - i), d * c * f * (1 - f), d * i * (1 - g * g), dh * t * o * (1 - o)
     return [_concatenate(*parts), d * f]
 
 
-class OpenGRU(NamedTuple):
-    """The gates of a unit behind their activations, and the part of the candidate that depends on the state."""
+class GRUActivations(NamedTuple):
+    """The activations of the gates of a GRU, and the part of the candidate that depends on the state."""
 
     z: Tensor
     r: Tensor
@@ -48,16 +48,16 @@ class OpenGRU(NamedTuple):
     from_state: Tensor
 
 
-def open_gru(x: Tensor, s: Tensor) -> OpenGRU:
+def compute_gru_activations(x: Tensor, s: Tensor) -> GRUActivations:
     """Return the activations of the gates of a GRU."""
     (z, r, g), (z_state, r_state, g_state) = split_gates(x, 3), split_gates(s, 3)
     z, r = activation.sigmoid(z + z_state), activation.sigmoid(r + r_state)
-    return OpenGRU(z, r, unary.tanh(g + r * g_state), g_state)
+    return GRUActivations(z, r, unary.tanh(g + r * g_state), g_state)
 
 
 def compute_gru_cell_gradient(dy: Tensor, x: Tensor, s: Tensor, h: Tensor) -> list[Tensor]:
     """Return the gradients of `gru_cell` for x, s and h."""
-    z, r, n, from_state = open_gru(x, s)
+    z, r, n, from_state = compute_gru_activations(x, s)
     dg = dy * (1 - z) * (1 - n * n)
     gates = (dy * h - dy * n) * z * (1 - z), dg * from_state * r * (1 - r)
     return [_concatenate(*gates, dg), _concatenate(*gates, dg * r), dy * z]
@@ -88,7 +88,7 @@ register_gradient(GradientConfig(recurrent.gru_cell.name, _gru_cell_thunks, ("x"
 
 
 def _register_second_gradient(kernel: Any, compute: Callable[..., list[Tensor]]) -> None:
-    """Register the gradient of a gradient, by differentiating the ops for which that stands."""
+    """Register the gradient of a gradient, by differentiating the ops of which it consists."""
     names: tuple[str, ...] = kernel.inputs
 
     def compute_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:

@@ -1,11 +1,11 @@
 """Kernels of recurrent cells: the activations of all gates and the next state in one pass.
 
 Args:
-    gates: the sums that the gates are functions of, of shape (…, 4 * units): those of the input gate, the forget gate,
-        the candidate and the output gate.
-    x: the parts of the sums that depend on the input, of shape (…, 3 * units): those of the update gate, the reset gate
-        and the candidate.
-    s: the parts of the sums that depend on the state, likewise, of the dtype of x.
+    gates: the gates before their activations, of shape (…, 4 * units): the input gate, the forget gate, the candidate
+        and the output gate.
+    x: the part of the gates before their activations that depends on the input, of shape (…, 3 * units): the update
+        gate, the reset gate and the candidate.
+    s: the part that depends on the state, likewise, of the dtype of x.
     c: the memory, of shape (…, units) and the dtype of the gates.
     h: the state, of shape (…, units) and the dtype of x.
     dh: the gradient of the output.

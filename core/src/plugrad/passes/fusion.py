@@ -20,7 +20,7 @@ def fuse_groups(
     graph: Graph,
     *,
     is_included: Callable[[Call], bool] | None = None,
-    loop: Callable[[Call], Hashable] | None = None,
+    loop_key: Callable[[Call], Hashable] | None = None,
     fits: Callable[[Call, Sequence[Call]], bool] | None = None,
     min_calls: int = 2,
 ) -> Graph:
@@ -43,7 +43,9 @@ def fuse_groups(
       %5 = Sum(%4, axis=(0,), keep_dims=False)  float32[]
     return %5
     """
-    found = find_groups(graph, is_included=is_included, loop=loop, fits=fits, min_calls=min_calls)
+    found = find_groups(
+        graph, is_included=is_included, loop_key=loop_key, fits=fits, min_calls=min_calls
+    )
     return fuse_steps(graph, _drop_cyclic_groups(graph, [group.steps for group in found]))
 
 

@@ -33,7 +33,7 @@ def find_groups(
     graph: Graph,
     *,
     is_included: Callable[[Call], bool] | None = None,
-    loop: Callable[[Call], Hashable] | None = None,
+    loop_key: Callable[[Call], Hashable] | None = None,
     fits: Callable[[Call, Sequence[Call]], bool] | None = None,
     min_calls: int = 2,
 ) -> tuple[Group, ...]:
@@ -50,14 +50,14 @@ def find_groups(
     Args:
         graph: the graph.
         is_included: says whether a call with one output may belong to a group; by default, elementwise ones may.
-        loop: names the loop that can make a call, so that calls of one loop may share a group; None if only `fits`
-            can decide. By default, it is the shape of the result.
+        loop_key: returns a key of the loop that can make a call, so that calls with one key may share a group; None if
+            only `fits` can decide. By default, the key is the shape of the result.
         fits: says whether a call may join others of another loop, one of which makes an input of it; by default, it
             may not.
         min_calls: the least number of calls in a group.
     """
     included = is_included or _is_elementwise
-    found = _GroupBuilder(graph, loop, fits)
+    found = _GroupBuilder(graph, loop_key, fits)
     for index, step in enumerate(graph.steps):
         if isinstance(step, Call) and not step.returns_list and included(step):
             found.add_call(index, step)
@@ -75,11 +75,11 @@ class _GroupBuilder:
     def __init__(
         self,
         graph: Graph,
-        loop: Callable[[Call], Hashable] | None,
+        loop_key: Callable[[Call], Hashable] | None,
         fits: Callable[[Call, Sequence[Call]], bool] | None,
     ) -> None:
         self._graph = graph
-        self._loop = loop or self._result_shape
+        self._loop_key = loop_key or self._result_shape
         self._fits = fits
         self._members: dict[int, list[int]] = {}
         """The positions of the calls of each group, under that of its first call."""
@@ -90,7 +90,7 @@ class _GroupBuilder:
         self._ends: list[int] = []
         """The last positions of these stretches."""
         self._loops: dict[int, set[Hashable]] = {}
-        """The loops that can make the calls of each group."""
+        """The keys of the loops that can make the calls of each group."""
         self._made: dict[Value, int] = {}
         """The group that makes a value; it may have become a part of another one."""
         self._needed: dict[Value, set[int]] = {}
@@ -117,7 +117,7 @@ class _GroupBuilder:
         needed = self._groups_needed_by(v for v in call.inputs if v not in self._made)
         chosen = index
         self._members[index], self._last[index] = [index], index
-        self._loops[index] = {self._loop(call)}
+        self._loops[index] = {self._loop_key(call)}
         self._read[index], self._behind[index] = makers, needed
         self._made[call.outputs[0]] = index
         for maker in sorted(makers, reverse=True):

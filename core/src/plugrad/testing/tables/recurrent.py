@@ -17,38 +17,38 @@ def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
-def open_lstm(gates: Array, c: Array) -> tuple[Array, ...]:
+def compute_lstm_activations(gates: Array, c: Array) -> tuple[Array, ...]:
     i, f, g, o = np.split(gates, 4, axis=-1)
     i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
     return i, f, g, o, f * c + i * g
 
 
 def lstm_cell(gates: Array, c: Array) -> list[Array]:
-    *_, o, next_c = open_lstm(gates, c)
+    *_, o, next_c = compute_lstm_activations(gates, c)
     return [o * np.tanh(next_c), next_c]
 
 
 def lstm_cell_gradients(dh: Array, dc: Array, gates: Array, c: Array) -> list[Array]:
-    i, f, g, o, next_c = open_lstm(gates, c)
+    i, f, g, o, next_c = compute_lstm_activations(gates, c)
     t = np.tanh(next_c)
     d = dc + dh * o * (1 - t**2)
     parts = [d * g * i * (1 - i), d * c * f * (1 - f), d * i * (1 - g**2), dh * t * o * (1 - o)]
     return [np.concatenate(parts, axis=-1), d * f]
 
 
-def open_gru(x: Array, s: Array) -> tuple[Array, ...]:
+def compute_gru_activations(x: Array, s: Array) -> tuple[Array, ...]:
     (z, r, g), (z_state, r_state, g_state) = np.split(x, 3, axis=-1), np.split(s, 3, axis=-1)
     r = sigmoid(r + r_state)
     return sigmoid(z + z_state), r, np.tanh(g + r * g_state), g_state
 
 
 def gru_cell(x: Array, s: Array, h: Array) -> Array:
-    z, _, n, _ = open_gru(x, s)
+    z, _, n, _ = compute_gru_activations(x, s)
     return z * h + (1 - z) * n
 
 
 def gru_cell_gradients(dy: Array, x: Array, s: Array, h: Array) -> list[Array]:
-    z, r, n, g_state = open_gru(x, s)
+    z, r, n, g_state = compute_gru_activations(x, s)
     dg = dy * (1 - z) * (1 - n**2)
     gates = [dy * (h - n) * z * (1 - z), dg * g_state * r * (1 - r)]
     parts = [[*gates, dg], [*gates, dg * r]]

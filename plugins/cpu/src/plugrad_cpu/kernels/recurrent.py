@@ -1,6 +1,6 @@
-"""Recurrent cells. What comes before a gradient is computed again; halves are computed in float32.
+"""Recurrent cells. Gradients compute the activations again; halves are computed in float32.
 
-A pack calls these functions with its own sigmoid, so that they have the bits of the ops for which they stand.
+A pack calls these functions with its own sigmoid, so that they have the bits of the ops of the composites.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from plugrad_cpu.kernels.activation import sigmoid as numpy_sigmoid
 Sigmoid: TypeAlias = Callable[[Array], Array]
 
 
-class _LSTM(NamedTuple):
-    """The gates of a cell behind their activations, and the next memory."""
+class _LSTMActivations(NamedTuple):
+    """The activations of the gates of an LSTM, and the next memory."""
 
     i: Array
     f: Array
@@ -25,16 +25,16 @@ class _LSTM(NamedTuple):
     next_c: Array
 
 
-def _open_lstm(gates: Array, c: Array, sigmoid: Sigmoid) -> _LSTM:
+def _compute_lstm_activations(gates: Array, c: Array, sigmoid: Sigmoid) -> _LSTMActivations:
     i, f, g, o = np.split(gates, 4, axis=-1)
     i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
-    return _LSTM(i, f, g, o, f * c + i * g)
+    return _LSTMActivations(i, f, g, o, f * c + i * g)
 
 
 @table.implements(recurrent.lstm_cell)
 def lstm_cell(gates: Array, c: Array, sigmoid: Sigmoid = numpy_sigmoid) -> list[Array]:
     """Return the next output and memory."""
-    cell = _open_lstm(*_widen(gates, c), sigmoid)
+    cell = _compute_lstm_activations(*_widen(gates, c), sigmoid)
     return _narrow([cell.o * np.tanh(cell.next_c), cell.next_c], c)
 
 
@@ -44,15 +44,15 @@ def lstm_cell_gradient(
 ) -> list[Array]:
     """Return the gradients for the gates and the memory."""
     dh, dc, wide_gates, wide_c = _widen(dh, dc, gates, c)
-    i, f, g, o, next_c = _open_lstm(wide_gates, wide_c, sigmoid)
+    i, f, g, o, next_c = _compute_lstm_activations(wide_gates, wide_c, sigmoid)
     t = np.tanh(next_c)
     d = dc + dh * o * (1 - t * t)
     parts = d * g * i * (1 - i), d * wide_c * f * (1 - f), d * i * (1 - g * g), dh * t * o * (1 - o)
     return _narrow([np.concatenate(parts, axis=-1), d * f], c)
 
 
-class _GRU(NamedTuple):
-    """The gates of a unit behind their activations, and the part of the candidate that depends on the state."""
+class _GRUActivations(NamedTuple):
+    """The activations of the gates of a GRU, and the part of the candidate that depends on the state."""
 
     z: Array
     r: Array
@@ -60,17 +60,17 @@ class _GRU(NamedTuple):
     from_state: Array
 
 
-def _open_gru(x: Array, s: Array, sigmoid: Sigmoid) -> _GRU:
+def _compute_gru_activations(x: Array, s: Array, sigmoid: Sigmoid) -> _GRUActivations:
     (z, r, g), (z_state, r_state, g_state) = np.split(x, 3, axis=-1), np.split(s, 3, axis=-1)
     r = sigmoid(r + r_state)
-    return _GRU(sigmoid(z + z_state), r, np.tanh(g + r * g_state), g_state)
+    return _GRUActivations(sigmoid(z + z_state), r, np.tanh(g + r * g_state), g_state)
 
 
 @table.implements(recurrent.gru_cell)
 def gru_cell(x: Array, s: Array, h: Array, sigmoid: Sigmoid = numpy_sigmoid) -> Array:
     """Return the next state."""
     x, s, wide_h = _widen(x, s, h)
-    cell = _open_gru(x, s, sigmoid)
+    cell = _compute_gru_activations(x, s, sigmoid)
     return _narrow([cell.z * wide_h + (1 - cell.z) * cell.n], h)[0]
 
 
@@ -80,7 +80,7 @@ def gru_cell_gradient(
 ) -> list[Array]:
     """Return the gradients for x, s and h."""
     dy, x, s, wide_h = _widen(dy, x, s, h)
-    z, r, n, from_state = _open_gru(x, s, sigmoid)
+    z, r, n, from_state = _compute_gru_activations(x, s, sigmoid)
     dg = dy * (1 - z) * (1 - n * n)
     gates = (dy * wide_h - dy * n) * z * (1 - z), dg * from_state * r * (1 - r)
     results = [np.concatenate([*gates, last], axis=-1) for last in (dg, dg * r)]

@@ -1,4 +1,4 @@
-"""Recurrent cells of float32, in one pass over the gates. Traced functions have the ops for which a cell stands."""
+"""Recurrent cells of float32, in one pass over the gates. Traced functions have the ops of its composite instead."""
 
 from __future__ import annotations
 

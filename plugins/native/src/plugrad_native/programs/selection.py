@@ -95,7 +95,7 @@ class CompiledStepSelector:
         found = find_groups(
             graph,
             is_included=self.is_groupable,
-            loop=self.get_loop_shape,
+            loop_key=self.get_loop_shape,
             fits=self.can_join_group,
             min_calls=1,
         )
