@@ -94,7 +94,7 @@ def run_rank(arguments) -> None:
         difference = min(taken["together"]) - min(taken["alone"])
         say(f"{name:10}{texts[0]:>16}{texts[1]:>16}{difference:12.2f}{texts[2]:>16}")
         if arguments.wire:
-            count_wire(world, say, sides["together"], elements * 4)
+            count_sent_bytes(world, say, sides["together"], elements * 4)
     throughput, *hidden = measure_throughput(world)
     say(f"throughput: {throughput:.2f} times that of one process")
     say(f"hidden of four buckets: {hidden[0]:.0%} at best, {hidden[1]:.0%} in the median")
@@ -170,7 +170,7 @@ def measure_throughput(world):
     return world.size * min(taken["one"]) / min(taken["all"]), max(hidden), median(hidden)
 
 
-def count_wire(world, say, step, nbytes):
+def count_sent_bytes(world, say, step, nbytes):
     """Print the bytes that the loopback device sends for a rank in a step."""
     import plugrad_distributed as dist
 

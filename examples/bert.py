@@ -46,13 +46,13 @@ NAMES = {
 class Bert(nn.Layer):
     """The language model of Devlin et al. (2019): from tokens to the logits of each token in its context."""
 
-    words: int
-    places: int
-    types: int
+    vocabulary_size: int
+    max_positions: int
+    token_type_count: int
     features: int
     heads: int
-    hidden: int
-    depth: int
+    hidden_features: int
+    block_count: int
     epsilon: float
 
     @property
@@ -66,23 +66,23 @@ class Bert(nn.Layer):
     @property
     def block(self) -> nn.TransformerEncoderBlock:
         return nn.TransformerEncoderBlock(
-            self.heads, self.hidden, plugrad.gelu, normalization=self.norm
+            self.heads, self.hidden_features, plugrad.gelu, normalization=self.norm
         )
 
     def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[nn.Layer, Any]]:
         vectors = (*shape, self.features)
         return {
-            "words": (nn.Embedding(self.words, self.features), shape),
-            "positions": (nn.Embedding(self.places, self.features), shape),
-            "types": (nn.Embedding(self.types, self.features), shape),
+            "words": (nn.Embedding(self.vocabulary_size, self.features), shape),
+            "positions": (nn.Embedding(self.max_positions, self.features), shape),
+            "types": (nn.Embedding(self.token_type_count, self.features), shape),
             "norm": (self.norm, vectors),
-            "blocks": (nn.Sequential(*[self.block] * self.depth), vectors),
+            "blocks": (nn.Sequential(*[self.block] * self.block_count), vectors),
             "head": (self.head, vectors),
             "head_norm": (self.norm, vectors),
         }
 
     def build(self, generator: Any, shape: tuple[int, ...], dtype: Any) -> nn.Params:
-        bias = plugrad.zeros((self.words,), dtype=dtype)
+        bias = plugrad.zeros((self.vocabulary_size,), dtype=dtype)
         return super().build(generator, shape, dtype) | {"bias": bias}
 
     def __call__(
@@ -94,7 +94,7 @@ class Bert(nn.Layer):
         types: Any = 0,
         present: Any = None,
     ) -> Tensor:
-        """Return logits of shape (batch, length, words).
+        """Return logits of shape (batch, length, vocabulary size).
 
         Args:
             params: what `load` returned.

@@ -31,14 +31,14 @@ def language_model(characters: int) -> nn.Sequential:
 
 
 @plugrad.jit
-def learn(model: nn.Layer, params: nn.Params, adam: Adam, data: plugrad.Tensor) -> plugrad.Tensor:
+def train(model: nn.Layer, params: nn.Params, adam: Adam, data: plugrad.Tensor) -> plugrad.Tensor:
     mode, loss = nn.Training(lambda: adam.iterations), nn.losses.sparse_softmax_cross_entropy
     starts = mode.generator().integers((16, 1), 0, len(data) - LENGTH)
     x, y = (data[starts + plugrad.arange(i, LENGTH + i)] for i in (0, 1))
     return adam.minimize(lambda: loss(y, model(params, x, mode)), nn.leaves(params))
 
 
-def written(model: nn.Layer, params: nn.Params, numbers: np.ndarray, count: int) -> np.ndarray:
+def generate(model: nn.Layer, params: nn.Params, numbers: np.ndarray, count: int) -> np.ndarray:
     for _ in range(count):
         logits = model(params, numbers[None, -LENGTH:])[0, -1]
         numbers = np.append(numbers, plugrad.random.multinomial(2 * logits, 1))
@@ -52,12 +52,12 @@ def main(file: str = TEXT, steps: str = "300", to: str = "outputs/characters.saf
     if path.exists():
         params, losses, state = plugrad.load(path)
         optimizer.set_state(nn.leaves(params), state)
-    losses += [learn(model, params, optimizer, data).item() for _ in range(len(losses), int(steps))]
+    losses += [train(model, params, optimizer, data).item() for _ in range(len(losses), int(steps))]
     path.parent.mkdir(exist_ok=True)
     plugrad.save(path, (params, losses, optimizer.get_state(nn.leaves(params))))
     plt.axes(xlabel="step", ylabel="loss").plot(losses)
     plt.savefig(path.with_suffix(".png"))
-    text = "".join(alphabet[written(model, params, numbers[:LENGTH], 300)])
+    text = "".join(alphabet[generate(model, params, numbers[:LENGTH], 300)])
     print(f"loss {losses[0]:.6f} to {losses[-1]:.6f}\n{text}")
 
 

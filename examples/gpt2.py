@@ -35,19 +35,19 @@ NAMES = {
 class GPT2(nn.Layer):
     """The language model of Radford et al. (2019): from tokens to the logits of the tokens that follow."""
 
-    words: int
-    places: int
+    vocabulary_size: int
+    max_positions: int
     features: int
     heads: int
-    hidden: int
-    depth: int
+    hidden_features: int
+    block_count: int
     epsilon: float
 
     @property
     def block(self) -> nn.TransformerEncoderBlock:
         return nn.TransformerEncoderBlock(
             self.heads,
-            self.hidden,
+            self.hidden_features,
             lambda x: plugrad.gelu(x, approximate=True),
             norm_first=True,
             normalization=nn.LayerNorm(self.epsilon),
@@ -57,9 +57,9 @@ class GPT2(nn.Layer):
     def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[nn.Layer, Any]]:
         vectors = (*shape, self.features)
         return {
-            "wte": (nn.Embedding(self.words, self.features), shape),
-            "wpe": (nn.Embedding(self.places, self.features), shape),
-            "h": (nn.Sequential(*[self.block] * self.depth), vectors),
+            "wte": (nn.Embedding(self.vocabulary_size, self.features), shape),
+            "wpe": (nn.Embedding(self.max_positions, self.features), shape),
+            "h": (nn.Sequential(*[self.block] * self.block_count), vectors),
             "ln_f": (nn.LayerNorm(self.epsilon), vectors),
         }
 
@@ -138,8 +138,10 @@ def generate(
 ) -> Iterator[int]:
     """Yield so many tokens that follow the given ones."""
     places = len(tokens) + count
-    if not tokens or places > model.places:
-        raise SystemExit(f"{places} tokens are none, or more than the {model.places} of the model")
+    if not tokens or places > model.max_positions:
+        raise SystemExit(
+            f"{places} tokens are none, or more than the {model.max_positions} of the model"
+        )
 
     @plugrad.jit
     def step(x: Tensor, state: list[Any]) -> tuple[Tensor, list[Any]]:

@@ -23,7 +23,7 @@ original = plugrad.image.resize_bilinear(plugrad.image.from_pixels(pixels) / 255
 
 
 # %%
-def filtered(image: plugrad.Tensor, *kernels: np.ndarray) -> plugrad.Tensor:
+def convolve(image: plugrad.Tensor, *kernels: np.ndarray) -> plugrad.Tensor:
     for values in kernels:
         kernel = plugrad.asarray(values.astype(np.float32))[..., None, None]
         kernel = plugrad.tile(kernel, (1, 1, image.shape[-1], 1))
@@ -33,12 +33,12 @@ def filtered(image: plugrad.Tensor, *kernels: np.ndarray) -> plugrad.Tensor:
 
 bell = np.exp(-((np.arange(-6, 7) / 3) ** 2) / 2)
 bell /= bell.sum()
-blurred = filtered(original, bell[:, None], bell[None, :])
+blurred = convolve(original, bell[:, None], bell[None, :])
 sharp = original + 2 * (original - blurred)
 
 grey = plugrad.image.resize_bilinear(plugrad.mean(original, axis=-1, keepdims=True), (SIZE, SIZE))
-down = filtered(grey, np.outer([1, 0, -1], [1, 2, 1]))
-edges = plugrad.hypot(down, filtered(grey, np.outer([1, 2, 1], [1, 0, -1])))
+down = convolve(grey, np.outer([1, 0, -1], [1, 2, 1]))
+edges = plugrad.hypot(down, convolve(grey, np.outer([1, 2, 1], [1, 0, -1])))
 
 # %% [markdown]
 # ## Warps

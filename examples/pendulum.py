@@ -22,7 +22,7 @@ Number = float | plugrad.Tensor
 
 
 # %%
-def swing(length: Number, friction: Number, angle: Number) -> plugrad.Tensor:
+def simulate(length: Number, friction: Number, angle: Number) -> plugrad.Tensor:
     angles: list[Number] = []
     speed: Number = 0.0
     for _ in range(MOMENTS):
@@ -35,7 +35,7 @@ def swing(length: Number, friction: Number, angle: Number) -> plugrad.Tensor:
 times = PAUSE * np.arange(MOMENTS)
 truth = {"length": 1.7, "friction": 0.25, "angle": 1.2}
 noise = np.random.default_rng(0).normal(scale=0.08, size=MOMENTS)
-measured = swing(**truth) + noise.astype(np.float32)
+measured = simulate(**truth) + noise.astype(np.float32)
 
 # %% [markdown]
 # The loss is how far a simulation is from the measurements. Its gradient runs back through all steps of time, and the
@@ -48,11 +48,11 @@ variables = {
     for name, start in {"length": 1.0, "friction": 0.0, "angle": 0.5}.items()
 }
 optimizer = plugrad.optimizers.Adam(0.03)
-guess, losses = swing(**variables).numpy(), []
+guess, losses = simulate(**variables).numpy(), []
 
 
 def loss(weights: plugrad.Tensor) -> plugrad.Tensor:
-    return plugrad.sum(weights * (swing(**variables) - measured) ** 2) / plugrad.sum(weights)
+    return plugrad.sum(weights * (simulate(**variables) - measured) ** 2) / plugrad.sum(weights)
 
 
 for step in range(STEPS):
@@ -69,7 +69,7 @@ print(f"found {found}\n true {truth}")
 # %%
 figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
 axes.plot(times, guess, color="0.7", label="first guess")
-axes.plot(times, swing(**variables), color="tab:blue", label="found")
+axes.plot(times, simulate(**variables), color="tab:blue", label="found")
 axes.plot(times, measured, ".", color="tab:orange", label="measured")
 axes.set(xlabel="seconds", ylabel="angle", title=", ".join(f"{k} {v}" for k, v in found.items()))
 axes.legend(loc="upper right")

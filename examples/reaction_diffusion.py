@@ -19,7 +19,7 @@ FEED, KILL = 0.055, 0.062  # corals; 0.0367 and 0.0649 are cells that divide
 
 
 # %%
-def spreading(x: plugrad.Tensor) -> plugrad.Tensor:
+def laplacian(x: plugrad.Tensor) -> plugrad.Tensor:
     sides = sum(plugrad.roll(x, shift, axis=axis) for shift in (-1, 1) for axis in (0, 1))
     corners = sum(plugrad.roll(x, (a, b), axis=(0, 1)) for a in (-1, 1) for b in (-1, 1))
     return 0.2 * sides + 0.05 * corners - x
@@ -27,8 +27,8 @@ def spreading(x: plugrad.Tensor) -> plugrad.Tensor:
 
 def step(u: plugrad.Tensor, v: plugrad.Tensor) -> tuple[plugrad.Tensor, plugrad.Tensor]:
     reaction = u * v * v
-    u = u + spreading(u) - reaction + FEED * (1 - u)
-    v = v + spreading(v) / 2 + reaction - (FEED + KILL) * v
+    u = u + laplacian(u) - reaction + FEED * (1 - u)
+    v = v + laplacian(v) / 2 + reaction - (FEED + KILL) * v
     return u, v
 
 

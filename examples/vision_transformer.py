@@ -42,8 +42,8 @@ class VisionTransformer(nn.Layer):
     patch: int
     features: int
     heads: int
-    hidden: int
-    depth: int
+    hidden_features: int
+    block_count: int
     epsilon: float
 
     @property
@@ -57,9 +57,9 @@ class VisionTransformer(nn.Layer):
     @property
     def blocks(self) -> nn.Sequential:
         block = nn.TransformerEncoderBlock(
-            self.heads, self.hidden, plugrad.gelu, norm_first=True, normalization=self.norm
+            self.heads, self.hidden_features, plugrad.gelu, norm_first=True, normalization=self.norm
         )
-        return nn.Sequential(*[block] * self.depth)
+        return nn.Sequential(*[block] * self.block_count)
 
     def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[nn.Layer, Any]]:
         vectors = (self.count(shape), self.features)

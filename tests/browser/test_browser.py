@@ -10,9 +10,10 @@ from consistency.committed import committed_kernel_table, is_listed
 SITE = """<!DOCTYPE html><html data-theme="light"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <link rel="stylesheet" href="../../_static/site.css"><body style="margin:8px">{}"""
-FITS = """document.documentElement.scrollWidth <= innerWidth
+PAGE_FITS = """document.documentElement.scrollWidth <= innerWidth
   && [...document.querySelectorAll('.matrix')].every(m => m.scrollWidth <= m.parentElement.clientWidth)"""
-SHOWN = "[...document.querySelectorAll('.matrix tbody tr')].filter(r => r.checkVisibility()).map(r => r.dataset.kernel)"
+VISIBLE_KERNELS = """[...document.querySelectorAll('.matrix tbody tr')]
+  .filter(r => r.checkVisibility()).map(r => r.dataset.kernel)"""
 
 
 @pytest.fixture
@@ -30,18 +31,18 @@ def page(tmp_path):
 def test_the_filters_of_the_matrix(browser, page, width):
     every = list(committed_kernel_table())
     browser.open(page, width=width)
-    assert browser.value(SHOWN) == every
-    assert browser.value(FITS)
+    assert browser.evaluate(VISIBLE_KERNELS) == every
+    assert browser.evaluate(PAGE_FITS)
     count = "document.getElementById('count').textContent"
-    assert browser.value(count) == f"{len(every)} of {len(every)} kernels"
+    assert browser.evaluate(count) == f"{len(every)} of {len(every)} kernels"
 
     def choose(**values):
         for name, value in values.items():
-            browser.value(
+            browser.evaluate(
                 f"form = document.getElementById('filters'); form.elements.{name}.value = {value!r};"
                 "form.dispatchEvent(new Event('input'))"
             )
-        return browser.value(SHOWN)
+        return browser.evaluate(VISIBLE_KERNELS)
 
     assert choose(text="conv2d") == [name for name in every if "conv2d" in name.lower()]
     on_webgpu = [name for name in every if is_listed(name, "webgpu", "float16")]
@@ -50,15 +51,15 @@ def test_the_filters_of_the_matrix(browser, page, width):
     assert choose(shows="gaps") == [name for name in every if name not in on_webgpu]
     unary = [name for name in on_webgpu if matrix.family_of_kernel(name) == "unary"]
     assert choose(shows="", family="unary") == unary
-    address = browser.value("location.hash")
+    address = browser.evaluate("location.hash")
     assert address == "#family=unary&backend=webgpu&dtype=float16"
     browser.open(page, address, width=width)
-    assert browser.value(SHOWN) == unary
-    assert browser.value(count) == f"{len(unary)} of {len(every)} kernels"
+    assert browser.evaluate(VISIBLE_KERNELS) == unary
+    assert browser.evaluate(count) == f"{len(unary)} of {len(every)} kernels"
     hidden = "[...document.querySelectorAll('.matrix td')].filter(c => c.checkVisibility()).map(c => c.dataset.backend)"
-    assert set(browser.value(hidden)) == {"webgpu"}
+    assert set(browser.evaluate(hidden)) == {"webgpu"}
     browser.open(page, "#dtype=nonsense", width=width)
-    assert browser.value(SHOWN) == every
+    assert browser.evaluate(VISIBLE_KERNELS) == every
     assert browser.errors == []
 
 
@@ -73,25 +74,25 @@ def test_the_page_of_a_profile(browser, tmp_path, width, dark):
     path = tmp_path / "profile.html"
     measured.save(path)
     browser.open(path, width=width, dark=dark)
-    assert browser.value(FITS)
-    assert browser.value("document.querySelector('#summary').textContent").startswith(
+    assert browser.evaluate(PAGE_FITS)
+    assert browser.evaluate("document.querySelector('#summary').textContent").startswith(
         "6 calls of 2"
     )
     names = "[...document.querySelectorAll('#kernels .name')].map(n => n.textContent)"
-    assert sorted(browser.value(names)) == ["BatchMatMul cpu:0", "Relu cpu:0"]
-    browser.value("at('filter').value = 'RELU'; at('filter').oninput()")
-    assert browser.value(names) == ["Relu cpu:0"]
+    assert sorted(browser.evaluate(names)) == ["BatchMatMul cpu:0", "Relu cpu:0"]
+    browser.evaluate("at('filter').value = 'RELU'; at('filter').oninput()")
+    assert browser.evaluate(names) == ["Relu cpu:0"]
     colours = (
         "new Set(new Uint32Array(at({!r}).getContext('2d').getImageData(0, 0, at({!r}).width, "
         "at({!r}).height).data.buffer)).size"
     )
     for canvas in ("timeline", "memory"):
-        assert browser.value(colours.format(canvas, canvas, canvas)) > 3, f"{canvas} is empty"
-    browser.value("at('closer').click(); at('later').click()")
-    assert browser.value("to - from < end / 1.9 && from > 0")
-    browser.value("at('whole').click(); describe(events[0])")
-    assert browser.value("from === 0 && to === end")
-    assert "BatchMatMul: " in browser.value("at('about').textContent")
+        assert browser.evaluate(colours.format(canvas, canvas, canvas)) > 3, f"{canvas} is empty"
+    browser.evaluate("at('closer').click(); at('later').click()")
+    assert browser.evaluate("to - from < end / 1.9 && from > 0")
+    browser.evaluate("at('whole').click(); describe(events[0])")
+    assert browser.evaluate("from === 0 && to === end")
+    assert "BatchMatMul: " in browser.evaluate("at('about').textContent")
     assert browser.errors == []
 
 
@@ -100,7 +101,7 @@ def test_a_profile_of_nothing(browser, tmp_path):
         pass
     measured.save(tmp_path / "profile.html")
     browser.open(tmp_path / "profile.html")
-    assert "Not measured" in browser.value("at('peak').textContent")
+    assert "Not measured" in browser.evaluate("at('peak').textContent")
     assert browser.errors == []
 
 
@@ -118,7 +119,7 @@ def test_text_of_a_graph_fits_its_box_and_can_be_read(browser, tmp_path, dark):
       return [...g.querySelectorAll('text')].map(t => t.getBoundingClientRect())
         .map(t => Math.max(box.left - t.left, t.right - box.right, box.top - t.top, t.bottom - box.bottom));
     })"""
-    assert max(browser.value(beyond)) < 0
+    assert max(browser.evaluate(beyond)) < 0
     contrast = """(() => {
       const light = colour => {
         const [r, g, b] = colour.match(/[0-9.]+/g).map(c => c / 255)
@@ -131,7 +132,7 @@ def test_text_of_a_graph_fits_its_box_and_can_be_read(browser, tmp_path, dark):
       }));
     })()"""
     assert (
-        min(browser.value(contrast)) >= 4.5
+        min(browser.evaluate(contrast)) >= 4.5
     )  # the Web Content Accessibility Guidelines ask for it
     assert browser.errors == []
 
@@ -151,9 +152,9 @@ def test_pages_of_the_site(browser, page):
         pytest.skip("`make site` has not been run")
     for width, dark in ((1280, False), (400, True)):
         browser.open(path, width=width, dark=dark)
-        assert browser.value(FITS), (
-            f"at {width} pixels, the page is {browser.value('document.documentElement.scrollWidth')} wide"
+        assert browser.evaluate(PAGE_FITS), (
+            f"at {width} pixels, the page is {browser.evaluate('document.documentElement.scrollWidth')} wide"
         )
-        theme = browser.value("document.documentElement.dataset.theme")
+        theme = browser.evaluate("document.documentElement.dataset.theme")
         assert theme == ("dark" if dark else "light")
         assert browser.errors == []

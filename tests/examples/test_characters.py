@@ -30,7 +30,7 @@ def losses(characters, steps, rate=0.003, text=TEXT):
     model = characters.language_model(len(alphabet))
     params, optimizer = model.init(0, (characters.LENGTH,)), plugrad.optimizers.Adam(rate)
     data = plugrad.asarray(np.int32(numbers))
-    found = [characters.learn(model, params, optimizer, data).item() for _ in range(steps)]
+    found = [characters.train(model, params, optimizer, data).item() for _ in range(steps)]
     return found, (model, params, numbers, alphabet)
 
 
@@ -45,14 +45,14 @@ def test_first_losses_are_those_of_the_cpu(characters, backend):
         expected, _ = losses(characters, 5)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
     assert found[-1] < found[0]
-    assert len(characters.written(model, params, numbers[:40], 3)) == 43
+    assert len(characters.generate(model, params, numbers[:40], 3)) == 43
 
 
 def test_it_learns_the_alphabet(characters):
     with plugrad.use("cpu"):
         found, (model, params, numbers, alphabet) = losses(characters, 40, 0.01, LETTERS)
         plugrad.random.seed(0)
-        text = "".join(alphabet[characters.written(model, params, numbers[:32], 12)])
+        text = "".join(alphabet[characters.generate(model, params, numbers[:32], 12)])
     assert found[-1] < 0.5
     assert text == LETTERS[:44]
 

@@ -27,7 +27,7 @@ SMALL = {
     "scaling": {},
 }
 
-OF_OTHERS = {"bert", "gpt2", "vision_transformer"}
+PRETRAINED_MODELS = {"bert", "gpt2", "vision_transformer"}
 """Models of others, read from their files: they are as long as the models have layers, and draw nothing."""
 
 
@@ -43,7 +43,7 @@ def elsewhere(monkeypatch, tmp_path):
     pyplot.close("all")
 
 
-class Smaller(ast.NodeTransformer):
+class ConstantReplacer(ast.NodeTransformer):
     """Gives the constants of a program other values."""
 
     def __init__(self, values):
@@ -63,7 +63,7 @@ class Smaller(ast.NodeTransformer):
 
 
 def smaller(code, name):
-    return ast.fix_missing_locations(Smaller(SMALL[name]).visit(ast.parse(code)))
+    return ast.fix_missing_locations(ConstantReplacer(SMALL[name]).visit(ast.parse(code)))
 
 
 def run(name):
@@ -194,7 +194,7 @@ def test_notebooks_run_in_jupyter(tmp_path):
 def test_examples_are_short_and_have_a_picture():
     for path in FOLDER.glob("*.py"):
         lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
-        assert len(lines) <= (160 if path.stem in OF_OTHERS else 80), path.name
-        if path.stem in OF_OTHERS:
+        assert len(lines) <= (160 if path.stem in PRETRAINED_MODELS else 80), path.name
+        if path.stem in PRETRAINED_MODELS:
             continue
         assert list(PICTURES.glob(f"{path.stem}.[jps]*g")), path.name

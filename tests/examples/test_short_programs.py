@@ -32,7 +32,7 @@ def is_circle(x):
     return abs(np.median(np.linalg.norm(x, axis=1)) - 1) < 0.4
 
 
-LEARNED = {
+RESULT_CHECKS = {
     "line": lambda found: np.allclose(found, (2, 1), atol=0.1),
     "digits": lambda accuracy: accuracy > 0.9,
     "convnet": lambda accuracy: accuracy > 0.9,
@@ -94,26 +94,26 @@ def inputs(tmp_path, monkeypatch):
     np.save("labels.npy", np.argmax(hidden[:, :3], axis=1))
 
 
-@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("name", RESULT_CHECKS)
 def test_programs_learn(name, inputs):
     with plugrad.use("cpu"):
-        assert LEARNED[name](runpy.run_path(str(FOLDER / f"{name}.py"))["result"])
+        assert RESULT_CHECKS[name](runpy.run_path(str(FOLDER / f"{name}.py"))["result"])
 
 
-@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("name", RESULT_CHECKS)
 @pytest.mark.filterwarnings("ignore")  # PyTorch warns when it is imported
 def test_counterparts_in_torch_learn(name, inputs):
     for module in ("torch", "torchdiffeq") if name == "ode" else ("torch",):
         if find_spec(module) is None:
             pytest.skip(f"{module} is not installed")
-    assert LEARNED[name](runpy.run_path(str(FOLDER / f"{name}_torch.py"))["result"])
+    assert RESULT_CHECKS[name](runpy.run_path(str(FOLDER / f"{name}_torch.py"))["result"])
 
 
-@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("name", RESULT_CHECKS)
 def test_programs_have_at_most_the_lines_of_their_counterparts(name):
     ours, theirs = (count_code_lines(FOLDER / f"{name}{end}.py") for end in ("", "_torch"))
     assert ours <= theirs
 
 
 def test_every_program_is_run():
-    assert {path.stem.removesuffix("_torch") for path in FOLDER.glob("*.py")} == set(LEARNED)
+    assert {path.stem.removesuffix("_torch") for path in FOLDER.glob("*.py")} == set(RESULT_CHECKS)

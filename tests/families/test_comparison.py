@@ -11,7 +11,7 @@ NUMBERS = (0.0, -0.0, 1.0, 1 + 1e-7, 2.0, 3e38, -3e38, np.nan, np.inf, -np.inf)
 TOLERANCES = ((0, 0), (1e-6, 1e-6), (1e-6, 0), (2, 0))
 
 
-def passes(check, *args):
+def check_succeeds(check, *args):
     try:
         check(*args)
     except AssertionError:
@@ -26,10 +26,12 @@ def test_arrays_pass_if_they_do_with_numpy(dtype):
     with np.errstate(all="ignore"):
         for a, b in product(NUMBERS, NUMBERS):
             x, y = (np.array([number, 1]).astype(dtype) for number in (a, b))
-            assert passes(assert_equal, x, y) == passes(np.testing.assert_array_equal, x, y)
+            assert check_succeeds(assert_equal, x, y) == check_succeeds(
+                np.testing.assert_array_equal, x, y
+            )
             for tolerance in TOLERANCES:
-                wanted = passes(np.testing.assert_allclose, x, y, *tolerance)
-                assert passes(assert_close, x, y, *tolerance) == wanted, (a, b, tolerance)
+                wanted = check_succeeds(np.testing.assert_allclose, x, y, *tolerance)
+                assert check_succeeds(assert_close, x, y, *tolerance) == wanted, (a, b, tolerance)
 
 
 @pytest.mark.parametrize("check", [assert_equal, lambda x, y: assert_close(x, y, 1e-6, 1e-6)])

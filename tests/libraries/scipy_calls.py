@@ -36,13 +36,13 @@ TIMES = np.linspace(0.1, 1.9, 5)
 PEAKS = np.array([0.1, 0.7, 1.3])
 SERIES = np.sin(np.linspace(0, 20, 64)) + 0.1 * np.cos(np.arange(64) ** 2)
 FILTER = np.array([0.25, 0.5, 0.25])
-DAMPING = np.array([1.0, -0.4, 0.1])
-SECTIONS = np.array([[0.2, 0.4, 0.2, 1.0, -0.5, 0.2], [0.5, 0.1, 0.0, 1.0, 0.3, 0.0]])
-TURNS = np.array([[0.1, -0.2, 0.3], [1.0, 0.5, -0.4], [0.0, 0.3, 2.0]])
+FILTER_DENOMINATOR = np.array([1.0, -0.4, 0.1])
+SECOND_ORDER_SECTIONS = np.array([[0.2, 0.4, 0.2, 1.0, -0.5, 0.2], [0.5, 0.1, 0.0, 1.0, 0.3, 0.0]])
+ROTATION_VECTORS = np.array([[0.1, -0.2, 0.3], [1.0, 0.5, -0.4], [0.0, 0.3, 2.0]])
 DISTANCES = np.abs(A[:4] - B[:4]) + 0.1
 POINTS = np.vstack([A, B + 5])
 TREE = hierarchy.linkage(POINTS, "average")
-QUATERNIONS = Rotation.from_rotvec(TURNS).as_quat()
+QUATERNIONS = Rotation.from_rotvec(ROTATION_VECTORS).as_quat()
 ROOTS = np.array([0.3, -0.5])
 
 
@@ -212,19 +212,19 @@ CALLS = {
     "signal.resample": lambda t: signal.resample(t(SERIES), 40),
     "signal.resample_poly": lambda t: signal.resample_poly(t(SERIES), 3, 2),
     "signal.upfirdn": lambda t: signal.upfirdn(t(FILTER), t(SERIES), 2, 3),
-    "signal.lfilter": lambda t: signal.lfilter(t(FILTER), t(DAMPING), t(SERIES)),
-    "signal.filtfilt": lambda t: signal.filtfilt(t(FILTER), t(DAMPING), t(SERIES)),
-    "signal.sosfilt": lambda t: signal.sosfilt(t(SECTIONS), t(SERIES)),
-    "signal.freqz": lambda t: signal.freqz(t(FILTER), t(DAMPING), 16),
+    "signal.lfilter": lambda t: signal.lfilter(t(FILTER), t(FILTER_DENOMINATOR), t(SERIES)),
+    "signal.filtfilt": lambda t: signal.filtfilt(t(FILTER), t(FILTER_DENOMINATOR), t(SERIES)),
+    "signal.sosfilt": lambda t: signal.sosfilt(t(SECOND_ORDER_SECTIONS), t(SERIES)),
+    "signal.freqz": lambda t: signal.freqz(t(FILTER), t(FILTER_DENOMINATOR), 16),
     "signal.medfilt": lambda t: signal.medfilt(t(SERIES), 5),
     "signal.savgol_filter": lambda t: signal.savgol_filter(t(SERIES), 7, 2),
     "signal.wiener": lambda t: signal.wiener(t(IMAGE)),
     "signal.envelope": lambda t: signal.envelope(t(SERIES)),
     "signal.zpk2tf": lambda t: signal.zpk2tf(t(ROOTS), t(ROOTS / 2), 1.5),
     "signal.freqz_zpk": lambda t: signal.freqz_zpk(t(ROOTS), t(ROOTS / 2), 1.5, 16),
-    "signal.group_delay": lambda t: signal.group_delay((t(FILTER), t(DAMPING)), 16),
+    "signal.group_delay": lambda t: signal.group_delay((t(FILTER), t(FILTER_DENOMINATOR)), 16),
     "signal.vectorstrength": lambda t: signal.vectorstrength(t(Q[0]), 1.5),
-    "signal.lfilter_zi": lambda t: signal.lfilter_zi(t(FILTER), t(DAMPING)),
+    "signal.lfilter_zi": lambda t: signal.lfilter_zi(t(FILTER), t(FILTER_DENOMINATOR)),
     "signal.firwin": lambda t: signal.firwin(9, t(np.array([0.3]))),
     # --- pictures ---
     "ndimage.gaussian_filter": lambda t: ndimage.gaussian_filter(t(IMAGE), 1.2),
@@ -299,9 +299,11 @@ CALLS = {
         (t(GRID), t(GRID)), t(CURVE[:, None] * CURVE)
     )(t(np.stack([TIMES, TIMES[::-1]], axis=1))),
     # --- geometry, matrices and constants ---
-    "spatial.transform.Rotation.from_rotvec": lambda t: Rotation.from_rotvec(t(TURNS)).as_quat(),
+    "spatial.transform.Rotation.from_rotvec": lambda t: Rotation.from_rotvec(
+        t(ROTATION_VECTORS)
+    ).as_quat(),
     "spatial.transform.Rotation.from_euler": lambda t: Rotation.from_euler(
-        "xyz", t(TURNS)
+        "xyz", t(ROTATION_VECTORS)
     ).as_matrix(),
     "spatial.transform.Rotation.from_quat": lambda t: Rotation.from_quat(
         t(QUATERNIONS)
@@ -309,10 +311,14 @@ CALLS = {
     "spatial.transform.Rotation.as_euler": lambda t: Rotation.from_quat(t(QUATERNIONS)).as_euler(
         "zyx"
     ),
-    "spatial.transform.Rotation.magnitude": lambda t: Rotation.from_rotvec(t(TURNS)).magnitude(),
-    "spatial.transform.Rotation.mean": lambda t: Rotation.from_rotvec(t(TURNS)).mean().as_matrix(),
+    "spatial.transform.Rotation.magnitude": lambda t: Rotation.from_rotvec(
+        t(ROTATION_VECTORS)
+    ).magnitude(),
+    "spatial.transform.Rotation.mean": lambda t: (
+        Rotation.from_rotvec(t(ROTATION_VECTORS)).mean().as_matrix()
+    ),
     "spatial.transform.Rotation.apply": lambda t: (
-        Rotation.from_mrp(t(TURNS)).inv().apply(t(A[:3, :3]))
+        Rotation.from_mrp(t(ROTATION_VECTORS)).inv().apply(t(A[:3, :3]))
     ),
     "linalg.block_diag": lambda t: linalg.block_diag(t(P), t(Q)),
     "linalg.orthogonal_procrustes": lambda t: linalg.orthogonal_procrustes(t(A), t(B)),

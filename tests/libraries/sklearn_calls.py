@@ -35,72 +35,74 @@ X = _RNG.normal(size=(60, 5)) @ _RNG.normal(size=(5, 5)) + 0.5
 Z = _RNG.normal(size=(7, 5))
 POSITIVE = np.abs(X) + 0.1
 CLASSES = (X[:, 0] + X[:, 1] > 0.8).astype(np.int64) + (X[:, 2] > 1)
-HALVES = (X[:, 0] - X[:, 3] > 0.1).astype(np.int64)
-GUESSES = np.where(_RNG.uniform(size=60) < 0.7, CLASSES, 1)
-HALF_GUESSES = np.where(_RNG.uniform(size=60) < 0.7, HALVES, 1)
-CHANCES = _RNG.uniform(0.05, 0.95, 60)
+BINARY_CLASSES = (X[:, 0] - X[:, 3] > 0.1).astype(np.int64)
+PREDICTED_CLASSES = np.where(_RNG.uniform(size=60) < 0.7, CLASSES, 1)
+PREDICTED_BINARY_CLASSES = np.where(_RNG.uniform(size=60) < 0.7, BINARY_CLASSES, 1)
+PROBABILITIES = _RNG.uniform(0.05, 0.95, 60)
 TARGET = X @ np.array([1.0, -2.0, 0.5, 0.0, 3.0]) + _RNG.normal(size=60) * 0.1
-ESTIMATE = TARGET + _RNG.normal(size=60) * 0.3
-COUNTS = np.abs(TARGET) + 0.2
-COUNTED = np.abs(ESTIMATE) + 0.2
+PREDICTED_TARGET = TARGET + _RNG.normal(size=60) * 0.3
+POSITIVE_TARGET = np.abs(TARGET) + 0.2
+PREDICTED_POSITIVE_TARGET = np.abs(PREDICTED_TARGET) + 0.2
 LABELS = (_RNG.uniform(size=(20, 3)) > 0.5).astype(np.int64)
-LABELLED = (_RNG.uniform(size=(20, 3)) > 0.5).astype(np.int64)
-CENTRES = np.vstack([X[:30] - 6, X[30:] + 6])
+PREDICTED_LABELS = (_RNG.uniform(size=(20, 3)) > 0.5).astype(np.int64)
+CLUSTERED_POINTS = np.vstack([X[:30] - 6, X[30:] + 6])
 
 
-def transformed(estimator):
+def fit_transform_call(estimator):
     """Return a call that fits an estimator and transforms other data."""
     return lambda t: estimator.fit(t(X)).transform(t(Z))
 
 
-def predicted(estimator, target):
+def fit_predict_call(estimator, target):
     """Return a call that fits an estimator to a target and predicts that of other data."""
     return lambda t: estimator.fit(t(X), t(target)).predict(t(Z))
 
 
-def scored(metric, true, guess, /, **options):
+def metric_call(metric, true, guess, /, **options):
     """Return a call of a metric of two arrays."""
     return lambda t: metric(t(true), t(guess), **options)
 
 
 CALLS = {
     # --- estimators and transformers ---
-    "PCA(full)": transformed(PCA(2, svd_solver="full")),
-    "PCA(covariance_eigh)": transformed(PCA(2, svd_solver="covariance_eigh")),
-    "PCA(randomized)": transformed(PCA(2, svd_solver="randomized", random_state=0)),
+    "PCA(full)": fit_transform_call(PCA(2, svd_solver="full")),
+    "PCA(covariance_eigh)": fit_transform_call(PCA(2, svd_solver="covariance_eigh")),
+    "PCA(randomized)": fit_transform_call(PCA(2, svd_solver="randomized", random_state=0)),
     "PCA.inverse_transform": lambda t: (
         pca := PCA(2, svd_solver="full").fit(t(X))
     ).inverse_transform(pca.transform(t(Z))),
-    "Ridge": predicted(Ridge(solver="svd"), TARGET),
-    "RidgeCV": predicted(RidgeCV(), TARGET),
-    "RidgeClassifier": predicted(RidgeClassifier(solver="svd"), CLASSES),
-    "LinearDiscriminantAnalysis": predicted(LinearDiscriminantAnalysis(), CLASSES),
-    "GaussianNB": predicted(GaussianNB(), CLASSES),
+    "Ridge": fit_predict_call(Ridge(solver="svd"), TARGET),
+    "RidgeCV": fit_predict_call(RidgeCV(), TARGET),
+    "RidgeClassifier": fit_predict_call(RidgeClassifier(solver="svd"), CLASSES),
+    "LinearDiscriminantAnalysis": fit_predict_call(LinearDiscriminantAnalysis(), CLASSES),
+    "GaussianNB": fit_predict_call(GaussianNB(), CLASSES),
     "GaussianNB.predict_proba": lambda t: GaussianNB().fit(t(X), t(CLASSES)).predict_proba(t(Z)),
-    "LogisticRegression": predicted(LogisticRegression(), CLASSES),
-    "PoissonRegressor": predicted(PoissonRegressor(), COUNTS),
+    "LogisticRegression": fit_predict_call(LogisticRegression(), CLASSES),
+    "PoissonRegressor": fit_predict_call(PoissonRegressor(), POSITIVE_TARGET),
     "GaussianMixture": lambda t: (
-        GaussianMixture(2, init_params="random", means_init=t(CENTRES[[0, 40]]), random_state=0)
-        .fit(t(CENTRES))
-        .predict(t(CENTRES))
+        GaussianMixture(
+            2, init_params="random", means_init=t(CLUSTERED_POINTS[[0, 40]]), random_state=0
+        )
+        .fit(t(CLUSTERED_POINTS))
+        .predict(t(CLUSTERED_POINTS))
     ),
     "CalibratedClassifierCV": lambda t: (
         CalibratedClassifierCV(LinearDiscriminantAnalysis(), method="temperature", cv=3)
-        .fit(t(X), t(HALVES))
+        .fit(t(X), t(BINARY_CLASSES))
         .predict_proba(t(Z))
     ),
-    "Nystroem": transformed(Nystroem(gamma=0.1, n_components=8, random_state=0)),
-    "Binarizer": transformed(Binarizer(threshold=0.2)),
+    "Nystroem": fit_transform_call(Nystroem(gamma=0.1, n_components=8, random_state=0)),
+    "Binarizer": fit_transform_call(Binarizer(threshold=0.2)),
     "KernelCenterer": lambda t: KernelCenterer().fit_transform(t(X @ X.T)),
     "LabelBinarizer": lambda t: LabelBinarizer().fit_transform(t(CLASSES)),
     "LabelEncoder": lambda t: LabelEncoder().fit_transform(t(CLASSES * 3)),
-    "MaxAbsScaler": transformed(MaxAbsScaler()),
-    "MinMaxScaler": transformed(MinMaxScaler()),
-    "Normalizer": transformed(Normalizer()),
-    "PolynomialFeatures": transformed(PolynomialFeatures(2)),
-    "StandardScaler": transformed(StandardScaler()),
+    "MaxAbsScaler": fit_transform_call(MaxAbsScaler()),
+    "MinMaxScaler": fit_transform_call(MinMaxScaler()),
+    "Normalizer": fit_transform_call(Normalizer()),
+    "PolynomialFeatures": fit_transform_call(PolynomialFeatures(2)),
+    "StandardScaler": fit_transform_call(StandardScaler()),
     # --- several estimators ---
-    "make_pipeline": predicted(make_pipeline(StandardScaler(), Ridge(solver="svd")), TARGET),
+    "make_pipeline": fit_predict_call(make_pipeline(StandardScaler(), Ridge(solver="svd")), TARGET),
     "GridSearchCV": lambda t: (
         GridSearchCV(Ridge(solver="svd"), {"alpha": [0.1, 1.0]}, cv=3)
         .fit(t(X), t(TARGET))
@@ -114,60 +116,84 @@ CALLS = {
     ),
     "train_test_split": lambda t: train_test_split(t(X), t(CLASSES), random_state=0),
     # --- metrics of classes ---
-    "accuracy_score": scored(metrics.accuracy_score, CLASSES, GUESSES),
-    "balanced_accuracy_score": scored(metrics.balanced_accuracy_score, CLASSES, GUESSES),
-    "brier_score_loss": scored(metrics.brier_score_loss, HALVES, CHANCES),
-    "cohen_kappa_score": scored(metrics.cohen_kappa_score, CLASSES, GUESSES),
-    "confusion_matrix": scored(metrics.confusion_matrix, CLASSES, GUESSES),
-    "multilabel_confusion_matrix": scored(metrics.multilabel_confusion_matrix, LABELS, LABELLED),
-    "d2_log_loss_score": scored(metrics.d2_log_loss_score, HALVES, CHANCES),
-    "det_curve": scored(metrics.det_curve, HALVES, CHANCES),
-    "roc_curve": scored(metrics.roc_curve, HALVES, CHANCES),
-    "roc_auc_score": scored(metrics.roc_auc_score, HALVES, CHANCES),
-    "average_precision_score": scored(metrics.average_precision_score, HALVES, CHANCES),
-    "precision_recall_curve": scored(metrics.precision_recall_curve, HALVES, CHANCES),
-    "f1_score": scored(metrics.f1_score, CLASSES, GUESSES, average="macro"),
-    "fbeta_score": scored(metrics.fbeta_score, HALVES, HALF_GUESSES, beta=2.0),
-    "hamming_loss": scored(metrics.hamming_loss, CLASSES, GUESSES),
-    "jaccard_score": scored(metrics.jaccard_score, HALVES, HALF_GUESSES),
-    "log_loss": scored(metrics.log_loss, HALVES, CHANCES),
-    "precision_score": scored(metrics.precision_score, CLASSES, GUESSES, average="macro"),
-    "recall_score": scored(metrics.recall_score, CLASSES, GUESSES, average="micro"),
-    "precision_recall_fscore_support": scored(
-        metrics.precision_recall_fscore_support, CLASSES, GUESSES
+    "accuracy_score": metric_call(metrics.accuracy_score, CLASSES, PREDICTED_CLASSES),
+    "balanced_accuracy_score": metric_call(
+        metrics.balanced_accuracy_score, CLASSES, PREDICTED_CLASSES
     ),
-    "zero_one_loss": scored(metrics.zero_one_loss, CLASSES, GUESSES),
+    "brier_score_loss": metric_call(metrics.brier_score_loss, BINARY_CLASSES, PROBABILITIES),
+    "cohen_kappa_score": metric_call(metrics.cohen_kappa_score, CLASSES, PREDICTED_CLASSES),
+    "confusion_matrix": metric_call(metrics.confusion_matrix, CLASSES, PREDICTED_CLASSES),
+    "multilabel_confusion_matrix": metric_call(
+        metrics.multilabel_confusion_matrix, LABELS, PREDICTED_LABELS
+    ),
+    "d2_log_loss_score": metric_call(metrics.d2_log_loss_score, BINARY_CLASSES, PROBABILITIES),
+    "det_curve": metric_call(metrics.det_curve, BINARY_CLASSES, PROBABILITIES),
+    "roc_curve": metric_call(metrics.roc_curve, BINARY_CLASSES, PROBABILITIES),
+    "roc_auc_score": metric_call(metrics.roc_auc_score, BINARY_CLASSES, PROBABILITIES),
+    "average_precision_score": metric_call(
+        metrics.average_precision_score, BINARY_CLASSES, PROBABILITIES
+    ),
+    "precision_recall_curve": metric_call(
+        metrics.precision_recall_curve, BINARY_CLASSES, PROBABILITIES
+    ),
+    "f1_score": metric_call(metrics.f1_score, CLASSES, PREDICTED_CLASSES, average="macro"),
+    "fbeta_score": metric_call(
+        metrics.fbeta_score, BINARY_CLASSES, PREDICTED_BINARY_CLASSES, beta=2.0
+    ),
+    "hamming_loss": metric_call(metrics.hamming_loss, CLASSES, PREDICTED_CLASSES),
+    "jaccard_score": metric_call(metrics.jaccard_score, BINARY_CLASSES, PREDICTED_BINARY_CLASSES),
+    "log_loss": metric_call(metrics.log_loss, BINARY_CLASSES, PROBABILITIES),
+    "precision_score": metric_call(
+        metrics.precision_score, CLASSES, PREDICTED_CLASSES, average="macro"
+    ),
+    "recall_score": metric_call(metrics.recall_score, CLASSES, PREDICTED_CLASSES, average="micro"),
+    "precision_recall_fscore_support": metric_call(
+        metrics.precision_recall_fscore_support, CLASSES, PREDICTED_CLASSES
+    ),
+    "zero_one_loss": metric_call(metrics.zero_one_loss, CLASSES, PREDICTED_CLASSES),
     # --- metrics of numbers ---
-    "d2_tweedie_score": scored(metrics.d2_tweedie_score, COUNTS, COUNTED),
-    "explained_variance_score": scored(metrics.explained_variance_score, TARGET, ESTIMATE),
-    "max_error": scored(metrics.max_error, TARGET, ESTIMATE),
-    "mean_absolute_error": scored(metrics.mean_absolute_error, TARGET, ESTIMATE),
-    "mean_absolute_percentage_error": scored(
-        metrics.mean_absolute_percentage_error, COUNTS, COUNTED
+    "d2_tweedie_score": metric_call(
+        metrics.d2_tweedie_score, POSITIVE_TARGET, PREDICTED_POSITIVE_TARGET
     ),
-    "mean_gamma_deviance": scored(metrics.mean_gamma_deviance, COUNTS, COUNTED),
-    "mean_pinball_loss": scored(metrics.mean_pinball_loss, TARGET, ESTIMATE),
-    "mean_poisson_deviance": scored(metrics.mean_poisson_deviance, COUNTS, COUNTED),
-    "mean_squared_error": scored(metrics.mean_squared_error, TARGET, ESTIMATE),
-    "mean_squared_log_error": scored(metrics.mean_squared_log_error, COUNTS, COUNTED),
-    "median_absolute_error": scored(metrics.median_absolute_error, TARGET, ESTIMATE),
-    "r2_score": scored(metrics.r2_score, TARGET, ESTIMATE),
-    "root_mean_squared_error": scored(metrics.root_mean_squared_error, TARGET, ESTIMATE),
+    "explained_variance_score": metric_call(
+        metrics.explained_variance_score, TARGET, PREDICTED_TARGET
+    ),
+    "max_error": metric_call(metrics.max_error, TARGET, PREDICTED_TARGET),
+    "mean_absolute_error": metric_call(metrics.mean_absolute_error, TARGET, PREDICTED_TARGET),
+    "mean_absolute_percentage_error": metric_call(
+        metrics.mean_absolute_percentage_error, POSITIVE_TARGET, PREDICTED_POSITIVE_TARGET
+    ),
+    "mean_gamma_deviance": metric_call(
+        metrics.mean_gamma_deviance, POSITIVE_TARGET, PREDICTED_POSITIVE_TARGET
+    ),
+    "mean_pinball_loss": metric_call(metrics.mean_pinball_loss, TARGET, PREDICTED_TARGET),
+    "mean_poisson_deviance": metric_call(
+        metrics.mean_poisson_deviance, POSITIVE_TARGET, PREDICTED_POSITIVE_TARGET
+    ),
+    "mean_squared_error": metric_call(metrics.mean_squared_error, TARGET, PREDICTED_TARGET),
+    "mean_squared_log_error": metric_call(
+        metrics.mean_squared_log_error, POSITIVE_TARGET, PREDICTED_POSITIVE_TARGET
+    ),
+    "median_absolute_error": metric_call(metrics.median_absolute_error, TARGET, PREDICTED_TARGET),
+    "r2_score": metric_call(metrics.r2_score, TARGET, PREDICTED_TARGET),
+    "root_mean_squared_error": metric_call(
+        metrics.root_mean_squared_error, TARGET, PREDICTED_TARGET
+    ),
     # --- distances and kernels ---
-    "additive_chi2_kernel": scored(pairwise.additive_chi2_kernel, POSITIVE, np.abs(Z)),
-    "chi2_kernel": scored(pairwise.chi2_kernel, POSITIVE, np.abs(Z)),
-    "cosine_similarity": scored(pairwise.cosine_similarity, X, Z),
-    "cosine_distances": scored(pairwise.cosine_distances, X, Z),
-    "euclidean_distances": scored(pairwise.euclidean_distances, X, Z),
-    "laplacian_kernel": scored(pairwise.laplacian_kernel, X, Z, gamma=0.1),
-    "linear_kernel": scored(pairwise.linear_kernel, X, Z),
-    "manhattan_distances": scored(pairwise.manhattan_distances, X, Z),
-    "paired_cosine_distances": scored(pairwise.paired_cosine_distances, X[:7], Z),
-    "paired_euclidean_distances": scored(pairwise.paired_euclidean_distances, X[:7], Z),
-    "pairwise_distances": scored(pairwise.pairwise_distances, X, Z, metric="cosine"),
-    "pairwise_kernels": scored(pairwise.pairwise_kernels, X, Z, metric="rbf"),
-    "polynomial_kernel": scored(pairwise.polynomial_kernel, X, Z),
-    "rbf_kernel": scored(pairwise.rbf_kernel, X, Z),
-    "sigmoid_kernel": scored(pairwise.sigmoid_kernel, X, Z, gamma=0.01),
+    "additive_chi2_kernel": metric_call(pairwise.additive_chi2_kernel, POSITIVE, np.abs(Z)),
+    "chi2_kernel": metric_call(pairwise.chi2_kernel, POSITIVE, np.abs(Z)),
+    "cosine_similarity": metric_call(pairwise.cosine_similarity, X, Z),
+    "cosine_distances": metric_call(pairwise.cosine_distances, X, Z),
+    "euclidean_distances": metric_call(pairwise.euclidean_distances, X, Z),
+    "laplacian_kernel": metric_call(pairwise.laplacian_kernel, X, Z, gamma=0.1),
+    "linear_kernel": metric_call(pairwise.linear_kernel, X, Z),
+    "manhattan_distances": metric_call(pairwise.manhattan_distances, X, Z),
+    "paired_cosine_distances": metric_call(pairwise.paired_cosine_distances, X[:7], Z),
+    "paired_euclidean_distances": metric_call(pairwise.paired_euclidean_distances, X[:7], Z),
+    "pairwise_distances": metric_call(pairwise.pairwise_distances, X, Z, metric="cosine"),
+    "pairwise_kernels": metric_call(pairwise.pairwise_kernels, X, Z, metric="rbf"),
+    "polynomial_kernel": metric_call(pairwise.polynomial_kernel, X, Z),
+    "rbf_kernel": metric_call(pairwise.rbf_kernel, X, Z),
+    "sigmoid_kernel": metric_call(pairwise.sigmoid_kernel, X, Z, gamma=0.01),
 }
 """The calls by name. Each is given a function that makes an array of a library from one of NumPy."""

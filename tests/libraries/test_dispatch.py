@@ -14,12 +14,12 @@ if find_spec("sklearn") is None:  # to import it takes as long as to collect all
     pytest.skip(reason, allow_module_level=True)
 
 SUMMARY = re.compile(r"(\w+) on \w+: (\d+) calls, (\d+) accepted .*, (\d+) right")
-LEAST = {"scipy": 80, "sklearn": 45}
+MIN_CALLS = {"scipy": 80, "sklearn": 45}
 """How many calls there are at least."""
 # Functions of SciPy in C that take only float64 do not take the float32 of webgpu.
-SHARES = {"cpu": (0.985, 0.98), "wasm": (0.985, 0.98), "webgpu": (0.96, 0.96)}
+MIN_SHARES = {"cpu": (0.985, 0.98), "wasm": (0.985, 0.98), "webgpu": (0.96, 0.96)}
 """Which parts of them are accepted at least, and right."""
-WRONG = {"signal.oaconvolve"}
+WRONG_CALLS = {"signal.oaconvolve"}
 """The calls that give wrong values without an error: they assign to what is a view in NumPy. The guide lists them."""
 
 
@@ -34,9 +34,11 @@ def test_most_calls_of_scipy_and_sklearn_take_tensors(backend):
     )
     counts = {name: tuple(map(int, numbers)) for name, *numbers in SUMMARY.findall(done.stdout)}
     assert counts.keys() == {"scipy", "sklearn"}, done.stdout
-    assert set(re.findall(r"^(\S+) +WRONG: ", done.stdout, re.MULTILINE)) == WRONG, done.stdout
-    share_accepted, share_right = SHARES[backend]
-    for library, least in LEAST.items():
+    assert set(re.findall(r"^(\S+) +WRONG: ", done.stdout, re.MULTILINE)) == WRONG_CALLS, (
+        done.stdout
+    )
+    share_accepted, share_right = MIN_SHARES[backend]
+    for library, least in MIN_CALLS.items():
         calls, accepted, right = counts[library]
         assert calls >= least
         assert accepted >= share_accepted * calls, done.stdout

@@ -29,12 +29,12 @@ def check_pass(apply, function, *args):
     changed = apply(graph)
     verify_graph(changed)
     assert apply(changed).steps == changed.steps, "a second time, the pass finds more to do"
-    for one, other in zip(results(changed, args), results(graph, args), strict=True):
+    for one, other in zip(result_bits(changed, args), result_bits(graph, args), strict=True):
         assert one == other
     return changed
 
 
-def results(graph, args):
+def result_bits(graph, args):
     """Return the shapes and bits of what a graph gives."""
     variables = map(get_array, graph.variables.values())
     arrays = compile_replay(graph)(*[x.array for x in args], *variables)

@@ -16,13 +16,13 @@ from plugrad.testing.tables import rows
 from plugrad.testing.traced import check_traced
 from plugrad.types.bits import comparable_bits
 
-FEW = 12
+ROW_STRIDE = 12
 """On other backends than cpu, only each twelfth row runs: the kit runs all of them, without checks after each pass."""
 
 
 @pytest.mark.parametrize("row", rows(), ids=str)
 def test_rows(row, backend, request):
-    if backend != "cpu" and rows().index(row) % FEW:
+    if backend != "cpu" and rows().index(row) % ROW_STRIDE:
         pytest.skip("a twelfth of the rows runs here; the conformance kit runs all of them")
     with verified_passes():
         try:
@@ -54,7 +54,7 @@ def halve_until_small(x):
     return plugrad.while_loop(lambda c: plugrad.any(c[0] > 0.1) & (c[1] < 5), body, start)[0]
 
 
-def widen(x):
+def round_trip_through_float64(x):
     """Return numbers that have been of a wider dtype, where there is one."""
     return x.astype("float64").astype("float32") if "float64" in x.backend.dtypes() else x
 
@@ -88,7 +88,7 @@ UNARY = {
     "every other": lambda x: x[::2] if x.ndim else x,
     "whole": lambda x: x[...],
     "copied": lambda x: plugrad.asarray(x, dtype=x.dtype),
-    "wider and back": widen,
+    "wider and back": round_trip_through_float64,
     "repeated": lambda x: plugrad.broadcast_to(x, (2, *x.shape)),
     "repeated as it is": lambda x: plugrad.broadcast_to(x, x.shape),
     "softmax": lambda x: plugrad.softmax(x) if x.ndim else x,
@@ -115,12 +115,12 @@ BINARY = {
     "joined": lambda a, b: plugrad.concat([a.reshape(-1), b.reshape(-1)]),
 }
 MAX_ELEMENTS = 20_000
-operand = st.integers(0, 30)
-step = st.one_of(
-    st.tuples(st.sampled_from(sorted(UNARY)), operand, st.none()),
-    st.tuples(st.sampled_from(sorted(BINARY)), operand, operand),
+operand_indices = st.integers(0, 30)
+step_specs = st.one_of(
+    st.tuples(st.sampled_from(sorted(UNARY)), operand_indices, st.none()),
+    st.tuples(st.sampled_from(sorted(BINARY)), operand_indices, operand_indices),
 )
-array = st.builds(
+array_specs = st.builds(
     lambda shape, numbers, seed, is_turned: (shape, numbers, seed, is_turned),
     st.sampled_from(SHAPES),
     st.booleans(),
@@ -137,7 +137,7 @@ def make_array(shape, has_edges, seed, is_turned):
     return plugrad.permute_dims(x, tuple(reversed(range(x.ndim)))) if is_turned else x
 
 
-def program(steps, constants):
+def make_program(steps, constants):
     """Return a function that makes the steps; those that do not fit their operands are left out."""
 
     def run(*xs):
@@ -146,7 +146,7 @@ def program(steps, constants):
             one, other = values[a % len(values)], None if b is None else values[b % len(values)]
             if other is not None and name == "@" and not fits_product(one, other):
                 continue
-            if other is not None and name not in ("@", "joined") and not broadcasts(one, other):
+            if other is not None and name not in ("@", "joined") and not can_broadcast(one, other):
                 continue
             y = UNARY[name](one) if other is None else BINARY[name](one, other)
             if y.size <= MAX_ELEMENTS and y.ndim < 6:
@@ -156,7 +156,7 @@ def program(steps, constants):
     return run
 
 
-def broadcasts(a, b):
+def can_broadcast(a, b):
     return all(
         m == n or 1 in (m, n) for m, n in zip(reversed(a.shape), reversed(b.shape), strict=False)
     )
@@ -166,7 +166,7 @@ def fits_product(a, b):
     return a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]
 
 
-def first_order(run):
+def differentiate_program(run):
     def loss(*xs):
         parts = [plugrad.sum(y) for y in run(*xs) if y.dtype.is_inexact]
         return sum(parts, plugrad.asarray(0.0))
@@ -174,9 +174,9 @@ def first_order(run):
     return plugrad.grads(loss, allow_unused=True)
 
 
-TURNING = {"transposed", "transposed twice", "turned", "product with itself", "@"}
+TRANSPOSING_STEPS = {"transposed", "transposed twice", "turned", "product with itself", "@"}
 """Steps after which elements may lie in another order than their own, to which a compiled program does not keep."""
-LOOPING = {"a scan that swaps"}
+SCAN_STEPS = {"a scan that swaps"}
 """Steps whose traced gradient adds the terms of all rounds before those of other steps."""
 
 
@@ -190,15 +190,15 @@ def is_same(x, y, is_reordered):
 
 def is_reordered(arrays, steps, is_differentiated):
     """Return whether sums may have another order, because of the steps, or of how the given arrays lie."""
-    reordering = TURNING | LOOPING if is_differentiated else TURNING
+    reordering = TRANSPOSING_STEPS | SCAN_STEPS if is_differentiated else TRANSPOSING_STEPS
     is_turned = any(turned and len(shape) > 1 for shape, _, _, turned in arrays)
     return is_turned or any(name in reordering for name, _, _ in steps)
 
 
 def check_program(arrays, constants, steps, is_differentiated):
     xs = [make_array(*x) for x in arrays]
-    run = program(steps, [make_array(*x) for x in constants])
-    function = first_order(run) if is_differentiated else run
+    run = make_program(steps, [make_array(*x) for x in constants])
+    function = differentiate_program(run) if is_differentiated else run
     untraced = [y.numpy() for y in function(*xs)]
     may_differ = is_reordered([*arrays, *constants], steps, is_differentiated)
     with verified_passes():
@@ -210,10 +210,10 @@ def check_program(arrays, constants, steps, is_differentiated):
         assert str(simplify_graph(graph)) == str(graph), "a second round finds more to do"
 
 
-programs = given(
-    st.lists(array, min_size=1, max_size=3),
-    st.lists(array, max_size=2),
-    st.lists(step, min_size=1, max_size=14),
+program_specs = given(
+    st.lists(array_specs, min_size=1, max_size=3),
+    st.lists(array_specs, max_size=2),
+    st.lists(step_specs, min_size=1, max_size=14),
     st.booleans(),
 )
 
@@ -234,7 +234,7 @@ def test_random_programs(backend):
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-    @programs
+    @program_specs
     def check(arrays, constants, steps, is_differentiated):
         check_program(arrays, constants, steps, is_differentiated)
 

@@ -25,12 +25,12 @@ def network(x, row):
     return z @ plugrad.matrix_transpose(z), plugrad.sum(z * 2)
 
 
-def values(graph):
+def result_bits(graph):
     given = [plugrad.asarray(x, device=graph.backend.label).array for x in (X.numpy(), ROW.numpy())]
     return [comparable_bits(graph.backend.to_numpy(y)) for y in compile_replay(graph)(*given)]
 
 
-def check(fused, graph):
+def check_fused_graph(fused, graph):
     """A fused graph is well-formed, makes each call of the other one once, and has its values."""
     verify_graph(fused)
 
@@ -42,15 +42,15 @@ def check(fused, graph):
                 yield from calls(step.body)
 
     assert sorted(calls(fused)) == sorted(calls(graph))
-    assert values(fused) == values(graph)
+    assert result_bits(fused) == result_bits(graph)
 
 
 def test_groups_become_steps():
     graph = recorded_graph(network, X, ROW)
     fused = fuse_groups(graph)
-    check(fused, graph)
+    check_fused_graph(fused, graph)
     assert [len(s.body.steps) for s in fused.steps if isinstance(s, Fused)] == [4, 3]
-    check(fuse_groups(graph, min_calls=1), graph)
+    check_fused_graph(fuse_groups(graph, min_calls=1), graph)
     none = fuse_groups(graph, is_included=lambda call: False)
     assert none.steps == graph.steps
 
@@ -60,10 +60,12 @@ def test_regions_are_few():
     (step,) = fuse_regions(graph, lambda step: True).steps
     assert step.outputs == graph.results
     without = fuse_regions(graph, lambda step: step.kernel.name != "BatchMatMul")
-    check(without, graph)
+    check_fused_graph(without, graph)
     assert sum(isinstance(step, Fused) for step in without.steps) == 1
-    check(fuse_regions(fuse_groups(graph), lambda step: True), graph)
-    check(fuse_regions(graph, lambda step: step.kernel.name in ("Exp", "Sum", "RealDiv")), graph)
+    check_fused_graph(fuse_regions(fuse_groups(graph), lambda step: True), graph)
+    check_fused_graph(
+        fuse_regions(graph, lambda step: step.kernel.name in ("Exp", "Sum", "RealDiv")), graph
+    )
 
 
 def test_steps_that_need_each_other_cannot_be_joined():

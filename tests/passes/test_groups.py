@@ -11,14 +11,14 @@ X = plugrad.asarray(np.ones((3, 4), "float32"))
 ROW = plugrad.asarray(np.ones(4, "float32"))
 
 
-def grouped(function, *args):
+def find_kernel_groups(function, *args):
     """Return the kernels of each group, after checking that all groups can run as one step each."""
     graph = recorded_graph(function, *args)
-    check(graph)
+    check_groups(graph)
     return [[graph.steps[i].kernel.name for i in group.steps] for group in find_groups(graph)]
 
 
-def check(graph):
+def check_groups(graph):
     """Joining the steps of each group leaves a graph without circles, and values go in and out as they are said to."""
     groups = find_groups(graph)
     node = {i: ("group", n) for n, group in enumerate(groups) for i in group.steps}
@@ -62,14 +62,14 @@ def test_several_outputs():
     graph = recorded_graph(f, X)
     (group,) = find_groups(graph)
     assert len(group.outputs) == 3
-    check(graph)
+    check_groups(graph)
 
 
 def test_groups_that_one_call_needs_become_one():
     def f(x, row):
         return plugrad.exp(x) * 2 - plugrad.sin(x) * row + plugrad.cos(row + 1)
 
-    assert grouped(f, X, ROW) == [
+    assert find_kernel_groups(f, X, ROW) == [
         ["Exp", "Multiply", "Sin", "Multiply", "Sub", "Add"],
         ["Add", "Cos"],
     ]
@@ -82,7 +82,7 @@ def test_groups_between_which_a_sum_stands_do_not_become_one():
         return c - a, (c * 2) * (a * 3)
 
     graph = recorded_graph(f, X)
-    check(graph)
+    check_groups(graph)
     assert len(find_groups(graph)) == 2
 
 
@@ -91,16 +91,16 @@ def test_what_needs_a_sum_of_a_group_is_no_part_of_it():
         y = plugrad.exp(x - 1)
         return y / plugrad.sum(y, axis=1, keepdims=True) + 1
 
-    assert grouped(softmax, X) == [["Sub", "Exp"], ["RealDiv", "Add"]]
+    assert find_kernel_groups(softmax, X) == [["Sub", "Exp"], ["RealDiv", "Add"]]
 
 
 def test_other_shapes_and_single_calls_are_no_groups():
-    assert grouped(lambda x, row: plugrad.exp(x) * plugrad.exp(row), X, ROW) == [
+    assert find_kernel_groups(lambda x, row: plugrad.exp(x) * plugrad.exp(row), X, ROW) == [
         ["Exp", "Multiply"]
     ]
-    assert grouped(lambda x: plugrad.sum(plugrad.exp(x)), X) == []
-    assert grouped(lambda x: plugrad.exp(plugrad.exp(x[0])), X) == [["Exp", "Exp"]]
-    assert grouped(lambda x: x, X) == []
+    assert find_kernel_groups(lambda x: plugrad.sum(plugrad.exp(x)), X) == []
+    assert find_kernel_groups(lambda x: plugrad.exp(plugrad.exp(x[0])), X) == [["Exp", "Exp"]]
+    assert find_kernel_groups(lambda x: x, X) == []
 
 
 def test_groups_that_need_each_other_through_a_third_stay_apart():
@@ -113,7 +113,7 @@ def test_groups_that_need_each_other_through_a_third_stay_apart():
         return a2 * 2, b2 * 3, c * 2
 
     graph = recorded_graph(f, X, ROW)
-    check(graph)
+    check_groups(graph)
     assert len(find_groups(graph)) == 3
 
 
@@ -127,7 +127,7 @@ def test_a_group_that_extends_over_another_can_be_between_two_others():
         )  # a's group comes before b's by its first call, and needs c's
         return a2, c * b  # would make c's group need b's
 
-    check(recorded_graph(f, X, ROW))
+    check_groups(recorded_graph(f, X, ROW))
     wanted = f(X, ROW)
     for found, y in zip(plugrad.jit(f)(X, ROW), wanted, strict=True):
         np.testing.assert_allclose(found.numpy(), y.numpy(), rtol=1e-6)
@@ -155,8 +155,8 @@ def test_random_graphs(seed):
                 values.append(ops[rng.integers(len(ops))](one, other))
         return values[-3:]
 
-    check(recorded_graph(f, X, ROW))
-    check(simplify_graph(recorded_graph(f, X, ROW)))
+    check_groups(recorded_graph(f, X, ROW))
+    check_groups(simplify_graph(recorded_graph(f, X, ROW)))
 
 
 def test_the_gradient_of_a_network():
@@ -166,7 +166,7 @@ def test_the_gradient_of_a_network():
         return plugrad.mean(plugrad.square(plugrad.tanh(x @ w) * 2 - 1))
 
     graph = plugrad.make_graph(plugrad.grads(loss))(w, X)
-    check(graph)
+    check_groups(graph)
     assert sum(len(group.steps) for group in find_groups(graph)) > 5
 
 

@@ -13,29 +13,29 @@ def count_from(start):
     return lambda: host_value(lambda: next(numbers), dtype="int32")
 
 
-def loop(x):
+def loop_with_host_call(x):
     step = count_from(10)
     return plugrad.scan(lambda c, _: (c + step().astype("float32"), step()), x, length=3)
 
 
-def choice(x):
+def cond_with_host_calls(x):
     one, other = count_from(10), count_from(20)
     return plugrad.cond(
         x > 0, lambda x: x + one().astype("float32"), lambda x: x + other() + other(), x
     )
 
 
-def unknown_rounds(x):
+def while_loop_with_host_call(x):
     step = count_from(10)
     return plugrad.while_loop(lambda c: c < 30, lambda c: c + step().astype("float32"), x)
 
 
 CASES = {
     "once": (lambda x: (count_from(10)(), x), 1.0, [10]),
-    "loop": (loop, 1.0, [[10, 12, 14], [11, 13, 15]]),
-    "yes": (choice, 1.0, [10, 0, 0]),
-    "no": (choice, -1.0, [0, 20, 21]),
-    "while": (unknown_rounds, 1.0, [34.0]),
+    "loop": (loop_with_host_call, 1.0, [[10, 12, 14], [11, 13, 15]]),
+    "yes": (cond_with_host_calls, 1.0, [10, 0, 0]),
+    "no": (cond_with_host_calls, -1.0, [0, 20, 21]),
+    "while": (while_loop_with_host_call, 1.0, [34.0]),
     "nothing": (lambda x: x + 1, 1.0, []),
 }
 

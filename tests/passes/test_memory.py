@@ -14,10 +14,10 @@ from plugrad.graph.graph import Graph
 from plugrad.types.specs import Shaped
 
 X = plugrad.asarray(np.ones((10, 10), "float32"))
-BYTES = X.size * 4
+TENSOR_BYTES = X.size * 4
 
 
-def planned(function, *args, **options):
+def plan_function(function, *args, **options):
     graph = recorded_graph(function, *args)
     plan = plan_memory(graph, **options)
     check_places(graph, plan)
@@ -51,19 +51,19 @@ def check_places(graph, plan):
 
 def test_a_chain_needs_one_place_or_two():
     chain = lambda x: plugrad.tanh(plugrad.sin(plugrad.exp(x)))  # noqa: E731
-    assert planned(chain, X).peak_bytes == BYTES
-    assert planned(chain, X, in_place=False).peak_bytes == 2 * BYTES
-    assert planned(chain, X).held_bytes == BYTES
+    assert plan_function(chain, X).peak_bytes == TENSOR_BYTES
+    assert plan_function(chain, X, in_place=False).peak_bytes == 2 * TENSOR_BYTES
+    assert plan_function(chain, X).held_bytes == TENSOR_BYTES
 
 
 def test_an_argument_a_constant_and_a_result_are_not_written_over():
-    assert planned(lambda x: plugrad.exp(x), X).peak_bytes == BYTES
+    assert plan_function(lambda x: plugrad.exp(x), X).peak_bytes == TENSOR_BYTES
 
     def f(x):
         y = plugrad.exp(x)
         return y, plugrad.sin(y)
 
-    assert planned(f, X).peak_bytes == 2 * BYTES
+    assert plan_function(f, X).peak_bytes == 2 * TENSOR_BYTES
 
 
 def test_only_what_is_read_in_order_is_written_over():
@@ -71,14 +71,18 @@ def test_only_what_is_read_in_order_is_written_over():
         y = plugrad.exp(x)
         return y + plugrad.matrix_transpose(y)
 
-    assert planned(turned, X).peak_bytes == 2 * BYTES
+    assert plan_function(turned, X).peak_bytes == 2 * TENSOR_BYTES
     assert (
-        planned(lambda x: plugrad.sin(plugrad.matrix_transpose(plugrad.exp(x))), X).peak_bytes
-        == 2 * BYTES
+        plan_function(lambda x: plugrad.sin(plugrad.matrix_transpose(plugrad.exp(x))), X).peak_bytes
+        == 2 * TENSOR_BYTES
     )
-    assert planned(lambda x: plugrad.sin(plugrad.exp(x).reshape(-1)), X).peak_bytes == BYTES
     assert (
-        planned(lambda x: plugrad.square(plugrad.exp(x)) * plugrad.exp(x)[0], X).peak_bytes > BYTES
+        plan_function(lambda x: plugrad.sin(plugrad.exp(x).reshape(-1)), X).peak_bytes
+        == TENSOR_BYTES
+    )
+    assert (
+        plan_function(lambda x: plugrad.square(plugrad.exp(x)) * plugrad.exp(x)[0], X).peak_bytes
+        > TENSOR_BYTES
     )
 
 
@@ -86,9 +90,9 @@ def test_outputs_of_another_size_have_a_place_of_their_own():
     def flags(x):
         return plugrad.isnan(plugrad.exp(x))
 
-    assert planned(flags, X).peak_bytes == BYTES + X.size
-    assert planned(lambda x: plugrad.exp(x[:1]) + x, X).peak_bytes == BYTES + 40
-    assert planned(lambda x: plugrad.sum(plugrad.exp(x)), X).peak_bytes == BYTES + 4
+    assert plan_function(flags, X).peak_bytes == TENSOR_BYTES + X.size
+    assert plan_function(lambda x: plugrad.exp(x[:1]) + x, X).peak_bytes == TENSOR_BYTES + 40
+    assert plan_function(lambda x: plugrad.sum(plugrad.exp(x)), X).peak_bytes == TENSOR_BYTES + 4
 
 
 def test_views_take_no_memory_and_keep_that_of_their_input():
@@ -97,8 +101,8 @@ def test_views_take_no_memory_and_keep_that_of_their_input():
         y = plugrad.sum(x)
         return plugrad.sin(part) + y
 
-    assert planned(f, X).peak_bytes == BYTES + 4 + 40
-    assert planned(f, X, views=PACKED_VIEWS).peak_bytes == BYTES + 40
+    assert plan_function(f, X).peak_bytes == TENSOR_BYTES + 4 + 40
+    assert plan_function(f, X, views=PACKED_VIEWS).peak_bytes == TENSOR_BYTES + 40
     graph = recorded_graph(lambda x: plugrad.exp(x).reshape(-1)[:5], X)
     made, flat, part = [step.outputs[0] for step in graph.steps]
     assert find_storage(graph)[part] == made
@@ -113,9 +117,9 @@ def test_what_a_variable_becomes_remains():
         v.assign(v + 1)
         return plugrad.sum(plugrad.exp(v))
 
-    plan = planned(step)
-    assert plan.peak_bytes == 2 * BYTES + 4
-    assert plan.held_bytes == BYTES + 4
+    plan = plan_function(step)
+    assert plan.peak_bytes == 2 * TENSOR_BYTES + 4
+    assert plan.held_bytes == TENSOR_BYTES + 4
 
 
 def test_a_loop_needs_what_its_body_needs():
@@ -123,12 +127,12 @@ def test_a_loop_needs_what_its_body_needs():
     specs = {0: Shaped((10, 10), plugrad.float32), 1: Shaped((10, 10), plugrad.float32)}
     step = Scan(body, 3, (0,), (), (), (1,), False, SourceLine("", 0, ""))
     plan = plan_memory(Graph(X.backend, specs, (0,), (step,), (1,)))
-    assert plan.peak_bytes == BYTES + plan_memory(body).peak_bytes
+    assert plan.peak_bytes == TENSOR_BYTES + plan_memory(body).peak_bytes
 
 
 def test_a_graph_without_steps():
-    plan = planned(lambda x: x, X)
-    assert (plan.peak_bytes, plan.arena_bytes, plan.held_bytes) == (0, 0, BYTES)
+    plan = plan_function(lambda x: x, X)
+    assert (plan.peak_bytes, plan.arena_bytes, plan.held_bytes) == (0, 0, TENSOR_BYTES)
 
 
 PROGRAM = """

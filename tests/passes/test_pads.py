@@ -17,19 +17,19 @@ def pad_axis(x, before, after, axis=1, **options):
     return plugrad.pad(x, sides, **options)
 
 
-def parts(x, *ends):
+def split_columns(x, *ends):
     return [x[:, a:b] * 2 for a, b in zip((0, *ends), (*ends, x.shape[1]), strict=True)]
 
 
-def gates(x):
-    a, b, c = parts(x, 2, 4)
+def sum_of_gates(x):
+    a, b, c = split_columns(x, 2, 4)
     return plugrad.sum(plugrad.sin(a) * plugrad.tanh(b) + c)
 
 
 @pytest.mark.parametrize(
     "function",
     [
-        plugrad.grad(gates),
+        plugrad.grad(sum_of_gates),
         lambda x: pad_axis(x, 0, 6) + pad_axis(x * -1, 6, 0),
         lambda x: pad_axis(x, 2, 0, axis=0) + pad_axis(x * -1, 0, 2, axis=0),
         lambda x: pad_axis(x, 12, 0) + (pad_axis(x * 0, 0, 12) + pad_axis(x * -1, 6, 6)),
@@ -72,7 +72,7 @@ def test_gradients_of_slices_in_a_loop_to_second_order(backend):
 
     def loss(x):
         def step(carry, _):
-            a, b, c = parts(carry + x, 2, 4)
+            a, b, c = split_columns(carry + x, 2, 4)
             return plugrad.concat([plugrad.sin(b), a * c, plugrad.tanh(a)], axis=1), None
 
         return plugrad.sum(plugrad.scan(step, x, length=3)[0])

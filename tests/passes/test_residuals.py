@@ -12,7 +12,7 @@ B = plugrad.asarray(np.random.default_rng(1).normal(size=5).astype("float32"))
 XS = plugrad.asarray(np.random.default_rng(2).normal(size=(7, 3, 5)).astype("float32"))
 
 
-def recurrent(activation, reverse=False):
+def make_recurrent_loss(activation, reverse=False):
     """Return the loss of a recurrent layer, whose gates are parts of one product."""
 
     def loss(w, b, xs):
@@ -31,7 +31,7 @@ def loops_of(graph):
     return [step for step in graph.steps if isinstance(step, Scan)]
 
 
-def products(function, *args):
+def count_products(function, *args):
     """Return how many products the bodies of loops have before and after the pass."""
     graph = recorded_graph(function, *args)
     return [
@@ -43,9 +43,9 @@ def products(function, *args):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("activation", [plugrad.tanh, plugrad.sigmoid, plugrad.relu, plugrad.gelu])
 def test_the_gradient_of_a_loop_makes_no_product_again(activation, reverse, backend, monkeypatch):
-    function = recurrent(activation, reverse)
+    function = make_recurrent_loss(activation, reverse)
     args = [plugrad.asarray(x.numpy()) for x in (W, B, XS)]
-    assert products(function, *args) == [2 + 2 + 4, 2 + 4]
+    assert count_products(function, *args) == [2 + 2 + 4, 2 + 4]
     found = plugrad.jit(function)(*args)
     others = [each for each in simplify.SIMPLIFICATION_PASSES if each is not keep_residuals]
     monkeypatch.setattr(simplify, "SIMPLIFICATION_PASSES", others)
@@ -55,7 +55,7 @@ def test_the_gradient_of_a_loop_makes_no_product_again(activation, reverse, back
 
 def test_second_derivatives():
     def second(w, b, xs):
-        first = recurrent(plugrad.tanh)
+        first = make_recurrent_loss(plugrad.tanh)
         return plugrad.grads(lambda *given: sum(plugrad.sum(g * g) for g in first(*given)))(
             w, b, xs
         )
@@ -73,13 +73,13 @@ def test_what_is_cheap_is_computed_again():
 
 
 def test_no_more_is_kept_than_the_limit(monkeypatch):
-    function = recurrent(plugrad.tanh)
+    function = make_recurrent_loss(plugrad.tanh)
     kept = 7 * (3 * 10) * 4  # both activations of each round
     monkeypatch.setattr(residuals, "KEPT_VALUES_MAX_BYTES", kept - 1)
-    before, after = products(function, W, B, XS)
+    before, after = count_products(function, W, B, XS)
     assert before == after
     monkeypatch.setattr(residuals, "KEPT_VALUES_MAX_BYTES", kept)
-    before, after = products(function, W, B, XS)
+    before, after = count_products(function, W, B, XS)
     assert before > after
 
 

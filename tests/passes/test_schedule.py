@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from passes.checking import recorded_graph, results
+from passes.checking import recorded_graph, result_bits
 from plugrad.extend import Call, Fused, compile_replay, fuse_groups, host_value, verify_graph
 from plugrad.types.bits import comparable_bits
 
@@ -56,7 +56,7 @@ def test_groups_give_the_same_bits(function):
     run, ran = compile_bodies(graph)
     found = run(X.array)
     assert ran
-    assert [(x.shape, comparable_bits(graph.backend.to_numpy(x))) for x in found] == results(
+    assert [(x.shape, comparable_bits(graph.backend.to_numpy(x))) for x in found] == result_bits(
         graph, [X]
     )
 

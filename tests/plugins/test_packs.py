@@ -27,12 +27,12 @@ PACK = """
 """
 
 
-def lookup(name, kind):
+def find_plugin(name, kind):
     (found,) = [p for p in plugrad.plugins(kind) if p.name == name]
     return found
 
 
-def cube(device):
+def run_third_power(device):
     x = plugrad.asarray([2.0], device=device)
     return plugrad.run_kernel("ThirdPower", {"x": x}).tolist()
 
@@ -48,12 +48,12 @@ def add_2(device):
 def test_pack_is_loaded_right_after_its_backend_and_replaces_its_kernels(site):
     site.install("toy")
     site.install_pack("kernels", "toy.acme", PACK, distribution="toy-acme", target=":register")
-    assert (lookup("toy.acme", "kernels").status, site.imported()) == ("available", [])
+    assert (find_plugin("toy.acme", "kernels").status, site.imported()) == ("available", [])
     warned = r"pack 'toy.acme' \(toy-acme 1.2\) replaces kernel Add of backend 'toy'"
     with pytest.warns(RuntimeWarning, match=warned) as caught:
-        assert (cube("toy"), add_2("toy")) == ([8.0], [104.0])
+        assert (run_third_power("toy"), add_2("toy")) == ([8.0], [104.0])
     assert len(caught) == 1
-    pack = lookup("toy.acme", "kernels")
+    pack = find_plugin("toy.acme", "kernels")
     assert (pack.status, pack.backend_name, pack.version) == ("active", "toy", "1.2")
     assert add_2("toy:1") == [104.0]  # another device of the same backend
 
@@ -68,7 +68,7 @@ def test_pack_of_another_backend_is_left_alone(site):
     site.install("toy")
     site.install_pack("kernels", "webgpu.acme", "raise AssertionError", target=":register")
     assert add_2("toy") == [4.0]
-    assert lookup("webgpu.acme", "kernels").status == "available"
+    assert find_plugin("webgpu.acme", "kernels").status == "available"
 
 
 def test_pack_may_return_a_table(site):
@@ -96,33 +96,33 @@ def test_setup_functions_of_a_pack_run_for_each_device(site):
     site.install("toy")
     site.install_pack("kernels", "toy.acme", source, distribution="toy-acme", target=":register")
     devices = [plugrad.zeros(1, device="cpu").to(d).backend for d in ("toy", "toy:1")]
-    assert lookup("toy.acme", "kernels").load().__globals__["ready"] == devices
+    assert find_plugin("toy.acme", "kernels").load().__globals__["ready"] == devices
 
 
 CONFIG = "from plugrad.extend import KernelConfig\ndef register():\n    "
-GOOD = 'KernelConfig("ThirdPower", "toy", lambda x: x**3)'
+VALID_CONFIG = 'KernelConfig("ThirdPower", "toy", lambda x: x**3)'
 BAD_PACKS = {
     "import error": ("import a_library_that_is_not_there", "ModuleNotFoundError"),
     "exits": ("raise SystemExit(3)", "SystemExit: 3"),
     "no such function": ("x = 1", "AttributeError"),
     "raises": (f"{CONFIG}1 / 0", "ZeroDivisionError"),
-    "raises halfway": (f"{CONFIG}yield {GOOD}\n    1 / 0", "ZeroDivisionError"),
+    "raises halfway": (f"{CONFIG}yield {VALID_CONFIG}\n    1 / 0", "ZeroDivisionError"),
     "returns nothing": (f"{CONFIG}pass", "TypeError"),
     "returns nonsense": (
-        f"{CONFIG}return [{GOOD}, 3]",
+        f"{CONFIG}return [{VALID_CONFIG}, 3]",
         "iterable of KernelConfig, but it contains a int",
     ),
     "another backend's kernel": (
-        f'{CONFIG}return [{GOOD}, KernelConfig("Square", "cpu", lambda x: x)]',
+        f'{CONFIG}return [{VALID_CONFIG}, KernelConfig("Square", "cpu", lambda x: x)]',
         "kernel 'Square' for backend 'cpu'; it is loaded for 'toy'",
     ),
     "wrong parameters": (
-        f'{CONFIG}return [{GOOD}, KernelConfig("Exp", "toy", lambda: 0)]',
+        f'{CONFIG}return [{VALID_CONFIG}, KernelConfig("Exp", "toy", lambda: 0)]',
         "RegistrationError: Exp on 'toy'",
     ),
-    "the same twice": (f"{CONFIG}return [{GOOD}, {GOOD}]", "RegistrationError"),
+    "the same twice": (f"{CONFIG}return [{VALID_CONFIG}, {VALID_CONFIG}]", "RegistrationError"),
     "setup raises": (
-        f'{CONFIG}return [{GOOD}, KernelConfig("Square", "toy", lambda x: x, lambda b: 1 / 0)]',
+        f'{CONFIG}return [{VALID_CONFIG}, KernelConfig("Square", "toy", lambda x: x, lambda b: 1 / 0)]',
         "ZeroDivisionError",
     ),
 }
@@ -144,7 +144,7 @@ def test_pack_that_fails_is_left_out_whole_with_one_warning(site, source, messag
         assert add_2("toy") == [104.0]  # the other pack's
     assert (len(others), len(caught)) == (1, 2)
     assert caught[0].filename == __file__
-    bad = lookup("toy.bad", "kernels")
+    bad = find_plugin("toy.bad", "kernels")
     assert bad.status == "failed"
     assert "Traceback" in bad.details
     assert plugrad.get_kernel("ThirdPower", "toy") is plugrad.get_kernel("Square", "toy") is None
@@ -154,7 +154,7 @@ def test_pack_that_fails_is_left_out_whole_with_one_warning(site, source, messag
 @pytest.mark.parametrize("name", ["acme", "webgpu.", ".acme", "webgpu.acme.more", "Web.acme"])
 def test_bad_name_of_a_pack_is_reported(site, name):
     site.install_pack("kernels", name, PACK, distribution="acme-named")
-    pack = lookup(name, "kernels")
+    pack = find_plugin(name, "kernels")
     assert pack.status == "failed"
     assert "must be a backend's name, a dot and a name" in pack.reason
 
@@ -165,7 +165,7 @@ def test_disabled_pack_is_not_loaded(site, value):
     site.install_pack("kernels", "toy.acme", PACK, distribution="toy-acme", target=":register")
     plugrad.config.set("plugins.disable", value)
     assert add_2("toy") == [4.0]
-    assert lookup("toy.acme", "kernels").status == "blocked"
+    assert find_plugin("toy.acme", "kernels").status == "blocked"
     assert site.imported() == ["acme_toy"]
 
 
@@ -187,7 +187,7 @@ def test_pack_for_another_version_of_plugrad_is_left_out(site):
     site.install_pack(
         "kernels", "toy.acme", PACK, distribution="toy-acme", target=":register", files=files
     )
-    assert lookup("toy.acme", "kernels").status == "incompatible"
+    assert find_plugin("toy.acme", "kernels").status == "incompatible"
     with pytest.warns(RuntimeWarning, match="is incompatible.*it needs plugin API 2.0"):
         assert add_2("toy") == [4.0]
 
@@ -195,7 +195,7 @@ def test_pack_for_another_version_of_plugrad_is_left_out(site):
 def test_manifest_of_a_pack_is_checked(site):
     files = {"acme_toy_acme/plugrad-plugin.toml": 'api = "1.0"\ndevices = ["0"]\n'}
     site.install_pack("kernels", "toy.acme", PACK, target=":register", files=files)
-    pack = lookup("toy.acme", "kernels")
+    pack = find_plugin("toy.acme", "kernels")
     assert pack.status == "failed"
     assert (
         "unknown key 'devices' = ['0']; the keys are api, summary, url, priority, kernels"
@@ -212,19 +212,19 @@ def test_kernels_that_a_pack_promises_are_known_before_it_is_loaded(site):
     with pytest.raises(
         KernelNotFound, match="'cpu' does not implement kernel 'ThirdPower'; 'toy' would"
     ):
-        cube("cpu")
+        run_third_power("cpu")
     assert site.imported() == []
 
 
 # --- packs beside packs ---------------------------------------------------------------------------
 
-CONSENT = MANIFEST + 'packs = ["known-native"]\n'
+MANIFEST_WITH_PACK = MANIFEST + 'packs = ["known-native"]\n'
 
 
 def install_native(site):
     """Install a pack that the backend lists in its manifest, and that shares kernels with other packs."""
     source = PACK.replace("100", "500").replace("x**3", "x**3 + 500")
-    site.install("toy", manifest=CONSENT)
+    site.install("toy", manifest=MANIFEST_WITH_PACK)
     site.install_pack(
         "kernels", "toy.native", source, distribution="known-native", target=":register"
     )
@@ -257,7 +257,7 @@ def test_setting_decides_which_pack_comes_first(site, monkeypatch, order, sum, c
     install_two(site)
     monkeypatch.setenv("PLUGRAD_PACKS", order)
     # All that replace anything are named, or known to the backend: a warning would be an error.
-    assert (add_2("toy"), cube("toy")) == ([sum], [cube_of_2])
+    assert (add_2("toy"), run_third_power("toy")) == ([sum], [cube_of_2])
     assert {p.status for p in plugrad.plugins("kernels") if p.backend_name == "toy"} == {"active"}
     assert all(not p.replaced for p in plugrad.plugins("kernels"))
 
@@ -367,7 +367,7 @@ def test_dispose_functions_of_a_pack_that_is_taken_back_may_fail(site):
     with pytest.warns(RuntimeWarning, match="'Add' failed on .*toy.*OSError: the driver is gone"):
         packs.unregister_plugin_kernels("toy-acme::toy.acme")
     assert disposed == [backend]
-    assert (add_2("toy"), lookup("toy.acme", "kernels").status) == ([4.0], "available")
+    assert (add_2("toy"), find_plugin("toy.acme", "kernels").status) == ([4.0], "available")
 
 
 def test_pack_that_fails_leaves_the_others_in_their_order(site):
@@ -402,7 +402,7 @@ def test_names_with_hyphens_are_chosen_and_switched_off(site):
     plugrad.config.set("plugins.disable", "Acme-Fast")
     site.install_pack("kernels", "toy.new", PACK, distribution="fast-one", target=":register")
     plugrad.config.set("plugins.disable", "FAST_ONE")
-    assert lookup("toy.new", "kernels").status == "blocked"
+    assert find_plugin("toy.new", "kernels").status == "blocked"
 
 
 def test_order_cannot_be_suggested_by_a_plugin(site):
@@ -439,10 +439,10 @@ def test_pack_can_be_taken_back_and_loaded_again(site):
     for _ in range(3):
         plugrad.asarray([1.0], device="toy")
         assert {"Imported", "ThirdPower"} <= KERNELS.keys()
-        assert cube("toy") == [8.0]
+        assert run_third_power("toy") == [8.0]
         packs.unregister_plugin_kernels("toy-acme::toy.acme")
         assert not {"Imported", "ThirdPower"} & KERNELS.keys()
-        assert lookup("toy.acme", "kernels").status == "available"
+        assert find_plugin("toy.acme", "kernels").status == "available"
         plugrad.close_backend(plugrad.asarray([1.0], device="toy").backend)
 
 
@@ -463,7 +463,7 @@ def test_hooks_can_be_taken_back_with_their_contracts_and_loaded_again(site):
     plugrad.asarray([1.0], device="toy")
     for _ in range(3):
         plugrad.register_plugin(Powers())
-        assert cube("toy") == [8.0]
+        assert run_third_power("toy") == [8.0]
         plugrad.unregister_plugin("Powers")
         assert "ThirdPower" not in KERNELS
 
@@ -504,7 +504,7 @@ def test_two_packs_of_one_name_can_be_told_apart_by_the_setting(site):
 
 # --- the same with installed distributions, in processes of their own ------------------------------
 
-EXP = """
+EXP_PACK = """
     import numpy as np
     from plugrad.extend import KernelConfig
 
@@ -534,7 +534,7 @@ def two_packs(tmp_path):
             distribution,
             entry_points={"plugrad.kernels": {f"cpu.{package[:4]}": f"{package}:register"}},
             files={
-                f"{package}/__init__.py": textwrap.dedent(EXP).replace("* 100", f"* {more}"),
+                f"{package}/__init__.py": textwrap.dedent(EXP_PACK).replace("* 100", f"* {more}"),
                 f"{package}/plugrad-plugin.toml": manifest,
             },
         )

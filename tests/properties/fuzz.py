@@ -29,7 +29,7 @@ import numpy as np
 
 import plugrad
 from plugrad.errors import KernelFailed, PlugradError
-from properties.fuzz_targets import targets
+from properties.fuzz_targets import make_targets
 from properties.fuzz_values import OwnError, Values
 
 MAX_CALL_SECONDS = 5  # of processor time for one call
@@ -100,7 +100,7 @@ def main():
     parser.add_argument("--calls", type=int, default=1000)
     parser.add_argument("--only", default="", help="names of callables")
     options = parser.parse_args()
-    known = {n: t for n, t in targets().items() if options.only in n}
+    known = {n: t for n, t in make_targets().items() if options.only in n}
     names = sorted(known)
     other = "cpu" if options.backend != "cpu" else next(iter(other_backends("cpu")), "cpu")
     resource.setrlimit(resource.RLIMIT_DATA, (MAX_ADDRESS_SPACE, MAX_ADDRESS_SPACE))

@@ -68,7 +68,7 @@ def optional_of(function):
     return {p.name for p in parameters if p.default is not p.empty}
 
 
-def op(function, call):
+def op_target(function, call):
     optional = optional_of(function)
 
     def target(values):
@@ -78,7 +78,7 @@ def op(function, call):
     return target
 
 
-def traced(function, call):
+def traced_target(function, call):
     """Return a target that calls an op in a traced function, whose inputs are the tensors and arrays."""
     optional = optional_of(function)
 
@@ -103,7 +103,7 @@ def traced(function, call):
 # --- functions without a right call: any arguments that fit the signature -------------------------
 
 
-def free(called, /, **choices):
+def free_target(called, /, **choices):
     """Return a target that draws each argument from given choices, or any value."""
     parameters = [
         p for p in inspect.signature(called).parameters.values() if p.kind is not p.VAR_KEYWORD
@@ -138,7 +138,7 @@ def free(called, /, **choices):
     return target
 
 
-def chain(target, follow):
+def compose(target, follow):
     """Return a target that applies a function to the result of another target."""
 
     def both(values):
@@ -152,12 +152,14 @@ def call_result(result, values):
     """Call the function that a transform returned with any arguments."""
     if callable(result):
         kwargs = {"dy": values.anything()} if values.rng.random() < 0.2 else {}
-        result = result(*[floats(values) for _ in range(values.rng.randrange(4))], **kwargs)
+        result = result(
+            *[float_arguments(values) for _ in range(values.rng.randrange(4))], **kwargs
+        )
     if isinstance(result, tuple) and len(result) == 2 and callable(result[1]):
         result[1](values.anything())
 
 
-def jitted(result, values):
+def use_jitted(result, values):
     """Call the function that `jit` returned twice, differentiate it, or inspect its graph."""
     if not callable(result):
         return
@@ -166,7 +168,7 @@ def jitted(result, values):
     args = [values.anything() for _ in range(values.rng.randrange(3))]
     choice = values.rng.randrange(5)
     if choice == 0:
-        plugrad.grad(result)(*[floats(values) for _ in range(3)])
+        plugrad.grad(result)(*[float_arguments(values) for _ in range(3)])
     elif choice == 1:
         result.explain(*args)
     elif choice == 2:
@@ -237,26 +239,26 @@ BRANCHES = [
     with_own_errors(lambda x: x * 2.0),
     with_own_errors(lambda x: x[0]),
 ]
-SHRINKING = [
+SHRINKING_STEPS = [
     with_own_errors(lambda x: x * 0.5),
     with_own_errors(lambda x: x * 0.1),
     with_own_errors(lambda x: x[:1] * 0.5),
 ]
 
 
-def carries():
+def initial_carries():
     """Return initial values of loops."""
     return [F, 1.0, {"a": F, "b": (1.0,)}, plugrad.asarray(F), plugrad.Variable(F)]
 
 
 def call_scan(values):
-    choices = {"init": carries(), "xs": [F, [F, F], {"a": F}, None], "length": [2, None, 0]}
-    return free(plugrad.scan, function=STEPS, **choices)(values)
+    choices = {"init": initial_carries(), "xs": [F, [F, F], {"a": F}, None], "length": [2, None, 0]}
+    return free_target(plugrad.scan, function=STEPS, **choices)(values)
 
 
 def call_cond(values):
     flags = [True, plugrad.asarray(False), 1.0]
-    return free(plugrad.cond, flag=flags, yes=BRANCHES, no=BRANCHES)(values)
+    return free_target(plugrad.cond, flag=flags, yes=BRANCHES, no=BRANCHES)(values)
 
 
 def call_while_loop(values):
@@ -265,8 +267,8 @@ def call_while_loop(values):
     if rng.random() < 0.6:
         args = [
             with_own_errors(lambda x: plugrad.sum(x) > 1),
-            rng.choice(SHRINKING),
-            rng.choice(carries()),
+            rng.choice(SHRINKING_STEPS),
+            rng.choice(initial_carries()),
         ]
         return plugrad.while_loop, args, {}
     flag = rng.choice([False, plugrad.asarray(False), plugrad.asarray([True, False]), None, "text"])
@@ -274,7 +276,7 @@ def call_while_loop(values):
     return plugrad.while_loop, [with_own_errors(never), values.function(), values.anything()], {}
 
 
-def floats(values):
+def float_arguments(values):
     """Return arguments of a function to differentiate, or any values."""
     right = values.rng.choice([F, 2.0, [1.0, 2.0], {"a": F, "b": (1.0,)}, plugrad.Variable(F)])
     return values.mutated(right) if values.rng.random() < 0.4 else right
@@ -287,7 +289,7 @@ def enter_and_exit(result, values):
             plugrad.ones(2)
 
 
-def restoring(target):
+def restoring_target(target):
     """Return a target that restores the registries and the plugins of this process afterwards."""
 
     def safe(values):
@@ -341,9 +343,9 @@ def with_variables(values):
     return plugrad.variable_grads, [function, given], {"allow_unused": values.anything()}
 
 
-def optimizer(kind):
+def optimizer_target(kind):
     """Return a target that makes an optimizer and takes a step, or calls another method."""
-    make = free(kind, learning_rate=[0.1, lambda step: 0.1], beta1=[0.9], beta2=[0.9])
+    make = free_target(kind, learning_rate=[0.1, lambda step: 0.1], beta1=[0.9], beta2=[0.9])
 
     def step(result, values):
         given = variables(values)
@@ -365,7 +367,7 @@ def optimizer(kind):
             state[values.rng.choice(["iterations", "variables"])] = values.anything()
             result.set_state(given, values.rng.choice([state, state, values.anything()]))
 
-    return chain(make, step)
+    return compose(make, step)
 
 
 # --- methods and operators of tensors ------------------------------------------------------------
@@ -383,7 +385,7 @@ METHODS = (
 LEFT_ALONE = str, bytes, bytearray, np.ma.MaskedArray  # their own operators decide
 
 
-def binary(function):
+def binary_target(function):
     def target(values):
         pair = [values.tensor(), values.anything()]
         if values.rng.random() < 0.4 and not isinstance(pair[1], LEFT_ALONE):
@@ -393,7 +395,7 @@ def binary(function):
     return target
 
 
-def method(name):
+def method_target(name):
     def target(values):
         x = plugrad.Variable(values.tensor()) if values.rng.random() < 0.1 else values.tensor()
         bound = getattr(x, name)
@@ -407,7 +409,7 @@ def method(name):
     return target
 
 
-def subscript(values):
+def subscript_arguments(values):
     key = values.anything()
     if values.rng.random() < 0.5:
         key = tuple(values.anything() for _ in range(values.rng.randrange(4)))
@@ -419,12 +421,12 @@ def of_transposed(values):
     return (lambda x: (x.T, x.mT)), [x], {}
 
 
-def assigned(values):
+def assignment_arguments(values):
     variable = plugrad.Variable(values.tensor())
     return variable.assign, [values.mutated(variable.numpy())], {}
 
 
-def generator(name):
+def generator_target(name):
     """Return a target that calls a method of a generator; the valid call is that of `plugrad.random`."""
 
     def target(values):
@@ -452,7 +454,7 @@ def with_file(function, **choices):
             function(*args, **kwargs)
 
     def target(values):
-        _, args, kwargs = free(function, **choices)(values)
+        _, args, kwargs = free_target(function, **choices)(values)
         return call, args, kwargs
 
     return target
@@ -482,7 +484,7 @@ def by_name(values):
     return plugrad.run_kernel, args, {}
 
 
-def setting(name):
+def setting_target(name):
     """Return a target that calls a method of `plugrad.config`; its changes are undone."""
 
     def target(values):
@@ -517,57 +519,66 @@ REGISTRATIONS = (
 )
 
 
-def targets():
+def make_targets():
     """Return the fuzz targets by the names of what they call."""
     ops, found = public_ops(), {}
     for name, call in CALLS.items():
-        found[name], found[f"{name}, traced"] = op(ops[name], call), traced(ops[name], call)
+        found[name], found[f"{name}, traced"] = (
+            op_target(ops[name], call),
+            traced_target(ops[name], call),
+        )
     for name in TRANSFORMS.split():
-        found[name] = chain(free(getattr(plugrad, name), argnums=[0, -1, (0, 1)]), call_result)
+        found[name] = compose(
+            free_target(getattr(plugrad, name), argnums=[0, -1, (0, 1)]), call_result
+        )
     for name, target in {
         "scan": call_scan,
         "cond": call_cond,
         "while_loop": call_while_loop,
     }.items():
         found[name] = in_context(target)
-    found["jit"] = chain(free(plugrad.jit), jitted)
+    found["jit"] = compose(free_target(plugrad.jit), use_jitted)
     names = {"kernel_name": KERNEL_NAMES, "backend_name": ["cpu", "acme"], "config": CONFIGS}
     names |= {"source": ["cpu"], "target": ["acme"], "x": [lambda dy: dy]}
     for name in REGISTRATIONS.split():
-        found[name] = restoring(free(getattr(plugrad, name), **names))
+        found[name] = restoring_target(free_target(getattr(plugrad, name), **names))
     for name in ("override_kernel", "override_gradient"):
-        found[name] = restoring(chain(free(getattr(plugrad, name), **names), enter_and_exit))
-    found["use"] = chain(free(plugrad.use, spec=["cpu", "cpu:0", "acme"]), enter_and_exit)
-    found["tidy"] = chain(free(plugrad.tidy), lambda made, values: made(values.function()))
-    found["tidy.keep"] = free(lambda x: plugrad.tidy().keep(x))
+        found[name] = restoring_target(
+            compose(free_target(getattr(plugrad, name), **names), enter_and_exit)
+        )
+    found["use"] = compose(free_target(plugrad.use, spec=["cpu", "cpu:0", "acme"]), enter_and_exit)
+    found["tidy"] = compose(free_target(plugrad.tidy), lambda made, values: made(values.function()))
+    found["tidy.keep"] = free_target(lambda x: plugrad.tidy().keep(x))
     found["custom_grad"] = with_custom_gradient
     found["variable_grads"] = with_variables
     found["run_kernel"] = by_name
-    found["jvp"] = free(plugrad.jvp, args=[(F,), (1.0, 2.0)], tangents=[(F,), (1.0, 2.0)])
-    found["Variable"] = free(plugrad.Variable, trainable=[True, False])
-    found["Variable.assign"] = assigned
-    found["set_memory_limit"] = free(
+    found["jvp"] = free_target(plugrad.jvp, args=[(F,), (1.0, 2.0)], tangents=[(F,), (1.0, 2.0)])
+    found["Variable"] = free_target(plugrad.Variable, trainable=[True, False])
+    found["Variable.assign"] = assignment_arguments
+    found["set_memory_limit"] = free_target(
         lambda limit: (plugrad.set_memory_limit(limit), plugrad.set_memory_limit(None))
     )
-    found["set_memory_limit (backend)"] = free(lambda b: plugrad.set_memory_limit(None, backend=b))
+    found["set_memory_limit (backend)"] = free_target(
+        lambda b: plugrad.set_memory_limit(None, backend=b)
+    )
     for name in ("clip_by_value", "clip_by_norm", "clip_by_global_norm"):
         right = [F, F], 1.0
-        found[f"optimizers.{name}"] = op(getattr(optimizers, name), (right, {}))
+        found[f"optimizers.{name}"] = op_target(getattr(optimizers, name), (right, {}))
     for name, kind in vars(optimizers).items():
         if inspect.isclass(kind) and f"optimizers.{name}" not in NOT_CALLED:
             found[f"optimizers.{name}"] = (
-                optimizer(kind) if hasattr(kind, "minimize") else free(kind)
+                optimizer_target(kind) if hasattr(kind, "minimize") else free_target(kind)
             )
     for name in BINARY.split():
-        found[f"operator.{name}"] = binary(getattr(operator, name))
+        found[f"operator.{name}"] = binary_target(getattr(operator, name))
     for name in METHODS.split():
-        found[f"Tensor.{name}"] = method(name)
-    found["Tensor[]"], found["Tensor.T"] = subscript, of_transposed
+        found[f"Tensor.{name}"] = method_target(name)
+    found["Tensor[]"], found["Tensor.T"] = subscript_arguments, of_transposed
     drawing = [n for n in dir(plugrad.random.Generator) if n[0] != "_"]
     for name in ["__init__", *drawing]:
-        found[f"random.Generator.{name}"] = generator(name)
+        found[f"random.Generator.{name}"] = generator_target(name)
     for name in ("get", "set", "explain", "options", "override"):
-        found[f"config.{name}"] = setting(name)
+        found[f"config.{name}"] = setting_target(name)
     found["image.read_png"] = with_file(plugrad.image.read_png, channels=[1, 3, 4])
     kept = {"path": ["kept"], "tree": [{"a": F, "b": [1, None]}, plugrad.Variable(F)]}
     for name in ("save", "load"):
@@ -579,11 +590,11 @@ def targets():
     found["tfjs.read_model"] = with_file(plugrad.tfjs.read_model)
     info = plugrad.__array_namespace_info__()
     for name in ("default_dtypes", "dtypes"):
-        found[f"__array_namespace_info__.{name}"] = free(getattr(info, name), device=["cpu"])
+        found[f"__array_namespace_info__.{name}"] = free_target(getattr(info, name), device=["cpu"])
     for name, function in public_callables().items():
         if name not in found:
-            found[name] = free(function)
+            found[name] = free_target(function)
     return found
 
 
-__all__ = ["OwnError", "public_callables", "targets"]
+__all__ = ["OwnError", "make_targets", "public_callables"]

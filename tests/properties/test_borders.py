@@ -154,27 +154,31 @@ def test_splits_of_unsigned_integers(backend):
 
 # --- bytes of bools -------------------------------------------------------------------------------
 
-ODD = np.arange(300).astype(np.uint8).view(bool)
-TRUE = ODD.view(np.uint8) != 0
+BOOLS_OF_ANY_BYTE = np.arange(300).astype(np.uint8).view(bool)
+NONZERO_BYTES = BOOLS_OF_ANY_BYTE.view(np.uint8) != 0
 
 
 def iter_imported_tensors(tmp_path):
     """Yield tensors of odd bools, imported in each possible way."""
-    yield plugrad.asarray(ODD)
-    yield plugrad.asarray(ODD[:, None])[:, 0]
-    yield plugrad.from_dlpack(ODD)
+    yield plugrad.asarray(BOOLS_OF_ANY_BYTE)
+    yield plugrad.asarray(BOOLS_OF_ANY_BYTE[:, None])[:, 0]
+    yield plugrad.from_dlpack(BOOLS_OF_ANY_BYTE)
     path = tmp_path / "odd.safetensors"
-    plugrad.save(path, {"x": plugrad.asarray(TRUE)})
-    path.write_bytes(path.read_bytes().replace(TRUE.tobytes(), ODD.tobytes()))
+    plugrad.save(path, {"x": plugrad.asarray(NONZERO_BYTES)})
+    path.write_bytes(
+        path.read_bytes().replace(NONZERO_BYTES.tobytes(), BOOLS_OF_ANY_BYTE.tobytes())
+    )
     yield plugrad.load(path)["x"]
 
 
 def test_bools_with_other_bytes_become_0_and_1(backend, tmp_path):
     for x in iter_imported_tensors(tmp_path):
-        assert x.numpy().tobytes() == TRUE.tobytes()
-        assert plugrad.sum(x.astype("int32")).item() == TRUE.sum()
-        assert plugrad.where(x, 1.0, 2.0).numpy().sum() == (2 - TRUE).sum()
-        np.testing.assert_array_equal(plugrad.argsort(x).numpy(), np.argsort(TRUE, kind="stable"))
+        assert x.numpy().tobytes() == NONZERO_BYTES.tobytes()
+        assert plugrad.sum(x.astype("int32")).item() == NONZERO_BYTES.sum()
+        assert plugrad.where(x, 1.0, 2.0).numpy().sum() == (2 - NONZERO_BYTES).sum()
+        np.testing.assert_array_equal(
+            plugrad.argsort(x).numpy(), np.argsort(NONZERO_BYTES, kind="stable")
+        )
 
 
 def test_shared_bools_with_other_bytes_are_refused():
@@ -182,13 +186,13 @@ def test_shared_bools_with_other_bytes_are_refused():
         plugrad.use("cpu"),
         pytest.raises(plugrad.errors.ArgumentValueError, match="other bytes than 0 and 1"),
     ):
-        plugrad.from_dlpack(ODD, copy=False)
+        plugrad.from_dlpack(BOOLS_OF_ANY_BYTE, copy=False)
 
 
 def test_without_the_check_of_bytes_results_differ(monkeypatch):
     monkeypatch.setattr(stored, "has_odd_bools", lambda values: False)
     with plugrad.use("cpu"):
-        assert plugrad.asarray(ODD).numpy().tobytes() != TRUE.tobytes()
+        assert plugrad.asarray(BOOLS_OF_ANY_BYTE).numpy().tobytes() != NONZERO_BYTES.tobytes()
 
 
 def test_a_kernel_that_returns_odd_bools_is_named_in_debug():

@@ -17,9 +17,11 @@ often, seldom = (
     for examples in (80, 25)
 )
 
-PAIRS = arrays.mutually_broadcastable_shapes(num_shapes=2, min_side=0, max_dims=4, max_side=4)
-THREES = arrays.mutually_broadcastable_shapes(num_shapes=3, min_side=0, max_dims=3, max_side=4)
-EXACT = [  # all that a float32 holds exactly, of small whole numbers
+SHAPE_PAIRS = arrays.mutually_broadcastable_shapes(num_shapes=2, min_side=0, max_dims=4, max_side=4)
+SHAPE_TRIPLES = arrays.mutually_broadcastable_shapes(
+    num_shapes=3, min_side=0, max_dims=3, max_side=4
+)
+EXACT_FUNCTIONS = [  # all that a float32 holds exactly, of small whole numbers
     (plugrad.add, np.add),
     (plugrad.subtract, np.subtract),
     (plugrad.multiply, np.multiply),
@@ -50,7 +52,7 @@ def sum_to_shape(gradient, shape):
 
 
 @often
-@given(drawn=PAIRS, functions=some.sampled_from(EXACT))
+@given(drawn=SHAPE_PAIRS, functions=some.sampled_from(EXACT_FUNCTIONS))
 def test_values(drawn, functions, backend):
     a, b = (random_nonzero_integers(shape, start) for start, shape in enumerate(drawn.input_shapes))
     op, reference = functions
@@ -60,7 +62,7 @@ def test_values(drawn, functions, backend):
 
 
 @often
-@given(drawn=THREES)
+@given(drawn=SHAPE_TRIPLES)
 def test_where(drawn, backend):
     c, a, b = (
         random_nonzero_integers(shape, start) for start, shape in enumerate(drawn.input_shapes)
@@ -70,7 +72,7 @@ def test_where(drawn, backend):
 
 
 @seldom
-@given(drawn=PAIRS, functions=some.sampled_from(EXACT[:3]))
+@given(drawn=SHAPE_PAIRS, functions=some.sampled_from(EXACT_FUNCTIONS[:3]))
 def test_gradients(drawn, functions, backend):
     a, b = (random_nonzero_integers(shape, start) for start, shape in enumerate(drawn.input_shapes))
     dy = random_nonzero_integers(drawn.result_shape, 5)

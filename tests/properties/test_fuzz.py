@@ -24,17 +24,17 @@ import pytest
 import plugrad
 from plugins.running import clean_environment
 from properties import fuzz
-from properties.fuzz_targets import NOT_CALLED, public_callables, targets
+from properties.fuzz_targets import NOT_CALLED, make_targets, public_callables
 from properties.fuzz_values import OwnError
 
 CALLS = int(os.environ.get("FUZZ_CALLS", "300"))
 SEED = int(os.environ.get("FUZZ_SEED", "0"))
-BATCH = 2500  # calls in one process
+CALLS_PER_PROCESS = 2500  # calls in one process
 TESTS = Path(__file__).parents[1]
-RUN = "from properties.fuzz import main; main()"
+FUZZ_SCRIPT = "from properties.fuzz import main; main()"
 
 
-def run_batch(backend, first, calls, program=RUN, seed=SEED):
+def run_batch(backend, first, calls, program=FUZZ_SCRIPT, seed=SEED):
     """Make calls in a new process; return the problems, and the number of the next call."""
     where = [
         "--backend",
@@ -87,13 +87,13 @@ def describe_finding(finding, backend, seed=SEED):
 def test_only_errors_of_plugrad_leave_a_call(backend):
     wrong, number = [], 0
     while number < CALLS:
-        more, number = run_batch(backend, number, min(BATCH, CALLS - number))
+        more, number = run_batch(backend, number, min(CALLS_PER_PROCESS, CALLS - number))
         wrong += [describe_finding(finding, backend) for finding in more]
     assert not wrong, f"{len(wrong)} of {CALLS} calls:\n" + "\n".join(wrong)
 
 
 def test_every_public_callable_is_called():
-    assert targets().keys() >= public_callables().keys()
+    assert make_targets().keys() >= public_callables().keys()
     everything = {
         n for space in ("image", "losses", "optimizers", "random", "tfjs") for n in names(space)
     }
@@ -105,13 +105,13 @@ def names(space):
 
 
 def test_a_call_with_one_number_is_always_the_same():
-    found, _ = run_batch("cpu", 17, 3, DESCRIBING, seed=3)
+    found, _ = run_batch("cpu", 17, 3, ONE_TARGET_SCRIPT, seed=3)
     number = random.Random("cpu 3 19").random()
     assert (found[2]["number"], found[2]["given"]) == (19, f"{number}, 'x'")
 
 
-PATCHED = "from properties import fuzz; fuzz.targets = lambda: {%s}; fuzz.main()"
-DESCRIBING = PATCHED % '"f": lambda values: (int, [values.rng.random(), "x"], {})'
+PATCHED_SCRIPT = "from properties import fuzz; fuzz.make_targets = lambda: {%s}; fuzz.main()"
+ONE_TARGET_SCRIPT = PATCHED_SCRIPT % '"f": lambda values: (int, [values.rng.random(), "x"], {})'
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ DESCRIBING = PATCHED % '"f": lambda values: (int, [values.rng.random(), "x"], {}
 )
 def test_what_goes_wrong_is_found(body, finding):
     wrong, number = run_batch(
-        "cpu", 7, 1, PATCHED % f'"f": lambda values: (lambda: {body}, [], {{}})'
+        "cpu", 7, 1, PATCHED_SCRIPT % f'"f": lambda values: (lambda: {body}, [], {{}})'
     )
     assert number == 8
     assert [(w["name"], w["number"]) for w in wrong] == [("f", 7)]
@@ -132,7 +132,7 @@ def test_what_goes_wrong_is_found(body, finding):
 
 
 def test_a_call_that_hangs_is_found():
-    stuck = PATCHED % '"f": lambda values: (__import__("time").sleep, [60], {})'
+    stuck = PATCHED_SCRIPT % '"f": lambda values: (__import__("time").sleep, [60], {})'
     wrong, _ = run_batch(
         "cpu", 0, 1, stuck.replace("fuzz.main", "fuzz.MAX_WALL_SECONDS = 1; fuzz.main")
     )

@@ -68,9 +68,9 @@ def shapes_and_keys(draw, keys):
     return shape, draw(keys(shape))
 
 
-BASIC = shapes_and_keys(lambda shape: arrays.basic_indices(shape, allow_newaxis=True))
-MIXED = shapes_and_keys(mixed_keys)
-EITHER = BASIC | MIXED
+BASIC_KEYS = shapes_and_keys(lambda shape: arrays.basic_indices(shape, allow_newaxis=True))
+MIXED_KEYS = shapes_and_keys(mixed_keys)
+ALL_KEYS = BASIC_KEYS | MIXED_KEYS
 
 
 @cache
@@ -146,11 +146,11 @@ def check_values(shape, key):
 
 
 def test_numbers_and_slices(backend):
-    check_all(check_values, BASIC, 100)
+    check_all(check_values, BASIC_KEYS, 100)
 
 
 def test_arrays_beside_all_others(backend):
-    check_all(check_values, MIXED, 100)
+    check_all(check_values, MIXED_KEYS, 100)
 
 
 def check_gradient(shape, key):
@@ -165,7 +165,7 @@ def check_gradient(shape, key):
 
 
 def test_gradient(backend):
-    check_all(check_gradient, EITHER, 30)
+    check_all(check_gradient, ALL_KEYS, 30)
 
 
 @settings(

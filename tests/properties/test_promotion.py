@@ -35,7 +35,7 @@ OPS = {
     "greater_equal": (np.greater_equal, ("bool", *REALS), "bool"),
     "logical_xor": (np.logical_xor, ("bool",), "bool"),
 }
-TRUTHS = {"logical_xor"}
+OPS_ON_TRUTH_VALUES = {"logical_xor"}
 """Of all numbers, these ops take whether they are 0, as NumPy's do."""
 
 
@@ -124,7 +124,7 @@ def test_two_tensors(op, a, b, shapes, data):
         data.draw(arrays.arrays(dtype, shape, elements=elements(dtype)))
         for dtype, shape in zip((a, b), shapes.input_shapes, strict=True)
     )
-    dtype = "bool" if op in TRUTHS else common(a, b)
+    dtype = "bool" if op in OPS_ON_TRUTH_VALUES else common(a, b)
     if dtype is None:
         with pytest.raises(DTypeError, match="no common integer dtype"):
             getattr(plugrad, op)(plugrad.asarray(x), plugrad.asarray(y))
@@ -146,7 +146,7 @@ def test_tensor_and_python_number(op, dtype, shape, scalar, data):
     x = plugrad.asarray(data.draw(arrays.arrays(dtype, shape, elements=elements(dtype))))
     expected = with_scalar(dtype, scalar)
     assert plugrad.result_type(dtype, scalar) == expected
-    dtype = "bool" if op in TRUTHS else expected
+    dtype = "bool" if op in OPS_ON_TRUTH_VALUES else expected
     check(op, (x, scalar), dtype)
     check(op, (scalar, x), dtype)
 

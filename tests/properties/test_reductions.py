@@ -15,7 +15,11 @@ FLOATS = ("float32", "float64")
 REALS = (*FLOATS, "int8", "int32", "int64", "uint8", "uint32")
 REALS_AND_BOOL = (*REALS, "bool")
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
-TOTALS = {"bool": "int32", "int8": "int32", "uint8": "uint32"}  # of what; others keep their dtype
+SUM_DTYPES = {
+    "bool": "int32",
+    "int8": "int32",
+    "uint8": "uint32",
+}  # of what; others keep their dtype
 TOLERANCES = {"float32": 1e-5, "float64": 1e-12}
 
 
@@ -69,7 +73,7 @@ def same(actual, expected, dtype):
 
 
 def total(dtype):
-    return TOTALS.get(str(dtype), str(dtype))
+    return SUM_DTYPES.get(str(dtype), str(dtype))
 
 
 @checked

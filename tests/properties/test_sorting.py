@@ -10,7 +10,7 @@ import plugrad
 checked = settings(derandomize=True, deadline=None, max_examples=60)
 
 DTYPES = ("float32", "float64", "int8", "int32", "int64", "uint8", "uint64", "bool")
-WHOLE = (-100, -2, -1, 0, 1, 2, 3, 100)
+INTEGER_VALUES = (-100, -2, -1, 0, 1, 2, 3, 100)
 SHAPES = arrays.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5)
 
 
@@ -24,10 +24,12 @@ def on_cpu():
 def elements(dtype, with_nan=True):
     """Strategies for few distinct values, so that there are ties."""
     if dtype.startswith("float"):
-        return some.sampled_from([*WHOLE, 0.5, -0.0, np.inf, -np.inf, *[np.nan] * with_nan])
+        return some.sampled_from(
+            [*INTEGER_VALUES, 0.5, -0.0, np.inf, -np.inf, *[np.nan] * with_nan]
+        )
     if dtype == "bool":
         return some.booleans()
-    return some.sampled_from([n for n in WHOLE if n >= 0 or not dtype.startswith("u")])
+    return some.sampled_from([n for n in INTEGER_VALUES if n >= 0 or not dtype.startswith("u")])
 
 
 @some.composite

@@ -23,25 +23,25 @@ X, Y, W, U = (
     random_tensor(64, 96, seed=3),
 )
 XS = random_tensor(3, 32, 64, seed=4)
-SUM = random_tensor(64, 96, seed=5)
-TALL = random_tensor(32, 96, seed=6)
+ACCUMULATOR = random_tensor(64, 96, seed=5)
+TALL_MATRIX = random_tensor(32, 96, seed=6)
 
 
-def prepared(function, *args):
+def prepare_graph(function, *args):
     """Return the graph of a function as C runs it."""
     graph = plugrad.make_graph(function)(*args)
     return selection.CompiledStepSelector(graph).prepare(graph)
 
 
-def kernels(graph):
+def kernel_names(graph):
     return [step.kernel.name for step in graph.steps if isinstance(step, Call)]
 
 
 def loop_kernels(function, *args):
     """Return the kernels before and in the loop of a function."""
-    graph = prepared(function, *args)
+    graph = prepare_graph(function, *args)
     (loop,) = [step for step in graph.steps if isinstance(step, Scan)]
-    return kernels(graph), kernels(loop.body)
+    return kernel_names(graph), kernel_names(loop.body)
 
 
 @IN_C
@@ -49,7 +49,7 @@ def test_the_second_product_is_added_to_the_first():
     def layer(x, y, w, u):
         return x @ w + y @ u
 
-    assert kernels(prepared(layer, X, Y, W, U)) == ["BatchMatMul", "_FusedMatMul"]
+    assert kernel_names(prepare_graph(layer, X, Y, W, U)) == ["BatchMatMul", "_FusedMatMul"]
     assert_same_when_traced(layer, X, Y, W, U)
     assert_same_when_traced(
         lambda *given: plugrad.tanh(layer(*given) + layer(*given[::-1][2:], *given[2:])), X, Y, W, U
@@ -77,14 +77,14 @@ def test_a_long_sum_is_not_added_in_parts():
     assert_same_when_traced(lambda x, w, y, u: x @ w + y @ u + x @ w * 2, x, w, Y, U)
     assert_same_when_traced(
         lambda total, x, w: plugrad.scan(lambda c, _: (c + x @ w, None), total, length=3)[0],
-        TALL,
+        TALL_MATRIX,
         x,
         w,
     )
 
 
 def add_products(total, x):
-    return total + plugrad.matmul(x, TALL, transpose_a=True), None
+    return total + plugrad.matmul(x, TALL_MATRIX, transpose_a=True), None
 
 
 @IN_C
@@ -92,45 +92,51 @@ def test_a_loop_adds_products_to_its_carry():
     def run(total, xs):
         return plugrad.scan(add_products, total, xs)[0]
 
-    assert loop_kernels(run, SUM, XS)[1] == ["_FusedMatMul"]
-    assert_same_when_traced(run, SUM, XS)
+    assert loop_kernels(run, ACCUMULATOR, XS)[1] == ["_FusedMatMul"]
+    assert_same_when_traced(run, ACCUMULATOR, XS)
 
 
-def product(x):
-    return plugrad.matmul(x, TALL, transpose_a=True)
+def multiply_by_tall(x):
+    return plugrad.matmul(x, TALL_MATRIX, transpose_a=True)
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        lambda c, x: ((c[0] + product(x), c[1]), c[0]),
-        lambda c, x: (lambda y: ((y, c[1]), y))(c[0] + product(x)),
-        lambda c, x: ((c[1] + product(x), c[0] + product(x * 2)), None),
-        lambda c, x: ((c[0] + product(x), c[0] * 2), None),
-        lambda c, x: (lambda y: ((y, y), None))(c[0] + product(x)),
-        lambda c, x: ((c[0] + product(x), c[1] + c[0]), c[1]),
-        lambda c, x: ((c[0] + X.T @ TALL + product(x), c[1] - product(x)), None),
+        lambda c, x: ((c[0] + multiply_by_tall(x), c[1]), c[0]),
+        lambda c, x: (lambda y: ((y, c[1]), y))(c[0] + multiply_by_tall(x)),
+        lambda c, x: ((c[1] + multiply_by_tall(x), c[0] + multiply_by_tall(x * 2)), None),
+        lambda c, x: ((c[0] + multiply_by_tall(x), c[0] * 2), None),
+        lambda c, x: (lambda y: ((y, y), None))(c[0] + multiply_by_tall(x)),
+        lambda c, x: ((c[0] + multiply_by_tall(x), c[1] + c[0]), c[1]),
+        lambda c, x: (
+            (c[0] + X.T @ TALL_MATRIX + multiply_by_tall(x), c[1] - multiply_by_tall(x)),
+            None,
+        ),
     ],
 )
 def test_a_carry_that_is_needed_stays(body):
     def run(a, b, xs):
         return plugrad.scan(body, (a, b), xs)
 
-    assert_same_when_traced(run, SUM, SUM * 3, XS)
+    assert_same_when_traced(run, ACCUMULATOR, ACCUMULATOR * 3, XS)
 
 
 def test_loops_of_unknown_length_and_choices():
     def run(total, x):
         def body(carry):
-            return carry[0] + product(x), carry[1] + 1
+            return carry[0] + multiply_by_tall(x), carry[1] + 1
 
         start = total, plugrad.asarray(0, dtype="int32")
         (total, _) = plugrad.while_loop(lambda c: c[1] < 3, body, start)
         return plugrad.cond(
-            total[0, 0] > 0, lambda t: t + product(x), lambda t: t - product(x), total
+            total[0, 0] > 0,
+            lambda t: t + multiply_by_tall(x),
+            lambda t: t - multiply_by_tall(x),
+            total,
         )
 
-    assert_same_when_traced(run, SUM, X)
+    assert_same_when_traced(run, ACCUMULATOR, X)
 
 
 @IN_C

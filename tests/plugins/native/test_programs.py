@@ -30,7 +30,7 @@ PLACE, NUMBER, COUNT, ABSENT = 4, 0, 1, 3
 # --- tables -------------------------------------------------------------------------------------
 
 
-def program(words, sizes=(0, 1, 1, 40, 40), functions=("relu_float32",), constants=()):
+def make_program(words, sizes=(0, 1, 1, 40, 40), functions=("relu_float32",), constants=()):
     table = np.array(words, np.int64), np.array(sizes, np.int64)
     return variants.current_variant().make_program(*table, functions, constants, np.ufunc)
 
@@ -42,13 +42,13 @@ RELU = [*LOOP_ONCE, 10, 4, 1, 0, PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4, COU
 
 def test_a_table_of_one_call():
     x, y = np.arange(-5, 5, dtype="f4"), np.empty(10, "f4")
-    assert program(RELU)(x, y) is None
+    assert make_program(RELU)(x, y) is None
     np.testing.assert_array_equal(y, np.maximum(x, 0))
 
 
-TURNS = (12, 18)
+STEP_WORDS = (12, 18)
 """How far places move from time to time, of nodes that run once."""
-HARMLESS = {1, 5, *TURNS}
+HARMLESS_WORDS = {1, 5, *STEP_WORDS}
 """With them, how often it runs, and the size of a block."""
 
 
@@ -57,16 +57,16 @@ HARMLESS = {1, 5, *TURNS}
 def test_any_number_that_is_out_of_range_is_an_error(position, number):
     words = [*RELU]
     words[position] = number
-    if number <= 100 and position in HARMLESS and (number > 0 or position in TURNS):
+    if number <= 100 and position in HARMLESS_WORDS and (number > 0 or position in STEP_WORDS):
         return
     with pytest.raises(ValueError, match="table"):
-        program(words)
+        make_program(words)
 
 
 @pytest.mark.parametrize("length", range(1, len(RELU)))
 def test_a_table_that_ends_early_is_an_error(length):
     with pytest.raises(ValueError, match="table"):
-        program(RELU[:length])
+        make_program(RELU[:length])
 
 
 ADD = [*LOOP_ONCE, 10, 4, 1, 0, *[PLACE, 1, 0, 4, 0, 4] * 2, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
@@ -75,7 +75,7 @@ ADD = [*LOOP_ONCE, 10, 4, 1, 0, *[PLACE, 1, 0, 4, 0, 4] * 2, PLACE, 2, 0, 4, 0, 
 
 @pytest.mark.parametrize("step", [0, 1])
 def test_arrays_have_the_items_that_numbers_say(step):
-    run = program([*ADD, NUMBER, 1, NUMBER, step], functions=("add_float32",))
+    run = make_program([*ADD, NUMBER, 1, NUMBER, step], functions=("add_float32",))
     x, y = np.arange(10, dtype="f4"), np.empty(10, "f4")
     run(x, y)
     np.testing.assert_array_equal(y, x + (x if step else np.repeat([0, 4, 8], [4, 4, 2])))
@@ -86,7 +86,7 @@ def test_arrays_have_the_items_that_numbers_say(step):
 def test_arrays_with_fewer_items_than_numbers_say_are_errors(factor, step):
     words = [*ADD[:-1], factor, NUMBER, 1, NUMBER, step]
     with pytest.raises(ValueError, match="fewer items"):
-        program(words, functions=("add_float32",))
+        make_program(words, functions=("add_float32",))
 
 
 @pytest.mark.parametrize("outer", [1, 2, 3, 2**30])
@@ -94,7 +94,7 @@ def test_sums_of_more_items_than_there_are_are_errors(outer):
     """The table asks for sums of ten numbers each, of an array of twenty, into an array of two."""
     places = [PLACE, 1, 0, 0, 0, 80, PLACE, 2, 0, 0, 0, 8]
     words = [*LOOP_ONCE, 1, 1, 1, 0, *places, NUMBER, outer, NUMBER, 10, NUMBER, 1]
-    make = partial(program, words, (0, 1, 1, 80, 8), ("sum_float32",))
+    make = partial(make_program, words, (0, 1, 1, 80, 8), ("sum_float32",))
     if outer > 2:
         with pytest.raises(ValueError, match="fewer items"):
             make()
@@ -110,7 +110,7 @@ def test_loops_of_numpy_do_not_leave_their_arrays(step, count):
     steps = [PLACE, 3, 0, 0, 0, 16]
     words = [*LOOP_ONCE, 10, 4, 1, 0, COUNT, count, ABSENT, *steps, *places]
     functions = ((np.absolute, np.absolute.types.index("f->f")),)
-    make = partial(program, words, functions=functions, constants=(np.array([4, step]),))
+    make = partial(make_program, words, functions=functions, constants=(np.array([4, step]),))
     if step == 4 and count == 1:
         make()(np.full(10, -1, "f4"), y := np.empty(10, "f4"))
         assert (y == 1).all()
@@ -129,7 +129,7 @@ def test_products_of_numpy_do_not_leave_their_matrices(changed):
     words = [*LOOP_ONCE, 1, 1, 1, 0, NUMBER, 0, *constant_places, *places]
     functions = ((np.matmul, np.matmul.types.index("ff->f")),)
     with pytest.raises(ValueError, match="fewer items"):
-        program(words, (0, 2, 1, 24, 48, 32), functions, (np.array(sizes), steps))
+        make_program(words, (0, 2, 1, 24, 48, 32), functions, (np.array(sizes), steps))
 
 
 def test_choices_and_loops_follow_flags():
@@ -155,7 +155,7 @@ def test_choices_and_loops_follow_flags():
         "functions": ("add_float32", less, "negative_float32"),
         "constants": (np.array([100], "f4"), np.zeros(3, np.int64)),
     }
-    run = program(words, **parts)
+    run = make_program(words, **parts)
     for is_negated in (False, True):
         out = np.zeros(2, "f4")
         out[:1].view("u1")[0] = is_negated
@@ -166,26 +166,26 @@ def test_choices_and_loops_follow_flags():
             wrong = [*words]
             wrong[place] = number
             with contextlib.suppress(ValueError):
-                program(wrong, **parts)
+                make_program(wrong, **parts)
     with pytest.raises(ValueError, match="flag has no bytes"):
-        program([CHOOSE, *flag[:-1], 0, 0, 0])
+        make_program([CHOOSE, *flag[:-1], 0, 0, 0])
     with pytest.raises(ValueError, match="levels"):
-        program([REPEAT, 1, 1] * 40 + RELU)
+        make_program([REPEAT, 1, 1] * 40 + RELU)
     with pytest.raises(ValueError, match="too long"):
-        program([REPEAT, 2**30, 1] * 4 + RELU)
+        make_program([REPEAT, 2**30, 1] * 4 + RELU)
 
 
 def test_wrong_functions_sizes_and_arrays_are_errors():
     with pytest.raises(AttributeError, match="no kernel 'absent'"):
-        program(RELU, functions=("absent",))
+        make_program(RELU, functions=("absent",))
     with pytest.raises(ValueError, match="ufunc"):
-        program(RELU, functions=((np.add, 1000),))
+        make_program(RELU, functions=((np.add, 1000),))
     with pytest.raises(ValueError, match="ufunc"):
-        program(RELU, functions=((len, 0),))
+        make_program(RELU, functions=((len, 0),))
     for sizes in ((0, 1, 1, 40), (-1, 1, 1, 40, 40), (0, 1, 1, 40, -40), (0, 2**40, 1, 40, 40)):
         with pytest.raises(ValueError, match="sizes"):
-            program(RELU, sizes=sizes)
-    run = program(RELU)
+            make_program(RELU, sizes=sizes)
+    run = make_program(RELU)
     x = np.zeros(10, "f4")
     with pytest.raises(ValueError, match="36 bytes instead of 40"):
         run(x[1:], x)

@@ -106,7 +106,7 @@ class KitReport:
         }
 
     def as_json(self) -> str:
-        """Return the report as text."""
+        """Return the report as JSON text."""
         return json.dumps(self.as_dict(), indent=2, ensure_ascii=False) + "\n"
 
     def lines(self) -> Iterable[str]:

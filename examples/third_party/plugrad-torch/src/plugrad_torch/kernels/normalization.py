@@ -19,7 +19,7 @@ def layer_norm_gradient(
 ) -> list[Array]:
     """Return the gradients for x, for the offset and for the scale."""
     row, lead = tuple(range(axis, x.ndim)), tuple(range(axis))
-    h, inverse = _standardized(x, row, variance_epsilon)
+    h, inverse = _standardize(x, row, variance_epsilon)
     g = dy if scale is None else dy * scale
     dx = inverse * (g - _mean(g, row) - h * _mean(g * h, row))
     return [dx, *(_total(part, lead) for part in (dy, dy * h))]
@@ -72,13 +72,13 @@ def _along(x: Array, like: Array, axis: int) -> Array:
     return x.reshape(-1, *[1] * (like.ndim - 1 - axis))
 
 
-def _standardized(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array]:
+def _standardize(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array]:
     h = x - _mean(x, axes)
     inverse = 1 / torch.sqrt(_mean(h * h, axes) + epsilon)
     return h * inverse, inverse
 
 
-def _neighbours(x: Array, radius: int) -> Array:
+def _sum_neighbours(x: Array, radius: int) -> Array:
     """Return, for each element, the sum of the elements at most `radius` away along the last axis."""
     total = x.clone()
     for distance in range(1, min(radius + 1, x.shape[-1])):
@@ -92,7 +92,7 @@ def local_response_normalization(
     x: Array, *, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Array:
     """Return x divided by a power of the sum of squares in its neighbourhood."""
-    return x * (bias + alpha * _neighbours(x * x, depth_radius)) ** -beta
+    return x * (bias + alpha * _sum_neighbours(x * x, depth_radius)) ** -beta
 
 
 @implements(normalization.local_response_normalization_gradient)
@@ -100,6 +100,6 @@ def local_response_normalization_gradient(
     x: Array, y: Array, dy: Array, *, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Array:
     """Return the gradient for x, which acts directly and as a neighbour of other elements."""
-    norm = bias + alpha * _neighbours(x * x, depth_radius)
-    through_norms = _neighbours(dy * y / norm, depth_radius)
+    norm = bias + alpha * _sum_neighbours(x * x, depth_radius)
+    through_norms = _sum_neighbours(dy * y / norm, depth_radius)
     return dy * norm**-beta - 2 * alpha * beta * x * through_norms

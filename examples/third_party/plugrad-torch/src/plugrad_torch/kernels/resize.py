@@ -39,7 +39,9 @@ def resize_nearest_neighbor(
 ) -> Array:
     """Return the rows that are shown, and of these the columns that are shown."""
     for axis in (1, 2):
-        shown = _shown(images.shape[axis], size[axis - 1], align_corners, half_pixel_centers)
+        shown = _source_positions(
+            images.shape[axis], size[axis - 1], align_corners, half_pixel_centers
+        )
         images = images.index_select(axis, shown)
     return images
 
@@ -51,7 +53,7 @@ def resize_nearest_neighbor_gradient(
     """Return the sums of dy over the columns that show the same column, then over rows."""
     for axis in (2, 1):
         length = images.shape[axis]
-        shown = _shown(length, size[axis - 1], align_corners, half_pixel_centers)
+        shown = _source_positions(length, size[axis - 1], align_corners, half_pixel_centers)
         dy = _zeros(dy, axis, length).index_add_(axis, shown, dy)
     return dy
 
@@ -79,7 +81,9 @@ def _around(
     return low, (low + 1).clamp(max=length - 1), share
 
 
-def _shown(length: int, count: int, align_corners: bool, half_pixel_centers: bool) -> Array:
+def _source_positions(
+    length: int, count: int, align_corners: bool, half_pixel_centers: bool
+) -> Array:
     """Return the position that each place along an axis shows; integers avoid rounding errors."""
     steps = torch.arange(count)
     if align_corners and count > 1:

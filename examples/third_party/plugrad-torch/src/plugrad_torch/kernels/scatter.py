@@ -18,7 +18,7 @@ def _places(kernel: str, indices: Array, shape: Shape) -> tuple[Array, int, Shap
     return places, math.prod(shape[:depth]), shape[depth:]
 
 
-def _last_for_each(places: Array) -> tuple[Array, Array]:
+def _find_last_of_each(places: Array) -> tuple[Array, Array]:
     """Return each place once, and the number of its last update: PyTorch does not promise which one stays."""
     found, which = torch.unique(places, return_inverse=True)
     last = torch.zeros(len(found), dtype=torch.int64)
@@ -38,7 +38,7 @@ def tensor_scatter_update(tensor: Array, indices: Array, updates: Array) -> Arra
     """Return a copy with the updates; the last one for a place counts."""
     places, count, part = _places("TensorScatterUpdate", indices, tensor.shape)
     y = tensor.reshape(count, *part).clone()
-    found, last = _last_for_each(places)
+    found, last = _find_last_of_each(places)
     y[found] = updates.reshape(len(places), *part)[last]
     return y.reshape(tensor.shape)
 
@@ -50,6 +50,6 @@ def sparse_to_dense(
     """Return the values at their places, and the default value elsewhere."""
     places, count, _ = _places("SparseToDense", sparse_indices, output_shape)
     y = default_value.to(sparse_values.dtype).expand(count).clone()
-    found, last = _last_for_each(places)
+    found, last = _find_last_of_each(places)
     y[found] = sparse_values.reshape(-1).expand(len(places))[last]
     return y.reshape(output_shape)
