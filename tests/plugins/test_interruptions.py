@@ -338,7 +338,7 @@ def test_interrupted_hook_is_no_failure(raise_signal):
 
     plugrad.register_plugin(Plugin())
     try:
-        assert type(catch_exception(plugrad.config.to_host, "fallback")) is InterruptedLate
+        assert type(catch_exception(plugrad.config.get, "fallback")) is InterruptedLate
     finally:
         plugrad.unregister_plugin("Plugin")
 

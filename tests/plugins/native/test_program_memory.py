@@ -187,7 +187,7 @@ def measure(run, args):
     return pool._peak - held
 
 for name in sys.argv[1:]:
-    work = jitted.WORK[name]()
+    work = jitted.WORKLOADS[name]()
     run = plugrad.jit(work.function)
     found = measure(run, work.args), measure(work.function, work.args)
     print(json.dumps([*found, plugrad.make_graph(run, fused=True)(*work.args).peak_bytes]))
