@@ -129,7 +129,7 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
 
 
 # Python makes a union anew in each test for one.
-_NUMPY_TYPES: Final = (np.ndarray, np.generic)
+_NUMPY_TYPES: Final[tuple[type[Any], ...]] = (np.ndarray, np.generic)
 _LIST_TYPES: Final = (list, tuple)
 
 

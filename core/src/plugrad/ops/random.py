@@ -556,7 +556,8 @@ def _check_shape(op: str, shape: ShapeLike) -> Shape:
 
 def draw_state(generator: Generator, shape: Shape, backend: Backend) -> Tensor:
     """Return the key and the counter of which `RandomBits` makes a generator's next words, one for each element."""
-    return generator._stream.next_state(count_elements(shape), backend)
+    stream = generator._stream  # pyright: ignore[reportPrivateUsage] - not for users of the class
+    return stream.next_state(count_elements(shape), backend)
 
 
 def _computation_dtype(dtype: DType) -> DType:

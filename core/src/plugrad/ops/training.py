@@ -146,7 +146,11 @@ def _drop_elements(x: Tensor, state: Tensor, rate: float, shape: Shape) -> Tenso
         # A word is uniform among 2**32 numbers, from -2**31 on; at least one of them keeps its element.
         most = max(round((1 - rate) * 2.0**32), 1) - 2**31 - 1
         kept = with_attributes(random_bits, state, shape=shape) <= most
-        y = where(kept, x / (1 - rate), 0)
-        return y, lambda dy, saved: (_drop_elements(dy, *saved, rate, shape), None)
+
+        def drop_gradient(dy: Tensor, saved: list[Tensor]) -> tuple[Tensor, None]:
+            (state,) = saved
+            return _drop_elements(dy, state, rate, shape), None
+
+        return where(kept, x / (1 - rate), 0), drop_gradient
 
     return drop(x, state)

@@ -3,6 +3,8 @@
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic
 
+from functools import partial
+
 import numpy as np
 
 from plugrad.kernels import recurrent
@@ -62,23 +64,21 @@ def rows_of(shape: tuple[int, ...], *, is_edge: bool = False) -> list[Row]:
         return (*shape[:-1], count * shape[-1])
 
     state, gates, part = numbers(shape=shape), numbers(shape=wide(4)), numbers(shape=wide(3))
-    flags = {"is_edge": is_edge, "is_smooth": not is_edge}
+    row = partial(Row, is_edge=is_edge, is_smooth=not is_edge)
     return [
-        Row(recurrent.lstm_cell, lstm_cell, [gates, state], **flags),
-        Row(
+        row(recurrent.lstm_cell, lstm_cell, [gates, state]),
+        row(
             recurrent.lstm_cell_gradient,
             lstm_cell_gradients,
             [state, state, gates, state],
             tolerance_factor=4,
-            **flags,
         ),
-        Row(recurrent.gru_cell, gru_cell, [part, part, state], **flags),
-        Row(
+        row(recurrent.gru_cell, gru_cell, [part, part, state]),
+        row(
             recurrent.gru_cell_gradient,
             gru_cell_gradients,
             [state, part, part, state],
             tolerance_factor=4,
-            **flags,
         ),
     ]
 
