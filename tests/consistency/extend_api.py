@@ -19,7 +19,7 @@ NAMES_WITHOUT_MEMBERS = ("Tensor",)
 """Classes whose members are described elsewhere: the reference lists them."""
 
 
-def snapshot() -> list[str]:
+def describe_extend_api() -> list[str]:
     """Return the public API of plugins as sorted lines, one for each name or member."""
     lines = [line for name in dir(extend) for line in describe_name(name, getattr(extend, name))]
     lines += [f"hook {name}{format_signature(hook)}" for name, hook in HOOK_SPECIFICATIONS.items()]
@@ -145,7 +145,7 @@ def format_snapshot(committed: str) -> str:
     Raises:
         SystemExit: the API needs another number.
     """
-    lines = snapshot()
+    lines = describe_extend_api()
     if what := explain_mismatch(committed, lines):
         raise SystemExit(what)
     api, is_released, before = parse_snapshot(committed)

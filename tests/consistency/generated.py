@@ -93,7 +93,7 @@ def batching_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def measured() -> dict[str, DtypesByKernel]:
+def measure_first_party_coverage() -> dict[str, DtypesByKernel]:
     """Return the coverage of each first-party backend."""
     found = {}
     for backend in BACKENDS:
@@ -224,7 +224,7 @@ def hooks_page() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "kernels.md": lambda: coverage_page(measured()),
+    "kernels.md": lambda: coverage_page(measure_first_party_coverage()),
     "gradients.md": gradients_page,
     "batching.md": batching_page,
     "numpy.md": numpys.numpy_page,

@@ -19,7 +19,7 @@ COMMITTED_SNAPSHOT = extend_api.SNAPSHOT_FILE.read_text("utf-8")
 
 
 def test_the_signatures_are_those_of_the_snapshot():
-    lines = extend_api.snapshot()
+    lines = extend_api.describe_extend_api()
     changed = list(
         unified_diff(
             parse_snapshot(COMMITTED_SNAPSHOT)[2], lines, "snapshot", "now", n=0, lineterm=""
@@ -33,7 +33,7 @@ def test_the_signatures_are_those_of_the_snapshot():
 
 def test_the_number_is_that_of_the_code():
     assert parse_snapshot(COMMITTED_SNAPSHOT)[0] == manifest.API_VERSION
-    assert explain_mismatch(COMMITTED_SNAPSHOT, extend_api.snapshot()) == ""
+    assert explain_mismatch(COMMITTED_SNAPSHOT, extend_api.describe_extend_api()) == ""
 
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
@@ -58,7 +58,7 @@ def test_a_change_after_a_release_needs_another_number(monkeypatch):
         assert "raise API in plugrad/discovery/manifest.py to 2.0" in explain_mismatch(
             RELEASED_SNAPSHOT, changed
         )
-    monkeypatch.setattr(extend_api, "snapshot", lambda: ["a(x)"])
+    monkeypatch.setattr(extend_api, "describe_extend_api", lambda: ["a(x)"])
     with pytest.raises(SystemExit, match=r"to 2\.0"):
         format_snapshot(RELEASED_SNAPSHOT)
     monkeypatch.setattr(manifest, "API_VERSION", (2, 0))
@@ -68,7 +68,7 @@ def test_a_change_after_a_release_needs_another_number(monkeypatch):
 
 def test_between_releases_the_number_changes_once(monkeypatch):
     monkeypatch.setattr(manifest, "API_VERSION", (1, 4))
-    monkeypatch.setattr(extend_api, "snapshot", lambda: ["c(z)"])
+    monkeypatch.setattr(extend_api, "describe_extend_api", lambda: ["c(z)"])
     unreleased = RELEASED_SNAPSHOT.replace("1.3, released with 0.4.0", "1.4, not released")
     assert format_snapshot(unreleased) == "plugin API 1.4, not released\nc(z)\n"
 

@@ -34,7 +34,7 @@ def _compute_lstm_activations(gates: Array, c: Array, sigmoid: Sigmoid) -> _LSTM
 @table.implements(recurrent.lstm_cell)
 def lstm_cell(gates: Array, c: Array, sigmoid: Sigmoid = numpy_sigmoid) -> list[Array]:
     """Return the next output and memory."""
-    cell = _compute_lstm_activations(*_widen(gates, c), sigmoid)
+    cell = _compute_lstm_activations(*_to_accumulation_dtype(gates, c), sigmoid)
     return _narrow([cell.o * np.tanh(cell.next_c), cell.next_c], c)
 
 
@@ -43,7 +43,7 @@ def lstm_cell_gradient(
     dh: Array, dc: Array, gates: Array, c: Array, sigmoid: Sigmoid = numpy_sigmoid
 ) -> list[Array]:
     """Return the gradients for the gates and the memory."""
-    dh, dc, wide_gates, wide_c = _widen(dh, dc, gates, c)
+    dh, dc, wide_gates, wide_c = _to_accumulation_dtype(dh, dc, gates, c)
     i, f, g, o, next_c = _compute_lstm_activations(wide_gates, wide_c, sigmoid)
     t = np.tanh(next_c)
     d = dc + dh * o * (1 - t * t)
@@ -69,7 +69,7 @@ def _compute_gru_activations(x: Array, s: Array, sigmoid: Sigmoid) -> _GRUActiva
 @table.implements(recurrent.gru_cell)
 def gru_cell(x: Array, s: Array, h: Array, sigmoid: Sigmoid = numpy_sigmoid) -> Array:
     """Return the next state."""
-    x, s, wide_h = _widen(x, s, h)
+    x, s, wide_h = _to_accumulation_dtype(x, s, h)
     cell = _compute_gru_activations(x, s, sigmoid)
     return _narrow([cell.z * wide_h + (1 - cell.z) * cell.n], h)[0]
 
@@ -79,7 +79,7 @@ def gru_cell_gradient(
     dy: Array, x: Array, s: Array, h: Array, sigmoid: Sigmoid = numpy_sigmoid
 ) -> list[Array]:
     """Return the gradients for x, s and h."""
-    dy, x, s, wide_h = _widen(dy, x, s, h)
+    dy, x, s, wide_h = _to_accumulation_dtype(dy, x, s, h)
     z, r, n, from_state = _compute_gru_activations(x, s, sigmoid)
     dg = dy * (1 - z) * (1 - n * n)
     gates = (dy * wide_h - dy * n) * z * (1 - z), dg * from_state * r * (1 - r)
@@ -87,7 +87,7 @@ def gru_cell_gradient(
     return _narrow([*results, dy * z], h)
 
 
-def _widen(*arrays: Array) -> list[Array]:
+def _to_accumulation_dtype(*arrays: Array) -> list[Array]:
     """Return halves in float32, and other arrays as they are."""
     return [x.astype(accumulation_dtype(x.dtype), copy=False) for x in arrays]
 

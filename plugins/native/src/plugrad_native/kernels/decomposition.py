@@ -85,9 +85,10 @@ C_QR: Final = find_c_functions("qr", *FLOAT_DTYPES)
 C_TRIANGULAR_SOLVE: Final = find_c_functions("triangular_solve", *FLOAT_DTYPES)
 MAX_SIDE_BY_SIDE_ROWS: Final = 32
 """The rows and columns of matrices of which C factors as many side by side as a vector has numbers."""
-MAX_LONE_ROWS: Final = 16
+MAX_SINGLE_MATRIX_ROWS: Final = 16
+"""The rows and columns up to which C factors a single matrix in no more time than LAPACK."""
 MIN_LARGER_MATRICES: Final = 4
-"""The rows and columns up to which one matrix takes no longer than by LAPACK, and how many larger ones C takes."""
+"""The least number of matrices with more rows than that which C takes."""
 
 numpy_determinant: Final = numpy_implementation(decomposition.determinant)
 numpy_log_determinant: Final = numpy_implementation(decomposition.log_determinant)
@@ -185,7 +186,7 @@ def is_side_by_side(functions: CFunctionsByDtype, x: Array) -> bool:
     is_many = count_elements(tuple(batch)) >= MIN_LARGER_MATRICES
     return (
         x.dtype in functions
-        and max(rows, columns) <= (MAX_SIDE_BY_SIDE_ROWS if is_many else MAX_LONE_ROWS)
+        and max(rows, columns) <= (MAX_SIDE_BY_SIDE_ROWS if is_many else MAX_SINGLE_MATRIX_ROWS)
         and 0 < x.size < MAX_ELEMENTS
     )
 
