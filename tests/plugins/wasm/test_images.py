@@ -166,6 +166,25 @@ def test_patches_of_few_channels(run, rng, channels, stride, filter):
         np.testing.assert_allclose((df * f).sum(), slope, 1e-4, 1e-2)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("channels", [1, 4, 7])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 12])
+def test_filters_of_nine_cells_slide_over_rows_of_any_width(
+    run, rng, width, stride, channels, dtype
+):
+    x = rng.standard_normal((2, 5, width, channels)).astype(dtype)
+    f = rng.standard_normal((3, 3, channels, 1)).astype(dtype)
+    x[0, 2, width // 2, 0] = np.nan
+    window = sliding_window((5, width), (3, 3), (stride, stride), "same", (1, 1))
+    parts = [
+        reference_convolution(x[..., c : c + 1].astype(float), f[:, :, c : c + 1], window)
+        for c in range(channels)
+    ]
+    found = run("DepthwiseConv2dNative", x, f, window=window)
+    np.testing.assert_allclose(found, np.concatenate(parts, -1), 1e-5, 1e-5)
+
+
 def test_convolution_of_no_images(run):
     window = sliding_window((4, 4), (3, 3), (1, 1), "same")
     x, f = np.zeros((0, 4, 4, 2), np.float32), np.ones((3, 3, 2, 5), np.float32)
