@@ -174,7 +174,7 @@ class NotFinite(PlugradError, FloatingPointError):
 
 
 class BackendFailed(PlugradError, RuntimeError):
-    """A method of a backend, such as `to_numpy` or `close`, raised an error of its own, or returned nonsense.
+    """A method of a backend, such as `to_numpy` or `close`, raised an error of its own, or returned an invalid result.
 
     Example: a backend in a plugin whose `to_numpy` returns None.
 

@@ -191,7 +191,7 @@ def batch_norm_gradient(
 
 
 def _common_dtype(name: str, x: Spec, parts: dict[str, Spec | None], shape: Shape) -> DType:
-    """Return the common dtype of x and of the parts, which must have a shape."""
+    """Return the common dtype of x and of the parts; raise unless the parts have the shape `shape`."""
     given = {which: part for which, part in parts.items() if part is not None}
     for which, part in given.items():
         if part.shape != shape:

@@ -409,7 +409,7 @@ _STRING_DTYPES: Final = equivalents(STRING)
 
 @lru_cache(maxsize=1024)
 def _check_band(shape: Shape, dtype: object) -> ValidatedAttributes:
-    """Return the validated attributes of `band_part`, which has none, for matrices of this shape and dtype."""
+    """Check matrices of this shape and dtype for `band_part`; return its validated attributes, which are empty."""
     number = Shaped((), int32)
     return linalg.band_part.validate_attributes(Shaped(shape, as_dtype(dtype)), number, number)
 

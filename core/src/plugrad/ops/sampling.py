@@ -299,7 +299,7 @@ MAX_GRID_COORDINATE: Final = 2.0**16
 
 
 class _Sampler:
-    """Images, and what lies beyond them."""
+    """Samples images at points, also beyond their borders."""
 
     def __init__(self, images: Tensor, padding_mode: PaddingMode, align_corners: bool) -> None:
         self.padding_mode, self.align_corners = padding_mode, align_corners

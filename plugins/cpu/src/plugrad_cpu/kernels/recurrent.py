@@ -57,7 +57,7 @@ class _GRUActivations(NamedTuple):
     z: Array
     r: Array
     n: Array
-    from_state: Array
+    state_part: Array
 
 
 def _compute_gru_activations(x: Array, s: Array, sigmoid: Sigmoid) -> _GRUActivations:
@@ -80,9 +80,9 @@ def gru_cell_gradient(
 ) -> list[Array]:
     """Return the gradients for x, s and h."""
     dy, x, s, wide_h = _to_accumulation_dtype(dy, x, s, h)
-    z, r, n, from_state = _compute_gru_activations(x, s, sigmoid)
+    z, r, n, state_part = _compute_gru_activations(x, s, sigmoid)
     dg = dy * (1 - z) * (1 - n * n)
-    gates = (dy * wide_h - dy * n) * z * (1 - z), dg * from_state * r * (1 - r)
+    gates = (dy * wide_h - dy * n) * z * (1 - z), dg * state_part * r * (1 - r)
     results = [np.concatenate([*gates, last], axis=-1) for last in (dg, dg * r)]
     return _narrow([*results, dy * z], h)
 

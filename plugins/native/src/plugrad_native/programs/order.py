@@ -79,7 +79,7 @@ def _has_effect(step: Step, is_own: Callable[[Call], bool]) -> bool:
 
 
 def _count_readers(steps: Sequence[_StepDependencies]) -> list[int]:
-    """Return how many steps read the memory of each step; one more of what is never freed."""
+    """Return how many steps read the memory of each step; memory that is never freed counts one more."""
     left = [int(step.is_kept) for step in steps]
     for step in steps:
         for made in step.read_steps:
