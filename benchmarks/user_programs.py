@@ -272,8 +272,8 @@ def relative_difference(results: Any, expected: Any) -> float:
     return float(np.max(np.abs(results.astype("f8") - expected))) / largest
 
 
-def sides_of(name: str, compiles: bool) -> tuple[Mapping[str, Side], float]:
-    """Return what takes turns in a program, and how far the results of plugrad are from those of torch."""
+def make_sides(name: str, compiles: bool) -> tuple[Mapping[str, Side], float]:
+    """Return the measured sides of a program, and the largest difference between plugrad's and torch's results."""
     import torch
     import user_programs_torch
 
@@ -312,7 +312,7 @@ def main() -> None:
     print(f"{'milliseconds':18}{''.join(f'{c:>10}' for c in columns)}   plugrad, jit ÷ torch")
     ratios: list[tuple[float, float]] = []
     for name in arguments.names or PROGRAMS:
-        sides, worst = sides_of(name, arguments.compile)
+        sides, worst = make_sides(name, arguments.compile)
         if not worst <= TOLERANCE:
             raise SystemExit(
                 f"{name}: plugrad and torch differ by {worst:.1e}, more than {TOLERANCE}"

@@ -95,17 +95,17 @@ def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", ALL_SORTING_CASES, ids=case_id)
+@pytest.mark.rows("case", ALL_SORTING_CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", ALL_SORTING_CASES, ids=case_id)
+@pytest.mark.rows("case", ALL_SORTING_CASES, ids=case_id)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", ALL_SORTING_CASES, ids=case_id)
+@pytest.mark.rows("case", ALL_SORTING_CASES, ids=case_id)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -212,13 +212,13 @@ BOUND_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", [*SEARCHSORTED_CASES, *BOUND_CASES], ids=case_id)
+@pytest.mark.rows("case", [*SEARCHSORTED_CASES, *BOUND_CASES], ids=case_id)
 def test_places(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "case", [SEARCHSORTED_CASES[0], SEARCHSORTED_CASES[6], BOUND_CASES[3]], ids=case_id
 )
 def test_places_in_views(case, backend, rng):
@@ -302,13 +302,13 @@ UNIQUE_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", UNIQUE_CASES, ids=case_id)
+@pytest.mark.rows("case", UNIQUE_CASES, ids=case_id)
 def test_unique(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [UNIQUE_CASES[1], UNIQUE_CASES[3], UNIQUE_CASES[11]], ids=case_id)
+@pytest.mark.rows("case", [UNIQUE_CASES[1], UNIQUE_CASES[3], UNIQUE_CASES[11]], ids=case_id)
 def test_unique_in_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -338,9 +338,7 @@ UNIQUE_GRADIENT_CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "case", [*SORT_CASES, *TOP_K_VALUE_CASES, *UNIQUE_GRADIENT_CASES], ids=case_id
-)
+@pytest.mark.rows("case", [*SORT_CASES, *TOP_K_VALUE_CASES, *UNIQUE_GRADIENT_CASES], ids=case_id)
 def test_gradient(case, backend, rng):
     if "stable" not in case.attrs and 0 not in case.shapes[0]:
         case.check_gradient(rng, backend)

@@ -26,6 +26,7 @@ from plugrad_native.programs.delays import find_delayed_results
 from plugrad_native.programs.elementwise import lower_elementwise
 from plugrad_native.programs.epilogues import can_join_epilogue, find_accumulators
 from plugrad_native.programs.groups import can_join_loop, is_repeated_number
+from plugrad_native.programs.images import fits_in_image_group, is_image_group, lower_images
 from plugrad_native.programs.lookups import find_unproven_lookups
 from plugrad_native.programs.lowering import (
     SLICE_OR_JOIN_KERNELS,
@@ -106,7 +107,9 @@ class CompiledStepSelector:
     def is_groupable(self, call: Call) -> bool:
         """Return whether a call may be part of a loop over elements or rows."""
         is_free = is_row_view(call, self.specs) or is_repeated_number(call, self.specs)
-        return self.has_own_kernel(call) and (is_free or self.can_lower_in_loop(call))
+        is_image_call = not self.is_loop and lower_images(call, self.specs) is not None
+        is_lowered = is_free or is_image_call or self.can_lower_in_loop(call)
+        return self.has_own_kernel(call) and is_lowered
 
     def can_lower_in_loop(self, call: Call) -> bool:
         """Return whether C can compute the elements or rows of a call."""
@@ -128,6 +131,8 @@ class CompiledStepSelector:
             made.outputs[0] in call.inputs and made.outputs[0] not in self.delayed for made in group
         ):
             return False
+        if is_image_group((*group, call)):
+            return fits_in_image_group((*group, call), self.specs)
         return fits_in_row_group(call, group, self.specs)
 
     def is_compiled(self, step: Step) -> bool:
