@@ -112,7 +112,7 @@ class Comparison:
             calls,
             kind="workload",
             name=name,
-            title=workloads.TITLES[name],
+            title=workloads.WORKLOAD_TITLES[name],
             values=checks,
             first_ms=first_ms,
         )
@@ -321,7 +321,7 @@ def main() -> None:
     }
     wanted = [word.lower() for word in options.words] or [""]
     run.print_header("workload")
-    for name in workloads.TITLES:
+    for name in workloads.WORKLOAD_TITLES:
         if any(word in name.lower() for word in wanted):
             run.measure_workload(name)
     run.print_header("kernel")

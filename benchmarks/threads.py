@@ -62,7 +62,7 @@ def required_cases() -> dict[str, Callable[[], Any]]:
     def normal(*shape: int) -> plugrad.Tensor:
         return plugrad.asarray(rng.normal(size=shape).astype("f4"))
 
-    unet = user_programs.map_arrays(user_programs.PROGRAMS["unet"](), plugrad.asarray)
+    unet = user_programs.map_arrays(user_programs.INPUTS_OF_PROGRAM["unet"](), plugrad.asarray)
     weights = {name: plugrad.asarray(value) for name, value in workloads.transformer().items()}
     block = plugrad.value_and_grad(lambda w: peer_plugrad.block_loss(w, workloads.ATTENTION_HEADS))
     a, b = normal(10_000_000), normal(10_000_000)

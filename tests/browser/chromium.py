@@ -136,7 +136,7 @@ class Browser:
         return answer["result"].get("value")
 
     def screenshot(self, path: Path, height: int = 900) -> None:
-        """Write what the window shows as a PNG file; a larger height than the window's shows more of the page."""
+        """Write a PNG file of the window; a larger height than the window's shows more of the page."""
         width = self.evaluate("innerWidth")
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
         answer = self.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=height > 900)

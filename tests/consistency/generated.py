@@ -293,7 +293,7 @@ def exports() -> str | None:
 
 
 def main() -> None:
-    """Write the pages and notebooks, the kernels into the manifests, and what the native pack exports."""
+    """Write the pages and notebooks, the kernels in the manifests, and the exports of the native pack."""
     (FOLDER / contract_pages.FOLDER).mkdir(parents=True, exist_ok=True)
     for name, text in PAGES.items():
         (FOLDER / name).write_text(text(), "utf-8")

@@ -25,7 +25,7 @@ def characters_module(monkeypatch):
 
 
 def first_losses(characters_module, steps, rate=0.003, text=TEXT):
-    """Return the losses of the first steps, and the parameters with what made them."""
+    """Return the losses of the first steps, and the model, its parameters, the text's numbers and the alphabet."""
     alphabet, numbers = np.unique(list(text), return_inverse=True)
     model = characters_module.language_model(len(alphabet))
     params, optimizer = model.init(0, (characters_module.LENGTH,)), plugrad.optimizers.Adam(rate)

@@ -128,7 +128,7 @@ def test_pictures_are_not_blank(name):
 
 @pytest.fixture(scope="module")
 def ecosystem_output(tmp_path_factory):
-    """What the example of SciPy and scikit-learn prints on each backend, in a process where SciPy is new."""
+    """The output of the example of SciPy and scikit-learn on each backend, in a process that has not imported SciPy."""
     program = (
         "import json, sys, plugrad\n"
         "from contextlib import redirect_stdout\n"

@@ -43,7 +43,7 @@ def result_bits(graph, args):
 
 @contextmanager
 def verified_passes():
-    """Verify, inside the block, each graph that is recorded, and what each pass makes of it."""
+    """Verify each graph recorded inside the block, and the result of each pass over it."""
 
     def verified(apply):
         def checked(graph):

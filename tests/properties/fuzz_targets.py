@@ -520,7 +520,7 @@ REGISTRATIONS = (
 
 
 def make_targets():
-    """Return the fuzz targets by the names of what they call."""
+    """Return the fuzz targets by the names of the functions that they call."""
     ops, found = public_ops(), {}
     for name, call in CALLS.items():
         found[name], found[f"{name}, traced"] = (

@@ -47,7 +47,7 @@ class _SafeLock:
 
 
 def hold_safely(lock: Any) -> AbstractContextManager[object]:
-    """Return what holds a lock of `threading` during a ``with`` block, whatever interrupts it.
+    """Return a context manager that holds a lock of `threading` and releases it, whatever interrupts the block.
 
     >>> from threading import Lock
     >>> from plugrad.extend import hold_safely

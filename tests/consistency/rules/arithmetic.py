@@ -68,7 +68,7 @@ NUMPY_FLOAT_FUNCTIONS = {
     "rsqrt": np.abs,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }
-MUST_BE_EQUAL = "they must be equal"
+EQUALITY_REMEDY = "they must be equal"
 
 
 def with_operands_named_a_and_b(function):
@@ -294,7 +294,7 @@ REDUCTIONS = (
     *(
         rejects(
             *("weights", op, {"weights": ones(4)}, ShapeError),
-            *(f"{kernel}: weights", f"(4,) … {shape}", MUST_BE_EQUAL),
+            *(f"{kernel}: weights", f"(4,) … {shape}", EQUALITY_REMEDY),
         )
         for op, kernel, shape in (
             ("bincount", "Bincount", "(3,)"),

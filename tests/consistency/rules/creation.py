@@ -9,8 +9,8 @@ from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeE
 
 OPS_WITH_SHAPE = "fill ones random_uniform random_uniform_int zeros"
 TENSOR_ND_OPS = "tensor2d tensor3d tensor4d tensor5d tensor6d"
-MUST_BE_TENSOR_LIKE = "must be a tensor, a number, an array or a nested list of numbers"
-MUST_BE_FLOATING = "must be floating; draw floating numbers and convert them with astype"
+TENSOR_LIKE_REMEDY = "must be a tensor, a number, an array or a nested list of numbers"
+FLOATING_REMEDY = "must be floating; draw floating numbers and convert them with astype"
 COMPLEX_MATRIX = np.ones((2, 3), "complex64")
 
 CREATION = (
@@ -44,11 +44,11 @@ CREATION = (
     ),
     rejects(
         *("dtype", "rand random_gamma random_normal random_standard_normal truncated_normal"),
-        *({"dtype": "bool"}, DTypeError, "{op}: dtype", "=bool", MUST_BE_FLOATING),
+        *({"dtype": "bool"}, DTypeError, "{op}: dtype", "=bool", FLOATING_REMEDY),
     ),
     rejects(
         *("dtype", "rand random_gamma", {"dtype": "string"}, DTypeError),
-        *("{op}: dtype", "=string", MUST_BE_FLOATING),
+        *("{op}: dtype", "=string", FLOATING_REMEDY),
     ),
     accepts("dtype", "rand random_gamma", {"dtype": "float64"}, MORE_DTYPES_EXIST),
     accepts(
@@ -78,13 +78,13 @@ CREATION = (
     *(
         rejects(
             *("kind of values", "tensor", {"obj": value}, ArgumentError),
-            *("asarray: obj", f"not {type(value).__name__}", MUST_BE_TENSOR_LIKE),
+            *("asarray: obj", f"not {type(value).__name__}", TENSOR_LIKE_REMEDY),
         )
         for value in (object(), {"a": 1}, {1})
     ),
     rejects(
         *("something", f"tensor1d {TENSOR_ND_OPS}", {"obj": None}, ArgumentError),
-        *("asarray: obj", "not NoneType", MUST_BE_TENSOR_LIKE),
+        *("asarray: obj", "not NoneType", TENSOR_LIKE_REMEDY),
     ),
     accepts("nesting", "tensor1d", {"obj": [[1.0]]}, ONE_CONSTRUCTOR, [[1.0]]),
     accepts("nesting", TENSOR_ND_OPS, {"obj": [1.0, 2.0]}, ONE_CONSTRUCTOR, [1.0, 2.0]),

@@ -13,7 +13,7 @@ from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeE
 from properties.calls import FLOATS, MATRIX, VECTOR
 
 ONES = np.ones((2, 3), "float32")
-MUST_BE_EQUAL = "they must be equal"
+EQUALITY_REMEDY = "they must be equal"
 BROADCAST_REMEDY = "sizes must be equal or 1, counted from the right"
 
 LINEAR_ALGEBRA_RULES = (
@@ -134,7 +134,7 @@ LOSS_RULES = (
     *(
         rejects(
             *("equal shapes", ops, {name: ones(3, 2)}, ShapeError),
-            *("{op}: labels … " + name, "(2, 3) … (3, 2)", MUST_BE_EQUAL),
+            *("{op}: labels … " + name, "(2, 3) … (3, 2)", EQUALITY_REMEDY),
         )
         for ops, name in (
             (
@@ -162,7 +162,7 @@ LOSS_RULES = (
     ),
     rejects(
         *("equal dtypes and shapes", "moving_average", {"x": ones(3, 2)}, ShapeError),
-        *("moving_average: average … x", "(2, 3) … (3, 2)", MUST_BE_EQUAL),
+        *("moving_average: average … x", "(2, 3) … (3, 2)", EQUALITY_REMEDY),
     ),
     accepts(
         *(

@@ -113,7 +113,7 @@ def _add_command(subcommands: Any, name: str, summary: str) -> ArgumentParser:
 
 
 def _add_command_arguments(parser: ArgumentParser, module: Any) -> None:
-    """Add the arguments of a command, and what runs it."""
+    """Add the arguments of a command, and the function that runs it."""
     parser.set_defaults(run=module.run, command_parser=parser)
     module.add_arguments(parser)
 

@@ -80,7 +80,7 @@ class Plugin:
         return self.name.rpartition(".")[2]
 
     def has_name(self, spelling: str) -> bool:
-        """Return whether a name is that of the plugin or of its distribution, or ``"distribution::name"``."""
+        """Return whether a name is the plugin's, its distribution's, or ``"distribution::name"``."""
         distribution, _, name = spelling.rpartition("::")
         if distribution:
             return name == self.name and normalize_distribution_name(
@@ -146,7 +146,7 @@ class Plugin:
 
     @property
     def remedy(self) -> str:
-        """What to do about a failure."""
+        """The advice on how to repair a failed plugin."""
         if self.status == "conflict":
             return (
                 f"Uninstall it, or switch it off with PLUGRAD_PLUGINS_DISABLE={self.qualified_name}"

@@ -288,7 +288,7 @@ def _open_first_usable(spec: str, layer: str) -> Backend:
 
 
 def list_automatic_candidates() -> Sequence[Plugin]:
-    """Return the usable backends for the automatic choice, best first; those of others only if the user allows them."""
+    """Return the usable backends for the automatic choice, best first; others' only if the user allows them."""
     allowed = (*first_party_distributions(), *config.get("plugins.allow_auto"))
     return hooks.order_backend_candidates(
         [

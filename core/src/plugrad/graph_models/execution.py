@@ -155,7 +155,7 @@ class ModelRunner:
         return (self.weights[node.name],)
 
     def convert(self, value: Any, annotation: str) -> Any:
-        """Convert a value to what an operator annotates its input with: an array or a tensor."""
+        """Convert a value to the type with which an operator annotates its input: an array or a tensor."""
         if annotation == "HostArray":
             return value.numpy() if isinstance(value, Tensor) else np.asarray(value)
         if annotation == "Tensor":

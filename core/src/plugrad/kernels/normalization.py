@@ -134,7 +134,7 @@ def batch_norm_training(
     axis: Axis,
     variance_epsilon: float = 0.001,
 ) -> tuple[Spec, Spec, Spec]:
-    """Return `batch_norm` of x with the mean and the variance of each channel, and these two.
+    """Return `batch_norm` of x by the mean and the variance of each channel, and the means and the variances.
 
     The channels are the elements of `axis`. Mean and variance, the average of the squared differences
     from the mean, are over all other axes.

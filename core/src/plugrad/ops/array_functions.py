@@ -204,7 +204,7 @@ def _known_options(
 
 
 def _is_default(value: Any, default: Any) -> bool:
-    """Return whether an argument is what NumPy takes without it."""
+    """Return whether an argument equals NumPy's default for it."""
     no_value = np._NoValue  # pyright: ignore[reportPrivateUsage]
     if value is default or value is no_value or (value is None and default is no_value):
         return True

@@ -175,7 +175,7 @@ def atleast_3d(*arys: TensorLike) -> Any:
 
 
 def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
-    """Return arrays in the shape to which they broadcast together; what holds no tensor stays an array of NumPy."""
+    """Return arrays in the shape to which they broadcast together; NumPy arrays stay NumPy arrays."""
     parts: list[Any] = [
         np.asarray(x)
         if next(iter_tensors(x), None) is None

@@ -344,7 +344,7 @@ class _Sampler:
 
 
 def _as_floats(x: Tensor) -> Tensor:
-    """Return a tensor as it is, or what a list of integers held as float32."""
+    """Return a tensor unchanged, and a list of integers as a float32 tensor."""
     return x if x.dtype in FLOATING else cast(x, float32)
 
 

@@ -122,7 +122,7 @@ def transfer_target() -> Backend | None:
 
 
 def active_overrides() -> Overrides | None:
-    """Return what this context overrides."""
+    """Return the overrides that are in force in this context."""
     context = current_context()
     return None if context is None else context.overrides
 

@@ -37,7 +37,7 @@ def order_steps(
 
 
 class _StepDependencies(NamedTuple):
-    """What constrains and ranks a step in the order: required steps, steps read, and memory."""
+    """The data by which a step is ordered: the steps that it requires and reads, and its memory."""
 
     required_steps: frozenset[int]
     """The steps that come before it."""
