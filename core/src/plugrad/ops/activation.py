@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
 
 SIGMOID_IS_FLAT_BEYOND: Final = 800.0
-"""A number beyond which the sigmoid is 0 or 1 in every dtype. Its product with 0 is 0; that of infinity would be NaN."""
+"""A number beyond which the sigmoid is 0 or 1 in every dtype. Its product with 0 is 0; that of infinity is NaN."""
 
 
 def relu(x: TensorLike) -> Tensor:

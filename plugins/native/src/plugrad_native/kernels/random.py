@@ -58,7 +58,7 @@ def make_random_kernel(
 def draw_in_parts(
     run: CFunction, state: Array, arrays: Sequence[Array], *attributes: object
 ) -> None:
-    """Call a C function that draws a word for each element of contiguous arrays, in several threads if they are long."""
+    """Call a C function that draws a word for each element of contiguous arrays, in threads if it takes long."""
     count = arrays[0].size
     parts = thread_pool.count_parts(
         RANDOM_NUMBER_COST_IN_ADDITIONS * count, count // PART_MULTIPLE_NUMBERS
