@@ -31,6 +31,7 @@ static inline floats silu_anywhere(floats x, ints is_fused) {
 NEAR_KERNEL(silu)
 
 static inline floats silu_gradient_floats(floats dy, floats x) {
+#pragma clang fp contract(off)
     const floats s = sigmoid_anywhere(x, (ints){} - is_fused());
     return dy * (s * (at_most(at_least(x, -SILU_FAR), SILU_FAR) * (1.f - s) + 1.f));
 }
@@ -71,6 +72,7 @@ static inline doubles silu_doubles(doubles x) {
 }
 
 static inline doubles silu_gradient_doubles(doubles dy, doubles x) {
+#pragma clang fp contract(off)
     const doubles s = sigmoid_doubles(x), least = repeated(-SILU_FAR), most = repeated(SILU_FAR);
     const doubles limited = choose_doubles(x > most, most, choose_doubles(x < least, least, x));
     return dy * (s * (limited * (1. - s) + 1.));
