@@ -216,8 +216,8 @@ def _record_part(
 
 def _locate_owner(array: WasmArray) -> int:
     """Return the block of an array, or that of what a lazy array shows, which nothing copies here."""
-    while isinstance(array, WasmStridedView) and array.walk is not None:
-        array = array.walk.owner
+    while isinstance(array, WasmStridedView) and array.strided_view is not None:
+        array = array.strided_view.owner
     return _locate_array(array).block_number
 
 
