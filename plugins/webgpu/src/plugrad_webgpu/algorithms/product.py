@@ -99,7 +99,7 @@ def multiply_matrices(a: Matrices, b: Matrices, epilogue: Epilogue | None = None
         output = multiply_matrices(row, turned)
         output = reinterpret(output, (output.shape[0], a.rows, 1))
         return epilogue.apply_to_array(output) if epilogue is not None else output
-    if a.array.dtype == int64:
+    if a.array.dtype is int64:
         device, sizes = a.array.buffer.device, (a.rows, a.columns, b.columns)
         step = plan_int64_product(
             device, (a.batch_size, b.batch_size), sizes, _matrix_strides(a), _matrix_strides(b)
