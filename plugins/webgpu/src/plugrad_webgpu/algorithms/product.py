@@ -228,7 +228,9 @@ def _product_plan(
         if tile.schedule == "shared"
         else tile.min_tiles_to_fill_device
     )
-    splits = count_splits(steps, tiles, busy, SPLIT_MIN_STEPS * lanes)
+    has_idle_lanes = tile.schedule == "direct" and tiles < tile.invocations
+    min_steps = SPLIT_MIN_STEPS if has_idle_lanes else tile.split_min_steps
+    splits = count_splits(steps, tiles, busy, min_steps * lanes)
     is_whole = (depth if is_transposed[1] else columns) % 4 == 0
     a_unit, b_unit = (4 if each else 1 for each in (source.has_whole_vectors, is_whole))
     parameters = (
