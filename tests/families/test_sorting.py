@@ -7,6 +7,7 @@ import plugrad
 from families.case import REAL_AND_BOOL_DTYPES, Case, ErrorCase
 from families.domains import Domain, distinct, uniform
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
+from plugrad.host import sorting as host_sorting
 from plugrad.kernels import sorting
 
 ALL_DTYPES = (*REAL_AND_BOOL_DTYPES, "complex64")
@@ -423,3 +424,15 @@ DTYPE_ERROR_CASES = [
 def test_dtype_that_is_not_taken(refusal):
     with plugrad.use("cpu"):
         refusal.check()
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"])
+def test_long_vectors_of_integers_in_a_narrow_range(dtype, descending, rng):
+    limits = np.iinfo(dtype)
+    offsets = rng.integers(0, min(100_000, int(limits.max) - int(limits.min)), 120_000)
+    below, above = limits.min + offsets.astype(dtype), limits.max - offsets.astype(dtype)
+    for x in (below, above, below[:5000] // 100, below[:1]):
+        found = host_sorting.sort(x, axis=0, descending=descending)
+        expected = sorted(x.tolist(), reverse=descending)
+        assert (found.dtype, found.tolist()) == (x.dtype, expected)

@@ -78,7 +78,7 @@ class SmallResults(NamedTuple):
     """The attributes that the functions ask for: that which has the axis or the axes, and flags."""
 
 
-SMALL_RESULTS: Final[dict[str, SmallResults]] = {}
+SMALL_RESULTS_BY_KERNEL: Final[dict[str, SmallResults]] = {}
 """By the names of kernels; `plugrad_native.small_results` registers them as fast paths."""
 
 
@@ -98,7 +98,7 @@ def register_small_result_functions(
         names: the attributes that the functions ask for: that which has the axis or the axes, and flags.
         result: the dtype of results; by default that of the inputs.
     """
-    small = SMALL_RESULTS.setdefault(kernel.name, SmallResults(layout, {}, names))
+    small = SMALL_RESULTS_BY_KERNEL.setdefault(kernel.name, SmallResults(layout, {}, names))
     for dtype, function in functions.items():
         small.functions[dtype, result or dtype] = function
 

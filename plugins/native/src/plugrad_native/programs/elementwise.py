@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.extend import Call, as_dtype, count_elements
+from plugrad.extend import Call, as_dtype, count_elements, get_kernel
 from plugrad.kernels import activation, binary, bitwise, unary
 from plugrad_cpu.extend import numpy_implementation
 from plugrad_native.declare import FLOAT_DTYPES, MAX_ELEMENTS
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     Specs = Mapping[Value, Shaped]
     Rule = Callable[[Call, Specs], list[AnyCall] | None]
 
+MAX_UFUNC_OPERANDS: Final = 4
+"""The inputs and the result of a ufunc whose loop a program calls."""
 MAX_REPEATED_ITEM_BYTES: Final = 8
 """Larger elements cannot be broadcast by C, but for numbers without axes, which are read where they are."""
 ELEMENTWISE_RULES: Final[dict[Kernel[..., Any], Rule]] = {}
@@ -54,6 +56,8 @@ ELEMENTWISE_RULES: Final[dict[Kernel[..., Any], Rule]] = {}
 def lower_elementwise(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls that compute an elementwise call, or None if there are none."""
     rule, count = ELEMENTWISE_RULES.get(call.kernel), count_elements(specs[call.outputs[0]].shape)
+    if rule is None and (ufunc := find_ufunc_of_pack(call.kernel)) is not None:
+        rule = make_ufunc_rule(ufunc)
     if rule is None or not 0 < count < MAX_ELEMENTS:
         return None
     for spec in [specs[v] for v in get_inputs(call)]:
@@ -61,6 +65,20 @@ def lower_elementwise(call: Call, specs: Specs) -> list[AnyCall] | None:
         if is_repeated and spec.dtype.itemsize > MAX_REPEATED_ITEM_BYTES:
             return None
     return rule(call, specs)
+
+
+def find_ufunc_of_pack(kernel: Kernel[..., Any]) -> np.ufunc | None:
+    """Return the ufunc that implements a kernel of other packages, if its result depends on nothing but its elements.
+
+    NumPy gives loops of ufuncs Python's lock only for objects, so these need none.
+    """
+    if kernel in ELEMENTWISE_RULES or not kernel.is_elementwise or kernel.attributes:
+        return None
+    config = get_kernel(kernel.name, "cpu")
+    function = None if config is None or config.is_conditional else config.kernel_func
+    if not isinstance(function, np.ufunc) or function.nin >= MAX_UFUNC_OPERANDS:
+        return None
+    return function if (function.nin, function.nout) == (len(kernel.inputs), 1) else None
 
 
 # --- by functions of C --------------------------------------------------------------------------
@@ -133,8 +151,8 @@ def exclude_complex(rule: Rule) -> Rule:
     )
 
 
-def first_applicable_rule(*rules: Rule) -> Rule:
-    """Return a rule that answers what the first of several rules that applies to a call answers."""
+def combine_rules(*rules: Rule) -> Rule:
+    """Return a rule that applies the first of several rules that is applicable to a call."""
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         return next((found for r in rules if (found := r(call, specs)) is not None), None)
@@ -189,9 +207,7 @@ for _name, _dtypes in (
     _kernel = vars(unary)[_name]
     _rule = make_unary_rule(_name, _dtypes)
     ELEMENTWISE_RULES[_kernel] = (
-        first_applicable_rule(_rule, ELEMENTWISE_RULES[_kernel])
-        if _kernel in ELEMENTWISE_RULES
-        else _rule
+        combine_rules(_rule, ELEMENTWISE_RULES[_kernel]) if _kernel in ELEMENTWISE_RULES else _rule
     )
 for _name, _dtypes in (
     DTYPES_OF_BINARY_KERNELS_BITWISE_AS_NUMPY | DTYPES_OF_BINARY_KERNELS_UNLIKE_NUMPY
@@ -199,18 +215,16 @@ for _name, _dtypes in (
     _kernel = vars(binary)[_name]
     _rule = make_binary_rule(_name, _dtypes)
     ELEMENTWISE_RULES[_kernel] = (
-        first_applicable_rule(_rule, ELEMENTWISE_RULES[_kernel])
-        if _kernel in ELEMENTWISE_RULES
-        else _rule
+        combine_rules(_rule, ELEMENTWISE_RULES[_kernel]) if _kernel in ELEMENTWISE_RULES else _rule
     )
 for _name in sorted(BROADCAST_DTYPES_BY_KERNEL):
     _kernel = vars(binary)[_name]
-    ELEMENTWISE_RULES[_kernel] = first_applicable_rule(
+    ELEMENTWISE_RULES[_kernel] = combine_rules(
         make_binary_rule(_name, FLOAT_DTYPES), ELEMENTWISE_RULES[_kernel]
     )
 for _name in ("abs", "negative", "sqrt", "square"):
     _kernel = vars(unary)[_name]
-    ELEMENTWISE_RULES[_kernel] = first_applicable_rule(
+    ELEMENTWISE_RULES[_kernel] = combine_rules(
         make_unary_rule(_name, FLOAT_DTYPES), ELEMENTWISE_RULES[_kernel]
     )
 

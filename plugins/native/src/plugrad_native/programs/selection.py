@@ -23,7 +23,7 @@ from plugrad_native.declare import table
 from plugrad_native.programs.broadcasts import bypass_broadcasts
 from plugrad_native.programs.control import has_supported_sizes
 from plugrad_native.programs.delays import find_delayed_results
-from plugrad_native.programs.elementwise import lower_elementwise
+from plugrad_native.programs.elementwise import find_ufunc_of_pack, lower_elementwise
 from plugrad_native.programs.epilogues import can_join_epilogue, find_accumulators
 from plugrad_native.programs.groups import can_join_loop, is_repeated_number
 from plugrad_native.programs.images import fits_in_image_group, is_image_group, lower_images
@@ -156,13 +156,18 @@ class CompiledStepSelector:
         return self.has_own_kernel(call) and not is_shared
 
     def has_own_kernel(self, call: Call) -> bool:
-        """Return whether no implementation by others replaces that of this pack, or of the backend."""
+        """Return whether no implementation by others replaces that of this pack, or of the backend.
+
+        Loops of the ufuncs of other packages count as the pack's own.
+        """
         kernel = call.kernel
         is_own = self.known.get(kernel.name)
         if is_own is None:
             config = get_kernel(kernel.name, self.backend)
             is_own = self.known[kernel.name] = config is not None and (
-                config in table or config.kernel_func is _find_numpy_implementation(kernel)
+                config in table
+                or config.kernel_func is _find_numpy_implementation(kernel)
+                or find_ufunc_of_pack(kernel) is not None
             )
         return is_own
 
