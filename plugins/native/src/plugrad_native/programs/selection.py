@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Graph, Group, Shape, Step, Value
 
+SHARED_CALL_MIN_ELEMENTS: Final = 1 << 18
+"""The elements of a call from which on threads that share it take less time than a program."""
+
 
 class CompiledStepSelector:
     """Decides which steps C can run: calls whose implementation is this pack's or the backend's."""
@@ -51,8 +54,8 @@ class CompiledStepSelector:
         self.specs = graph.specs
         self.known: dict[str, bool] = {}
         self.delayed: frozenset[Value] = frozenset()
-        self.max_work = 2 * thread_pool.part_min_work if thread_pool.count > 1 else None
-        """The elements from which on several threads share a call, which Python gives them."""
+        self.max_work = SHARED_CALL_MIN_ELEMENTS if thread_pool.count > 1 else None
+        """The elements from which on Python gives a call to several threads."""
         self.gapped: frozenset[Value] = frozenset() if is_loop else find_noncontiguous_views(graph)
         """The values that no program takes."""
         self.unproven = find_unproven_lookups(graph)
