@@ -1,6 +1,8 @@
 // What linalg.c includes for each type: products of matrices of type MATRIX, whose numbers are of type NUMBER. FUSED is
 // a * b + c in lanes of a VECTOR, and PACKED the last letters of its instruction.
 #define WIDTH ((int)(sizeof(VECTOR) / sizeof(NUMBER)))
+// For loops over what whole vectors leave over: others would only make the code longer.
+#define ONE_AFTER_THE_OTHER _Pragma("clang loop vectorize(disable) unroll(disable)")
 
 static inline VECTOR NAMED(read)(const NUMBER *source) {
     VECTOR lanes;
@@ -85,7 +87,7 @@ static void NAMED(multiply_tile)(NAMED(factors) f, NUMBER *target, ptrdiff_t str
     NUMBER tile[TILE_ROWS * PANEL_WIDTH];
     NAMED(multiply_full_tile)(f, tile, columns, columns, 0);
     for (int i = 0; i < height; i++)
-        for (int j = 0; j < width; j++) {
+        ONE_AFTER_THE_OTHER for (int j = 0; j < width; j++) {
             const NUMBER y = tile[i * columns + j];
             target[i * stride + j] = accumulate ? target[i * stride + j] + y : y;
         }
@@ -108,7 +110,7 @@ static void NAMED(pack_tile)(const NUMBER *data, ptrdiff_t vector_stride, ptrdif
                 memcpy(packed + k * tile + i, data + k * stride + i, 4 * sizeof(NUMBER));
     } else {
         for (int k = 0; k < depth; k++)
-            for (int i = 0; i < tile; i++)
+            ONE_AFTER_THE_OTHER for (int i = 0; i < tile; i++)
                 packed[k * tile + i] = i < count ? data[i * vector_stride + k * stride] : 0;
     }
 }
@@ -193,7 +195,7 @@ static inline __attribute__((always_inline)) void NAMED(multiply_pairs)(
         for (int rest = WIDTH / 2; rest > 0; rest /= 2)
             for (int j = 0; j < rest; j++) lanes[j] = lanes[2 * j] + lanes[2 * j + 1];
         NUMBER y = lanes[0];
-        for (int rest = k; rest < depth; rest++) y += vector[rest] * others[i * distance + rest];
+        ONE_AFTER_THE_OTHER for (int rest = k; rest < depth; rest++) y += vector[rest] * others[i * distance + rest];
         out[i] = y;
     }
 }
@@ -211,8 +213,7 @@ static inline __attribute__((always_inline)) void NAMED(add_scaled_rows)(
                           NAMED(read)(row + i * b.row_stride + j), y);
             NAMED(write)(out + j, y);
         }
-    _Pragma("clang loop vectorize(disable) unroll(disable)")
-    for (; j < columns; j++)
+    ONE_AFTER_THE_OTHER for (; j < columns; j++)
         for (int i = 0; i < count; i++)
             out[j] += vector[(k + i) * stride] * row[i * b.row_stride + j * b.column_stride];
 }
