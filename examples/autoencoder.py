@@ -16,7 +16,7 @@ import numpy as np
 import plugrad
 import plugrad_nn as nn
 
-EPOCHS, BATCH = 60, 64
+EPOCHS, BATCH_SIZE = 60, 64
 
 table = np.loadtxt(
     Path(__file__).parent / "data" / "digits.csv.gz", delimiter=",", dtype=np.float32
@@ -29,17 +29,17 @@ params = {"encoder": encoder.init(0, (64,)), "decoder": decoder.init(1, (2,))}
 optimizer = plugrad.optimizers.Adam(0.003)
 
 
-def encoded(x: plugrad.Tensor) -> tuple[plugrad.Tensor, ...]:
+def encode(x: plugrad.Tensor) -> tuple[plugrad.Tensor, ...]:
     return plugrad.split(encoder(params["encoder"], x), 2, axis=1)
 
 
 def loss(x: plugrad.Tensor, noise: plugrad.Tensor) -> plugrad.Tensor:
     """The evidence lower bound: how badly digits are drawn, and how far their numbers are from a bell curve."""
-    mean, log_variance = encoded(x)
+    mean, log_variance = encode(x)
     logits = decoder(params["decoder"], mean + plugrad.exp(log_variance / 2) * noise)
     drawn = plugrad.sum(plugrad.softplus(logits) - x * logits, axis=1)
-    spread = plugrad.sum(plugrad.exp(log_variance) + mean**2 - 1 - log_variance, axis=1) / 2
-    return plugrad.mean(drawn + spread)
+    divergence = plugrad.sum(plugrad.exp(log_variance) + mean**2 - 1 - log_variance, axis=1) / 2
+    return plugrad.mean(drawn + divergence)
 
 
 @plugrad.jit
@@ -49,22 +49,24 @@ def step(x: plugrad.Tensor, noise: plugrad.Tensor) -> plugrad.Tensor:
 
 rng, losses = np.random.default_rng(0), []
 for epoch in range(EPOCHS):
-    for (x,) in nn.batches(images, size=BATCH, seed=epoch, drop_remainder=True):
-        noise = plugrad.asarray(rng.standard_normal((BATCH, 2), np.float32))
+    for (x,) in nn.batches(images, size=BATCH_SIZE, seed=epoch, drop_remainder=True):
+        noise = plugrad.asarray(rng.standard_normal((BATCH_SIZE, 2), np.float32))
         last = step(x, noise)
     losses.append(last.item())
 print(f"loss {losses[0]:.2f} after an epoch, {losses[-1]:.2f} after {EPOCHS}")
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")
-steps = np.linspace(-2.2, 2.2, 12, dtype=np.float32)
-grid = np.stack(np.meshgrid(steps, -steps), axis=-1).reshape(-1, 2)
-drawn = plugrad.sigmoid(decoder(params["decoder"], grid)).numpy()
-framed = np.pad(drawn.reshape(12, 12, 8, 8), ((0, 0), (0, 0), (1, 1), (1, 1)))
-mosaic = framed.transpose(0, 2, 1, 3).reshape(120, 120)
+axis_values = np.linspace(-2.2, 2.2, 12, dtype=np.float32)
+code_grid = np.stack(np.meshgrid(axis_values, -axis_values), axis=-1).reshape(-1, 2)
+drawn = plugrad.sigmoid(decoder(params["decoder"], code_grid)).numpy()
+padded_digits = np.pad(drawn.reshape(12, 12, 8, 8), ((0, 0), (0, 0), (1, 1), (1, 1)))
+mosaic = padded_digits.transpose(0, 2, 1, 3).reshape(120, 120)
 left.imshow(mosaic, cmap="gray_r", extent=(-2.4, 2.4, -2.4, 2.4), interpolation="bicubic")
 left.set(title="drawn for each pair of numbers")
-mean, _ = encoded(plugrad.asarray(images))
-points = right.scatter(*mean.numpy().T, c=digits, cmap="tab10", s=8)
-right.legend(*points.legend_elements(), title="digit", loc="upper left", bbox_to_anchor=(1, 1))
+mean, _ = encode(plugrad.asarray(images))
+scatter_points = right.scatter(*mean.numpy().T, c=digits, cmap="tab10", s=8)
+right.legend(
+    *scatter_points.legend_elements(), title="digit", loc="upper left", bbox_to_anchor=(1, 1)
+)
 right.set(title="where the digits of the data are", aspect="equal")
 figure.savefig("autoencoder.png", dpi=100)

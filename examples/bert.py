@@ -15,7 +15,7 @@ import plugrad
 import plugrad_nn as nn
 from plugrad import Tensor
 
-NAMES = {
+NAME_REPLACEMENTS = {
     "bert": "",
     "gamma": "weight",  # of older files
     "beta": "bias",
@@ -129,7 +129,7 @@ def load(folder: Path) -> tuple[Bert, nn.Params]:
         config["num_hidden_layers"],
         config["layer_norm_eps"],
     )
-    return model, nn.convert.state_dict(tensors, model, (1,), names=NAMES).params
+    return model, nn.convert.state_dict(tensors, model, (1,), names=NAME_REPLACEMENTS).params
 
 
 def main() -> None:

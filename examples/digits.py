@@ -38,7 +38,7 @@ def load() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return images[359:], labels[359:], images[:359], labels[:359]
 
 
-def loss_of(params: nn.Params, x: plugrad.Tensor, y: plugrad.Tensor) -> plugrad.Tensor:
+def compute_loss(params: nn.Params, x: plugrad.Tensor, y: plugrad.Tensor) -> plugrad.Tensor:
     return nn.losses.sparse_softmax_cross_entropy(y, MODEL(params, x))
 
 
@@ -48,7 +48,7 @@ def train(params: nn.Params, images: np.ndarray, labels: np.ndarray, epochs: int
 
     @plugrad.jit
     def step(x: plugrad.Tensor, y: plugrad.Tensor) -> plugrad.Tensor:
-        return optimizer.minimize(partial(loss_of, params, x, y), nn.leaves(params))
+        return optimizer.minimize(partial(compute_loss, params, x, y), nn.leaves(params))
 
     with tqdm(total=epochs * (len(images) // BATCH), desc="training", disable=None) as progress:
         for epoch in range(epochs):
@@ -59,17 +59,17 @@ def train(params: nn.Params, images: np.ndarray, labels: np.ndarray, epochs: int
 
 
 def draw(
-    losses: list[float], images: np.ndarray, labels: np.ndarray, guesses: np.ndarray, title: str
+    losses: list[float], images: np.ndarray, labels: np.ndarray, predictions: np.ndarray, title: str
 ) -> Figure:
     """Return a figure with the loss, and test digits with their predictions; wrong ones are red and come first."""
     figure = plt.figure(figsize=(11, 4.6), layout="constrained")
     figure.suptitle(title)
     left, right = figure.subfigures(1, 2, width_ratios=(1, 1.3), squeeze=False).flat
     left.subplots(subplot_kw={"xlabel": "step", "ylabel": "loss", "yscale": "log"}).plot(losses)
-    first = np.argsort(guesses == labels, kind="stable")
+    first = np.argsort(predictions == labels, kind="stable")
     for cell, i in zip(right.subplots(4, 8).flat, first, strict=False):
         cell.imshow(images[i, :, :, 0], cmap="gray_r")
-        cell.set_title(guesses[i], color="black" if guesses[i] == labels[i] else "red")
+        cell.set_title(predictions[i], color="black" if predictions[i] == labels[i] else "red")
         cell.set_axis_off()
     return figure
 
@@ -84,14 +84,14 @@ def main() -> None:
     params, start = MODEL.init(0, (8, 8, 1)), time.perf_counter()
     losses = train(params, images, labels, epochs)
     seconds = time.perf_counter() - start
-    guesses = plugrad.argmax(nn.predict(MODEL, params, test_images), axis=1).numpy()
-    accuracy = f"{np.mean(guesses == test_labels):.2%} of {len(test_labels)} test digits"
+    predictions = plugrad.argmax(nn.predict(MODEL, params, test_images), axis=1).numpy()
+    accuracy = f"{np.mean(predictions == test_labels):.2%} of {len(test_labels)} test digits"
     print(f"accuracy {accuracy}, after {len(losses)} steps in {seconds:.1f} s")
 
     folder = Path("outputs") / selection.backend.name
     folder.mkdir(parents=True, exist_ok=True)
     plugrad.save(folder / "digits.safetensors", {"params": params, "losses": losses})
-    figure = draw(losses, test_images, test_labels, guesses, f"{selection.device}: {accuracy}")
+    figure = draw(losses, test_images, test_labels, predictions, f"{selection.device}: {accuracy}")
     figure.savefig(folder / "digits.png", dpi=100)
     print(f"written  {folder}/digits.safetensors, {folder}/digits.png")
 

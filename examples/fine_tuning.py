@@ -23,7 +23,7 @@ table = np.loadtxt(
 )
 images, digits = table[:, :64].reshape(-1, 8, 8, 1) / 16, table[:, 64].astype(np.int32)
 rng = np.random.default_rng(0)
-noisy = images + rng.normal(0, 0.4, images.shape).astype(np.float32)
+noisy_images = images + rng.normal(0, 0.4, images.shape).astype(np.float32)
 network = nn.Sequential(
     nn.Conv2D(16, 3, padding="same", activation=plugrad.relu),
     nn.MaxPooling2D(2),
@@ -33,7 +33,7 @@ network = nn.Sequential(
 )
 
 
-def write(path: str, epochs: int) -> None:
+def write_model(path: str, epochs: int) -> None:
     """Train the network on clean digits, and write it as a model in ONNX."""
     params, optimizer = network.init(0, (8, 8, 1)), plugrad.optimizers.Adam(0.005)
 
@@ -50,16 +50,16 @@ def write(path: str, epochs: int) -> None:
     plugrad_onnx.export(lambda x: network(params, x), images[:1], path=path, names=["images"])
 
 
-def tune(path: str) -> tuple[plugrad_onnx.Model, list[float], list[float]]:
+def fine_tune(path: str) -> tuple[plugrad_onnx.Model, list[float], list[float]]:
     """Train a model on a few noisy digits; return it, the losses, and the accuracy on the other digits."""
     model, optimizer = plugrad_onnx.load(path), plugrad.optimizers.Adam(0.005)
     variables = model.variables()
-    x, y = plugrad.asarray(noisy[:EXAMPLES]), plugrad.asarray(digits[:EXAMPLES])
-    others, labels = plugrad.asarray(noisy[EXAMPLES:]), digits[EXAMPLES:]
+    x, y = plugrad.asarray(noisy_images[:EXAMPLES]), plugrad.asarray(digits[:EXAMPLES])
+    others, labels = plugrad.asarray(noisy_images[EXAMPLES:]), digits[EXAMPLES:]
     losses, accuracy = list[float](), list[float]()
     for _ in range(STEPS):
-        guesses = plugrad.argmax(model(others), axis=1).numpy()
-        accuracy.append(float(np.mean(guesses == labels)))
+        predictions = plugrad.argmax(model(others), axis=1).numpy()
+        accuracy.append(float(np.mean(predictions == labels)))
         loss = optimizer.minimize(
             lambda: nn.losses.sparse_softmax_cross_entropy(y, model(x)), variables
         )
@@ -67,23 +67,26 @@ def tune(path: str) -> tuple[plugrad_onnx.Model, list[float], list[float]]:
     return model, losses, accuracy
 
 
-write("clean.onnx", EPOCHS)
-write("nothing.onnx", 0)
-model, losses, tuned = tune("clean.onnx")
-anew = tune("nothing.onnx")[2]
+write_model("clean.onnx", EPOCHS)
+write_model("nothing.onnx", 0)
+model, losses, tuned_accuracy = fine_tune("clean.onnx")
+scratch_accuracy = fine_tune("nothing.onnx")[2]
 model.save("tuned.onnx")  # for onnxruntime, or the browser
-print(f"noisy digits: {tuned[0]:.1%} at first, {tuned[-1]:.1%} tuned, {anew[-1]:.1%} from nothing")
+print(
+    f"noisy digits: {tuned_accuracy[0]:.1%} at first, {tuned_accuracy[-1]:.1%} tuned, "
+    f"{scratch_accuracy[-1]:.1%} from nothing"
+)
 
 figure = plt.figure(figsize=(11, 4.2), layout="constrained")
 left, right = figure.subfigures(1, 2, width_ratios=(1.2, 1), squeeze=False).flat
 axes = left.subplots()
 axes.set(ylim=(0, 1), xlabel="steps on 60 noisy digits", ylabel="accuracy on the others")
-axes.plot(tuned, label="a model that knows clean digits")
-axes.plot(anew, label="the same network from nothing")
+axes.plot(tuned_accuracy, label="a model that knows clean digits")
+axes.plot(scratch_accuracy, label="the same network from nothing")
 axes.legend(loc="lower right")
-guesses = plugrad.argmax(model(noisy[-32:]), axis=1).numpy()
+predictions = plugrad.argmax(model(noisy_images[-32:]), axis=1).numpy()
 for cell, image, guess, digit in zip(
-    right.subplots(4, 8).flat, noisy[-32:], guesses, digits[-32:], strict=True
+    right.subplots(4, 8).flat, noisy_images[-32:], predictions, digits[-32:], strict=True
 ):
     cell.imshow(image[:, :, 0], cmap="gray_r")
     cell.set_title(guess, color="black" if guess == digit else "red")

@@ -16,7 +16,7 @@ import plugrad
 import plugrad_nn as nn
 from plugrad import Tensor
 
-NAMES = {
+NAME_REPLACEMENTS = {
     "transformer": "",
     "lm_head": None,  # the embeddings, once more
     "attn.bias": None,  # the causal mask of older files
@@ -106,7 +106,7 @@ def load(folder: Path) -> tuple[GPT2, nn.Params]:
     for name, tensor in tensors.items():  # its matrices are not transposed, unlike PyTorch's
         if tensor.ndim == 2 and (".attn." in name or ".mlp." in name):
             tensors[name] = tensor.T
-    return model, nn.convert.state_dict(tensors, model, (1,), names=NAMES).params
+    return model, nn.convert.state_dict(tensors, model, (1,), names=NAME_REPLACEMENTS).params
 
 
 def choose(logits: Tensor, temperature: float, top_k: int, top_p: float) -> Tensor:

@@ -31,14 +31,16 @@ def convolve(image: plugrad.Tensor, *kernels: np.ndarray) -> plugrad.Tensor:
     return image
 
 
-bell = np.exp(-((np.arange(-6, 7) / 3) ** 2) / 2)
-bell /= bell.sum()
-blurred = convolve(original, bell[:, None], bell[None, :])
-sharp = original + 2 * (original - blurred)
+gaussian = np.exp(-((np.arange(-6, 7) / 3) ** 2) / 2)
+gaussian /= gaussian.sum()
+blurred = convolve(original, gaussian[:, None], gaussian[None, :])
+sharpened = original + 2 * (original - blurred)
 
-grey = plugrad.image.resize_bilinear(plugrad.mean(original, axis=-1, keepdims=True), (SIZE, SIZE))
-down = convolve(grey, np.outer([1, 0, -1], [1, 2, 1]))
-edges = plugrad.hypot(down, convolve(grey, np.outer([1, 2, 1], [1, 0, -1])))
+grayscale = plugrad.image.resize_bilinear(
+    plugrad.mean(original, axis=-1, keepdims=True), (SIZE, SIZE)
+)
+vertical_gradient = convolve(grayscale, np.outer([1, 0, -1], [1, 2, 1]))
+edges = plugrad.hypot(vertical_gradient, convolve(grayscale, np.outer([1, 2, 1], [1, 0, -1])))
 
 # %% [markdown]
 # ## Warps
@@ -47,30 +49,30 @@ edges = plugrad.hypot(down, convolve(grey, np.outer([1, 2, 1], [1, 0, -1])))
 # own, compute where, and pick: an index of two tensors takes one pixel for each pair.
 
 # %%
-side = [1.2, 0.3, -50, 0.0, 1.3, -35, 0.0, 0.0016]
-tilted = plugrad.image.transform(original[None], [side], interpolation="bilinear")[0]
+projection = [1.2, 0.3, -50, 0.0, 1.3, -35, 0.0, 0.0016]
+tilted = plugrad.image.transform(original[None], [projection], interpolation="bilinear")[0]
 
-place = plugrad.linspace(-1, 1, SIZE)
-y, x = plugrad.meshgrid(place, place, indexing="ij")
+coordinates = plugrad.linspace(-1, 1, SIZE)
+y, x = plugrad.meshgrid(coordinates, coordinates, indexing="ij")
 radius = plugrad.hypot(x, y)
-turn = plugrad.atan2(y, x) + 3 * plugrad.maximum(1 - radius, 0) ** 2
+swirled_angle = plugrad.atan2(y, x) + 3 * plugrad.maximum(1 - radius, 0) ** 2
 rows, columns = (
     plugrad.clip((part * radius + 1) * (SIZE / 2), 0, SIZE - 1).astype("int32")
-    for part in (plugrad.sin(turn), plugrad.cos(turn))
+    for part in (plugrad.sin(swirled_angle), plugrad.cos(swirled_angle))
 )
 swirled = original[rows, columns]
 
 # %%
-shown = {
+images_by_title = {
     "original": original,
     "blurred": blurred,
-    "sharper": sharp,
+    "sharper": sharpened,
     "edges": 1 - edges,
     "from the side": tilted,
     "swirled": swirled,
 }
 figure, axes = plt.subplots(2, 3, figsize=(9, 6.4), layout="constrained")
-for ax, (title, image) in zip(axes.flat, shown.items(), strict=True):
+for ax, (title, image) in zip(axes.flat, images_by_title.items(), strict=True):
     ax.imshow(plugrad.clip(image, 0, 1), cmap="gray")
     ax.set(title=title, xticks=[], yticks=[])
 figure.savefig("images.jpg", dpi=100)

@@ -37,10 +37,10 @@ def step(u: plugrad.Tensor, v: plugrad.Tensor) -> tuple[plugrad.Tensor, plugrad.
 
 # %%
 rng = np.random.default_rng(0)
-seeds = np.zeros((SIZE, SIZE), np.float32)
+initial_v = np.zeros((SIZE, SIZE), np.float32)
 for row, column in rng.integers(SIZE - 8, size=(12, 2)):
-    seeds[row : row + 8, column : column + 8] = rng.uniform(0.3, 0.6, (8, 8))
-u, v = plugrad.asarray(1 - seeds), plugrad.asarray(seeds)
+    initial_v[row : row + 8, column : column + 8] = rng.uniform(0.3, 0.6, (8, 8))
+u, v = plugrad.asarray(1 - initial_v), plugrad.asarray(initial_v)
 
 # %% [markdown]
 # Thousands of steps follow. Nothing is read back from the device but the pictures.

@@ -15,7 +15,7 @@ import plugrad
 import plugrad_nn as nn
 from plugrad import Tensor
 
-NAMES = {
+NAME_REPLACEMENTS = {
     "vit": "",
     "embeddings.cls_token": "cls_token",
     "embeddings.position_embeddings": "position_embeddings",
@@ -104,7 +104,11 @@ def load(folder: Path) -> tuple[VisionTransformer, nn.Params, dict[str, Any]]:
         config["layer_norm_eps"],
     )
     shape = (config["image_size"], config["image_size"], config["num_channels"])
-    return model, nn.convert.state_dict(tensors, model, shape, names=NAMES).params, config
+    return (
+        model,
+        nn.convert.state_dict(tensors, model, shape, names=NAME_REPLACEMENTS).params,
+        config,
+    )
 
 
 def main() -> None:

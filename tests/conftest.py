@@ -4,6 +4,7 @@
     pytest --driver swiftshader --backend webgpu     on another Vulkan driver: a name, or the path of its JSON file
     pytest --schedules gpu --backend webgpu          what webgpu runs on GPUs, on a software device
     pytest --tries 100                               endings and interrupts, which fail by chance
+    pytest -k relu6 --row float16                    only the rows of a table with these letters in their ids
     PLUGRAD_EXPECT_BACKENDS=cpu,wasm,webgpu pytest   fail if one of these is missing or incomplete
 
 The tests of families and records that a kernel pack replaces run a second time without packs.
@@ -18,9 +19,9 @@ import ctypes
 import gc
 import mmap
 import os
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ from plugrad.discovery.loading import open_backend
 from plugrad.discovery.state import state
 from plugrad.errors import BackendNotFound, BackendUnavailable, KernelNotFound, PluginConflict
 from plugrad.registry.kernels import set_kernel_tables
+from table_rows import RNG_SEED, parametrize_by_rows, run_rows
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -48,6 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--schedules", choices=["own", "gpu"], default="own", help="of webgpu's shaders"
     )
+    parser.addoption("--row", default="", help="run only rows with these letters in their ids")
     parser.addoption("--tries", default=1, type=int, help="how often to try what fails by chance")
 
 
@@ -246,6 +249,7 @@ MODULES_RUN_WITHOUT_PACKS = {
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    parametrize_by_rows(metafunc)
     if "backend" in metafunc.fixturenames:
         names = selected_backends(metafunc.config)
         module = metafunc.module.__name__.rpartition(".")[2]
@@ -301,14 +305,32 @@ def backend_of(item: pytest.Item) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    with skip_missing_kernels(pyfuncitem):
+        return (yield)
+
+
+@pytest.hookimpl(tryfirst=True, specname="pytest_pyfunc_call")
+def pytest_call_on_rows(pyfuncitem: pytest.Function) -> bool | None:
+    """Call a test that is marked with rows on each of them."""
+    if pyfuncitem.get_closest_marker("rows") is None:
+        return None
+
+    def call(arguments: dict[str, Any]) -> None:
+        with skip_missing_kernels(pyfuncitem):
+            pyfuncitem.obj(**arguments)
+
+    run_rows(pyfuncitem, call)
+    return True
+
+
+@contextmanager
+def skip_missing_kernels(item: pytest.Function) -> Generator[None]:
     """Skip a test whose kernel the backend lacks, unless the page of kernels lists it."""
     try:
-        return (yield)
+        yield
     except KernelNotFound as missing:
-        name = backend_of(pyfuncitem)
-        if name is None or not may_lack(
-            name, missing.kernel_name, required_backends(pyfuncitem.config)
-        ):
+        name = backend_of(item)
+        if name is None or not may_lack(name, missing.kernel_name, required_backends(item.config)):
             raise
         pytest.skip(str(missing))
 
@@ -360,4 +382,4 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture
 def rng() -> np.random.Generator:
     """A generator of random numbers that are the same in every run and on every backend."""
-    return np.random.default_rng(20240229)
+    return np.random.default_rng(RNG_SEED)

@@ -2,6 +2,8 @@
 //
 // All cells of a window are multiplied by their weights; those in the padding are read from a row
 // of zeros. Where channels have several filters, the host repeats the channels of the images.
+#include <math.h>
+
 #include "gemm.h"
 #include "window.h"
 
@@ -11,12 +13,6 @@
 #define WINDOWS 8  // neighbouring windows whose sums are in registers, of a vector of channels
 #else
 #define WINDOWS 4
-#endif
-
-#ifdef __wasm__
-#define NOT_UNROLLED _Pragma("clang loop unroll(disable)")
-#else
-#define NOT_UNROLLED UNROLLED
 #endif
 
 #define VECTOR_float32 floats
@@ -32,6 +28,116 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
     if (!is_inside(&w->height, row)) return -1;
     return ((ptrdiff_t)image * w->height.size + row) * w->width.size * w->channels;
 }
+
+// ---- windows of 3 x 3 neighbouring pixels, `stride` pixels apart, of a vector of channels ----
+
+#ifdef __wasm__
+// They slide along three rows of pixels: each pixel and each weight is read once. Columns of the filter are added in their
+// order, so that few sums are under way.
+#define ADD_COLUMN(dtype, sum, j)                                                                  \
+    MULTIPLY_ADD_##dtype(                                                                          \
+        pixels[2], weights[6 + j],                                                                 \
+        MULTIPLY_ADD_##dtype(pixels[1], weights[3 + j],                                            \
+                             MULTIPLY_ADD_##dtype(pixels[0], weights[j], sum)))
+#define FIRST_COLUMN(dtype) ADD_COLUMN(dtype, ((VECTOR_##dtype){}), 0)
+#define READ_COLUMN                                                                                \
+    UNROLLED for (int i = 0; i < 3; i++) memcpy(pixels + i, lines[i], sizeof *pixels);             \
+    UNROLLED for (int i = 0; i < 3; i++) lines[i] += channels;
+#define NINE_CELLS(dtype, type)                                                                    \
+    SLIDING(dtype, type, 1)                                                                        \
+    SLIDING(dtype, type, 2)                                                                        \
+    /* All channels; the last vector may overlap the one before. What becomes of the sums is left to do. */ \
+    static void slide_##dtype(const type *const *rows, ptrdiff_t start, const type *filter,        \
+                              ending_##dtype end, int channels, type *out, int windows,            \
+                              int stride) {                                                        \
+        const int lanes = VECTOR_BYTES / sizeof(type);                                             \
+        for (int c = 0; c < channels; c += lanes) {                                                \
+            c = smaller(c, channels - lanes);                                                      \
+            const type *lines[3];                                                                  \
+            for (int i = 0; i < 3; i++) lines[i] = rows[i] + start + c;                            \
+            (stride == 1 ? slide_by_1_##dtype : slide_by_2_##dtype)(lines, filter + c, channels,   \
+                                                                    out + c, windows);             \
+        }                                                                                          \
+        if (!end.bias && end.least == -(type)INFINITY && end.most == (type)INFINITY) return;       \
+        for (; windows > 0; windows--, out += channels)                                            \
+            for (int c = 0; c < channels; c++) {                                                   \
+                type y = out[c] + (end.bias ? end.bias[c] : -(type)0);                             \
+                y = y <= end.least ? end.least : y;                                                \
+                out[c] = y > end.most ? end.most : y;                                              \
+            }                                                                                      \
+    }
+// For a vector of channels, in a function of its own, whose weights wasmtime keeps in registers.
+#define SLIDING(dtype, type, stride)                                                               \
+    ONCE static void slide_by_##stride##_##dtype(const type *const *rows, const type *filter,      \
+                                                 int channels, type *out, int windows) {           \
+        const type *lines[3] = {rows[0], rows[1], rows[2]};                                        \
+        VECTOR_##dtype weights[9], pixels[3], sum, next;                                           \
+        UNROLLED for (int k = 0; k < 9; k++)                                                       \
+            memcpy(weights + k, filter + (ptrdiff_t)k * channels, sizeof *weights);                \
+        READ_COLUMN                                                                                \
+        next = sum = FIRST_COLUMN(dtype);                                                          \
+        if (stride == 1) {                                                                         \
+            READ_COLUMN                                                                            \
+            sum = ADD_COLUMN(dtype, next, 1);                                                      \
+            next = FIRST_COLUMN(dtype);                                                            \
+        }                                                                                          \
+        for (; windows > 0; windows--, out += channels) {                                          \
+            if (stride == 2) {                                                                     \
+                READ_COLUMN                                                                        \
+                sum = ADD_COLUMN(dtype, sum, 1);                                                   \
+            }                                                                                      \
+            READ_COLUMN                                                                            \
+            sum = ADD_COLUMN(dtype, sum, 2);                                                       \
+            memcpy(out, &sum, sizeof sum);                                                         \
+            if (stride == 1) sum = ADD_COLUMN(dtype, next, 1);                                     \
+            next = FIRST_COLUMN(dtype);                                                            \
+            if (stride == 2) sum = next;                                                           \
+        }                                                                                          \
+    }
+#define SUM_NINE(dtype)
+#define SLIDE(dtype)                                                                               \
+    if (nine && outer > inner) {                                                                   \
+        slide_##dtype(rows, (ptrdiff_t)start_of(width, inner) * channels, filter, end, channels,   \
+                      out + (ptrdiff_t)inner * channels, outer - inner, nine);                     \
+        continue;                                                                                  \
+    }
+#else
+// A pixel is read once for all windows that it belongs to.
+#define NINE_CELLS(dtype, type)                                                                    \
+    static inline __attribute__((always_inline)) void sum_nine_##dtype(                            \
+        const type *const *cells, const type *filter, ending_##dtype end, int channels,            \
+        ptrdiff_t c, type *out, int windows, int stride) {                                         \
+        VECTOR_##dtype sums[WINDOWS] = {}, a, b[3];                                                \
+        UNROLLED for (int i = 0; i < 3; i++) {                                                     \
+            const type *pixel = cells[3 * i] + c, *weights = filter + 3 * i * channels + c;        \
+            UNROLLED for (int j = 0; j < 3; j++) memcpy(b + j, weights + j * channels, sizeof a);  \
+            UNROLLED for (int j = 0; j < (windows - 1) * stride + 3; j++) {                        \
+                memcpy(&a, pixel + j * channels, sizeof a);                                        \
+                UNROLLED for (int k = 0; k < 3; k++) {                                             \
+                    const int n = (j - k) / stride;                                                \
+                    if (j >= k && n * stride == j - k && n < windows)                              \
+                        sums[n] = MULTIPLY_ADD_##dtype(a, b[k], sums[n]);                          \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        a = -(type)0 - (VECTOR_##dtype){};                                                         \
+        if (end.bias) memcpy(&a, end.bias + c, sizeof a);                                          \
+        UNROLLED for (int i = 0; i < windows; i++) {                                               \
+            b[0] = limited_##dtype(sums[i] + a, end);                                              \
+            memcpy(out + (ptrdiff_t)i * channels + c, b, sizeof a);                                \
+        }                                                                                          \
+    }
+#define SUM_NINE(dtype)                                                                            \
+    else if (windows == 4 && nine == 1)                                                            \
+        sum_nine_##dtype(cells, filter, end, channels, c, out, 4, 1);                              \
+    else if (windows == 4 && nine == 2)                                                            \
+        sum_nine_##dtype(cells, filter, end, channels, c, out, 4, 2);                              \
+    else if (windows == WINDOWS && nine == 1)                                                      \
+        sum_nine_##dtype(cells, filter, end, channels, c, out, WINDOWS, 1);                        \
+    else if (windows == WINDOWS && nine == 2)                                                      \
+        sum_nine_##dtype(cells, filter, end, channels, c, out, WINDOWS, 2);
+#define SLIDE(dtype)
+#endif
 
 // What becomes of sums: a bias for each channel, which may be absent, and limits.
 #define FORWARD(dtype, type, effort)                                                               \
@@ -73,38 +179,13 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
-    /* The same for a vector of channels of windows of 3 x 3 cells, `stride` pixels apart: a pixel \
-       is read once for all windows that it belongs to. The rows stay a loop, because compilers of \
-       WebAssembly move all products behind all loads of a block. */                               \
-    static inline __attribute__((always_inline)) void sum_nine_##dtype(                            \
-        const type *const *cells, const type *filter, ending_##dtype end, int channels,            \
-        ptrdiff_t c, type *out, int windows, int stride) {                                         \
-        VECTOR_##dtype sums[WINDOWS] = {}, a, b[3];                                                \
-        NOT_UNROLLED for (int i = 0; i < 3; i++) {                                                 \
-            const type *pixel = cells[3 * i] + c, *weights = filter + 3 * i * channels + c;        \
-            UNROLLED for (int j = 0; j < 3; j++) memcpy(b + j, weights + j * channels, sizeof a);  \
-            UNROLLED for (int j = 0; j < (windows - 1) * stride + 3; j++) {                        \
-                memcpy(&a, pixel + j * channels, sizeof a);                                        \
-                UNROLLED for (int k = 0; k < 3; k++) {                                             \
-                    const int n = (j - k) / stride;                                                \
-                    if (j >= k && n * stride == j - k && n < windows)                              \
-                        sums[n] = MULTIPLY_ADD_##dtype(a, b[k], sums[n]);                          \
-                }                                                                                  \
-            }                                                                                      \
-        }                                                                                          \
-        a = -(type)0 - (VECTOR_##dtype){};                                                         \
-        if (end.bias) memcpy(&a, end.bias + c, sizeof a);                                          \
-        UNROLLED for (int i = 0; i < windows; i++) {                                               \
-            b[0] = limited_##dtype(sums[i] + a, end);                                              \
-            memcpy(out + (ptrdiff_t)i * channels + c, b, sizeof a);                                \
-        }                                                                                          \
-    }                                                                                              \
+    NINE_CELLS(dtype, type)                                                                        \
     /* All channels of 1, 4 or WINDOWS windows, the first of which is at `cells`. The last vector  \
        may overlap the one before. `nine` is the distance of windows of 3 x 3 neighbouring pixels, \
        of which there are the first cells of the rows only, or 0. */                               \
     static void sum_cells_##dtype(const type *const *cells, int count, const type *filter,         \
                                   ending_##dtype end, int channels, ptrdiff_t step,                \
-                                  type *out, int windows, int nine) {                              \
+                                  type *out, int windows, [[maybe_unused]] int nine) {             \
         const int lanes = VECTOR_BYTES / sizeof(type);                                             \
         int c = 0;                                                                                 \
         if (windows == 1)                                                                          \
@@ -114,16 +195,9 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
             c = smaller(c, channels - lanes);                                                      \
             if (windows == 1)                                                                      \
                 sum_tile_##dtype(cells, count, filter, end, channels, step, c, out, 1, 1);         \
-            else if (windows == 4 && nine == 1)                                                    \
-                sum_nine_##dtype(cells, filter, end, channels, c, out, 4, 1);                      \
-            else if (windows == 4 && nine == 2)                                                    \
-                sum_nine_##dtype(cells, filter, end, channels, c, out, 4, 2);                      \
+            SUM_NINE(dtype)                                                                        \
             else if (windows == 4)                                                                 \
                 sum_tile_##dtype(cells, count, filter, end, channels, step, c, out, 4, 1);         \
-            else if (nine == 1)                                                                    \
-                sum_nine_##dtype(cells, filter, end, channels, c, out, WINDOWS, 1);                \
-            else if (nine == 2)                                                                    \
-                sum_nine_##dtype(cells, filter, end, channels, c, out, WINDOWS, 2);                \
             else                                                                                   \
                 sum_tile_##dtype(cells, count, filter, end, channels, step, c, out, WINDOWS, 1);   \
         }                                                                                          \
@@ -175,6 +249,7 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
                 sum_cells_##dtype(cells, count, filter, end, channels,  step,                      \
                                   out + (ptrdiff_t)column * channels, 1, nine);                    \
             }                                                                                      \
+            SLIDE(dtype)                                                                           \
             for (int column = inner, windows; column < outer; column += windows) {                 \
                 const int rest = outer - column, all = outer - inner;                              \
                 windows = all < 4 ? 1 : rest > 4 && all >= WINDOWS ? WINDOWS : 4;                  \

@@ -211,7 +211,11 @@ static inline shorts as_integers(shorts x) {
     const shorts sign = x >> 15;
     return ((x & 0x7fff) ^ sign) - sign;
 }
-static inline shorts is_above(shorts magnitudes, short limit) { return magnitudes > limit; }
+// LLVM would compare without signs, for which wasmtime needs four instructions.
+static inline shorts is_above(shorts magnitudes, short limit) {
+    OPAQUE(magnitudes);
+    return magnitudes > limit;
+}
 static inline shorts choose_halves(shorts mask, shorts yes, shorts no) {
     return (shorts)__builtin_wasm_relaxed_laneselect_i16x8(yes, no, mask);
 }
@@ -420,43 +424,78 @@ FUNCTION_OF(exp, bfloat16)  // that of float16 needs fewer digits
 COMPARISON(equal) COMPARISON(less) COMPARISON(less_equal) COMPARISON(not_equal)
 
 // 2^x has 20 correct digits, of which 11 remain; beyond [-26, 16] it is 0 and infinity.
-static inline floats exp_of_half_floats(floats x, float factor) {
+typedef struct {
+    floats rest, shifted;  // of the exponent
+} power_exponent;
+static inline power_exponent power_parts(floats x, float factor) {
     const floats t = at_most(at_least(x * (1.44269504088896341f * factor), -26.f), 16.f);
-    const floats shifted = t + splat(12582912.f), r = t - (shifted - 12582912.f);
+    const floats shifted = t + splat(12582912.f);
+    return (power_exponent){t - (shifted - 12582912.f), shifted};
+}
+static inline floats half_power(power_exponent e) {
+    const floats r = e.rest;
     floats p = splat(1.5353362e-4f);
     p = multiply_add(p, r, splat(1.3398875e-3f));
     p = multiply_add(p, r, splat(9.618437e-3f));
     p = multiply_add(p, r, splat(5.5503324e-2f));
     p = multiply_add(p, r, splat(2.4022648e-1f));
     p = multiply_add(p, r, splat(6.931472e-1f));
-    const floats scale = power_of_two((ints)shifted - (ints)splat(12582912.f));
+    const floats scale = power_of_two((ints)e.shifted - (ints)splat(12582912.f));
     return multiply_add(p * r, scale, scale);
 }
 #ifdef __wasm__
 // Infinity as the finite number that its bits are here is far enough. The results have 20 digits, also where they are
 // denormal.
-static inline shorts exp_halves(shorts x) {
-    const float_pair y = scaled_halves(x);  // the exponential brings them back to their size
-    const float_pair powers = {exp_of_half_floats(y.low, 0x1p112f) * 0x1p-112f,
-                               exp_of_half_floats(y.high, 0x1p112f) * 0x1p-112f};
-    const shorts z = (shorts)__builtin_wasm_narrow_u_i16x8_i32x4(rounded_bits((ints)powers.low),
-                                                                 rounded_bits((ints)powers.high));
-    return z | (((x & 0x7fff) > 0x7c00) & 0x7e00);
+#define SIZE_OF_HALVES 0x1p112f  // by which the exponential multiplies: as floats, their bits are smaller
+static inline shorts rounded_powers(float_pair powers, shorts x) {
+    const shorts y = (shorts)rounded_magnitudes(powers);
+    return y | (is_above(x & 0x7fff, 0x7c00) & 0x7e00);
+}
+
+// Three loops, as for gelu: in one, each vector would wait for the one before.
+ONCE static void split_exponents(const half *x, float *rest, float *shifted, int count) {
+    for (int i = 0; i < count; i += 8) {
+        const float_pair y = scaled_from(x + i);
+        const power_exponent low = power_parts(y.low, SIZE_OF_HALVES);
+        const power_exponent high = power_parts(y.high, SIZE_OF_HALVES);
+        store(rest + i, low.rest), store(shifted + i, low.shifted);
+        store(rest + i + LANES, high.rest), store(shifted + i + LANES, high.shifted);
+    }
+}
+ONCE static void find_powers(const float *rest, const float *shifted, float *powers, int count) {
+    for (int i = 0; i < count; i += 8)
+        UNROLLED for (int k = i; k < i + 8; k += LANES) {
+            const power_exponent e = {load(rest + k), load(shifted + k)};
+            store(powers + k, half_power(e) * (1 / SIZE_OF_HALVES));
+        }
+}
+ONCE static void round_powers(const float *powers, const half *x, half *out, int count) {
+    _Pragma("clang loop unroll_count(2)") for (int i = 0; i < count; i += 8) {
+        const float_pair y = {load(powers + i), load(powers + i + LANES)};
+        const shorts z = rounded_powers(y, load_halves(x + i));
+        memcpy(out + i, &z, sizeof z);
+    }
+}
+ONCE static void exp_eights(const half *x, half *out, int count) {
+    float rest[AT_ONCE], shifted[AT_ONCE];
+    for (int first = 0; first < count; first += AT_ONCE) {
+        const int size = smaller(AT_ONCE, count - first);
+        split_exponents(x + first, rest, shifted, size);
+        find_powers(rest, shifted, rest, size);
+        round_powers(rest, x + first, out + first, size);
+    }
 }
 KERNEL(exp_float16)(const half *x, half *out, int count) {
-    int i = 0;
-    shorts y = {};
-    for (; i + 8 <= count; i += 8) {
-        y = exp_halves(load_halves(x + i));
-        memcpy(out + i, &y, sizeof y);
-    }
-    memcpy(&y, x + i, (count - i) * sizeof(half));
-    y = exp_halves(y);
-    memcpy(out + i, &y, (count - i) * sizeof(half));
+    const int whole = count / 8 * 8;
+    exp_eights(x, out, whole);
+    half rest[8] = {};
+    memcpy(rest, x + whole, (count - whole) * sizeof(half));
+    exp_eights(rest, rest, 8);
+    memcpy(out + whole, rest, (count - whole) * sizeof(half));
 }
 #else
 static void exp_of_half_float32(const float *values, float *out, int count) {
-#define exp_of_floats(x) exp_of_half_floats(x, 1)
+#define exp_of_floats(x) half_power(power_parts(x, 1))
     MAP_FLOATS(exp_of_floats, values, out, count);
 }
 

@@ -272,18 +272,22 @@ void multiply_matrices(matrix a, matrix b, float *out, int rows, int columns, in
 #define DOUBLE_ROWS 64
 #define DOUBLE_DEPTH 256
 
-// sums (rows x DOUBLE_SLAB) += a (rows x GROUP, packed) * b (GROUP x DOUBLE_SLAB)
+// sums (rows x DOUBLE_SLAB) += a (rows x GROUP, packed) * b (GROUP x DOUBLE_SLAB). Pairs of a are read whole: wasmtime loads
+// a number that it repeats into another kind of register first.
+#define REPEATED_OF_PAIR(x, lane) __builtin_shufflevector(x, x, lane, lane)
 static void add_double_products(const double *a, const double *b, ptrdiff_t b_row, double *sums,
                                 int rows) {
     doubles cells[GROUP][2];
     for (int k = 0; k < GROUP; k++) memcpy(cells[k], b + k * b_row, sizeof cells[k]);
     _Pragma("clang loop unroll_count(4)")
     for (int i = 0; i < rows; i++, a += GROUP, sums += DOUBLE_SLAB) {
-        doubles y[2];
-        memcpy(y, sums, sizeof y);
+        doubles x[2], y[2];
+        memcpy(x, a, sizeof x), memcpy(y, sums, sizeof y);
+        const doubles factors[GROUP] = {REPEATED_OF_PAIR(x[0], 0), REPEATED_OF_PAIR(x[0], 1),
+                                        REPEATED_OF_PAIR(x[1], 0), REPEATED_OF_PAIR(x[1], 1)};
         UNROLLED for (int k = 0; k < GROUP; k++)
             UNROLLED for (int j = 0; j < 2; j++)
-                y[j] = multiply_add_doubles(a[k] - (doubles){}, cells[k][j], y[j]);
+                y[j] = multiply_add_doubles(factors[k], cells[k][j], y[j]);
         memcpy(sums, y, sizeof y);
     }
 }

@@ -1,5 +1,6 @@
 // Convolution by filters of 3 x 3 cells and steps of one pixel, with fewer products: Lavin and Gray,
-// "Fast Algorithms for Convolutional Neural Networks" (2015), F(2 x 2, 3 x 3).
+// "Fast Algorithms for Convolutional Neural Networks" (2015), F(2 x 2, 3 x 3). Where the cells are `dilation`
+// pixels apart, so are the results of a tile and the pixels that they depend on.
 //
 // A tile is 2 x 2 results. The 4 x 4 pixels that they depend on, and the filter, become 16 numbers
 // each, whose products give the results: 16 products where there were 36. Over all channels they
@@ -19,8 +20,13 @@ typedef struct {
     int rows, columns;  // of tiles
 } grid;
 
+// As many tiles follow each other as there are pixels between two results of one.
+static inline int count_tiles(const axis *a) {
+    return (a->out + 2 * a->dilation - 1) / (2 * a->dilation) * a->dilation;
+}
+
 static inline grid grid_of(const window *w) {
-    return (grid){(w->height.out + 1) / 2, (w->width.out + 1) / 2};
+    return (grid){count_tiles(&w->height), count_tiles(&w->width)};
 }
 
 // The four combinations of four pixels, of three cells of the filter, and of four products.
@@ -61,18 +67,29 @@ typedef struct {
     int image, row, column;
 } corner;
 
-static inline corner corner_of(grid g, int tile) {
+static inline int first_result(const axis *a, int tile) {
+    return tile / a->dilation * 2 * a->dilation + tile % a->dilation;
+}
+
+static inline corner corner_of(const window *w, int tile) {
+    const grid g = grid_of(w);
     const int place = tile % (g.rows * g.columns);
-    return (corner){tile / (g.rows * g.columns), 2 * (place / g.columns), 2 * (place % g.columns)};
+    return (corner){tile / (g.rows * g.columns), first_result(&w->height, place / g.columns),
+                    first_result(&w->width, place % g.columns)};
+}
+
+// How many results of a tile there are along an axis.
+static inline int count_results(const axis *a, int first) {
+    return (first < a->out) + (first + a->dilation < a->out);
 }
 
 // The places of the 4 x 4 pixels of a tile; `zeros` stands for those in the padding, and behind the last image.
 static void find_pixels(const window *w, const float *x, const float *zeros, int tile,
                         const float *pixels[POINTS]) {
-    const corner c = corner_of(grid_of(w), tile);
+    const corner c = corner_of(w, tile);
     const int image = c.image, row = c.row - w->height.before, column = c.column - w->width.before;
     for (int i = 0; i < POINTS; i++) {
-        const int y = row + i / 4, z = column + i % 4;
+        const int y = row + i / 4 * w->height.dilation, z = column + i % 4 * w->width.dilation;
         const ptrdiff_t line = (ptrdiff_t)image * w->height.size + y;
         pixels[i] = image < w->batch && is_inside(&w->height, y) && is_inside(&w->width, z)
                         ? x + (line * w->width.size + z) * w->channels
@@ -149,12 +166,13 @@ KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float 
             multiply_into_slabs(rows + i * step.rows, weights + i * step.weights,
                                 products + i * step.products, count, out_channels, channels);
         for (int t = 0; t < count; t++) {
-            const corner c = corner_of(g, first + t);
-            const int height = smaller(2, w->height.out - c.row);
-            const int width = smaller(2, w->width.out - c.column);
+            const corner c = corner_of(w, first + t);
+            const int height = count_results(&w->height, c.row);
+            const int width = count_results(&w->width, c.column);
             const ptrdiff_t line = (ptrdiff_t)c.image * w->height.out + c.row;
             float *target = out + (line * w->width.out + c.column) * out_channels;
-            const ptrdiff_t down = (ptrdiff_t)w->width.out * out_channels;
+            const ptrdiff_t right = (ptrdiff_t)w->width.dilation * out_channels;
+            const ptrdiff_t down = (ptrdiff_t)w->height.dilation * w->width.out * out_channels;
             quad differences = {0};  // NaN where a result is not finite
             for (int j = 0; j < out_channels; j += 4) {
                 const float *source = products + (j / SLAB * count + t) * SLAB + j % SLAB;
@@ -167,7 +185,7 @@ KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float 
                 for (int i = 0; i < 4; i++) {
                     differences += results[i] - results[i];
                     if (i / 2 < height && i % 2 < width)
-                        store_quad(target + i / 2 * down + i % 2 * out_channels + j,
+                        store_quad(target + i / 2 * down + i % 2 * right + j,
                                    limited(results[i] + constant, least, most));
                 }
             }
@@ -177,7 +195,7 @@ KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float 
             for (int i = 0; i < height; i++)
                 for (int j = 0; j < width; j++)
                     convolve_pixel(pixels[t], filter, scratch, bias, least, most, 4 * i + j,
-                                   channels, out_channels, target + i * down + j * out_channels);
+                                   channels, out_channels, target + i * down + j * right);
         }
     }
 }
@@ -227,10 +245,11 @@ static void transform_pixels_of_four(const float *const pixels[GROUP][POINTS], i
 // Transform the gradients of a tile, which become one row of each of the matrices.
 static void transform_gradients(const window *w, const float *dy, int out_channels, int columns,
                                 const float *zeros, int tile, float *row, ptrdiff_t matrix) {
-    const corner c = corner_of(grid_of(w), tile);
+    const corner c = corner_of(w, tile);
     const float *places[4];
     for (int i = 0; i < 4; i++) {
-        const int y = c.row + i / 2, z = c.column + i % 2;
+        const int y = c.row + i / 2 * w->height.dilation;
+        const int z = c.column + i % 2 * w->width.dilation;
         const ptrdiff_t line = (ptrdiff_t)c.image * w->height.out + y;
         places[i] = c.image < w->batch && y < w->height.out && z < w->width.out
                         ? dy + (line * w->width.out + z) * out_channels
@@ -251,11 +270,11 @@ ONCE static void correlate_cells(const window *w, const float *x, const float *d
     for (int i = 0; i < 9; i++) {
         cells[i] = (quad){};
         for (int row = 0; row < w->batch * w->height.out; row++) {
-            const int y = row % w->height.out + i / 3 - w->height.before;
+            const int y = row % w->height.out + i / 3 * w->height.dilation - w->height.before;
             const ptrdiff_t line = (ptrdiff_t)(row / w->height.out) * w->height.size + y;
             quad sum = {};
             for (int column = 0; column < w->width.out && is_inside(&w->height, y); column++) {
-                const int z = column + i % 3 - w->width.before;
+                const int z = column + i % 3 * w->width.dilation - w->width.before;
                 if (is_inside(&w->width, z))
                     sum += x[(line * w->width.size + z) * w->channels] *
                            load_quad(dy + ((ptrdiff_t)row * w->width.out + column) * out_channels);

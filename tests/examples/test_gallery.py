@@ -18,11 +18,11 @@ from consistency import notebooks
 FOLDER = Path(__file__).parents[2] / "examples"
 PICTURES = Path(__file__).parents[2] / "docs" / "examples"
 SMALL = {
-    "ecosystem": {"COUNT": 200},
-    "autoencoder": {"EPOCHS": 3, "BATCH": 512},
+    "ecosystem": {"DIGIT_COUNT": 200},
+    "autoencoder": {"EPOCHS": 3, "BATCH_SIZE": 512},
     "fine_tuning": {"EPOCHS": 1, "STEPS": 3},
     "images": {"SIZE": 48},
-    "pendulum": {"MOMENTS": 9, "STEPS": 4},
+    "pendulum": {"MEASUREMENT_COUNT": 9, "TRAINING_STEPS": 4},
     "reaction_diffusion": {"SIZE": 24, "STEPS": 8},
     "scaling": {},
 }
@@ -90,7 +90,7 @@ def test_what_learns_does_so_as_on_the_cpu(name, backend):
 def test_reaction_and_diffusion_are_those_of_numpy(backend):
     u, v = (run("reaction_diffusion")[name].numpy() for name in "uv")
     known = on_cpu("reaction_diffusion")
-    expected_u, expected_v = 1 - known["seeds"].astype(float), known["seeds"].astype(float)
+    expected_u, expected_v = 1 - known["initial_v"].astype(float), known["initial_v"].astype(float)
     around = np.array([[0.05, 0.2, 0.05], [0.2, -1, 0.2], [0.05, 0.2, 0.05]])
     for _ in range(known["STEPS"]):
         spread_u, spread_v = (
@@ -105,12 +105,12 @@ def test_reaction_and_diffusion_are_those_of_numpy(backend):
 
 def test_filters_and_warps_are_those_of_scipy_and_of_the_cpu(backend):
     known, expected = run("images"), on_cpu("images")
-    grey = known["grey"].numpy()[..., 0].astype(float)
+    grey = known["grayscale"].numpy()[..., 0].astype(float)
     edges = np.hypot(*(scipy.ndimage.sobel(grey, axis) for axis in (0, 1)))
     inside = slice(1, -1), slice(1, -1)
     np.testing.assert_allclose(known["edges"][..., 0].numpy()[inside], edges[inside], atol=1e-4)
-    for title, image in known["shown"].items():
-        away = np.abs(image.numpy() - expected["shown"][title].numpy())
+    for title, image in known["images_by_title"].items():
+        away = np.abs(image.numpy() - expected["images_by_title"][title].numpy())
         # A pixel between two others may come from either.
         assert np.mean(away > 1e-3) < (0.01 if title in ("swirled", "from the side") else 1e-9)
 

@@ -72,53 +72,53 @@ BROADCAST_SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("case", UNARY_CASES, ids=str)
+@pytest.mark.rows("case", UNARY_CASES, ids=str)
 def test_values(case, backend, rng):
     for shaped in case.expand_shapes(*SHAPES):
         shaped.check_values(rng)
 
 
-@pytest.mark.parametrize("case", BINARY_CASES, ids=str)
+@pytest.mark.rows("case", BINARY_CASES, ids=str)
 def test_values_with_broadcasting(case, backend, rng):
     for shaped in case.expand_shapes(*BROADCAST_SHAPES):
         shaped.check_values(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [c for c in UNARY_CASES if c.converts_integers_to_floats], ids=str)
+@pytest.mark.rows("case", [c for c in UNARY_CASES if c.converts_integers_to_floats], ids=str)
 def test_whole_numbers_become_float32(case, backend):
     whole = np.array([0, 1, 2, 3], "int32")
     result = case.op(plugrad.asarray(whole), **case.attrs)
     case.compare(result, case.reference(whole.astype("float64"), **case.attrs), "float32")
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_special_values(case, backend):
     case.check_special_values(SPECIAL_VALUES)
 
 
-@pytest.mark.parametrize("case", UNARY_CASES, ids=str)
+@pytest.mark.rows("case", UNARY_CASES, ids=str)
 def test_large_arguments(case, backend):
     case.check_values_of_arrays([LARGE_VALUES])
 
 
-@pytest.mark.parametrize("case", UNARY_CASES, ids=str)
+@pytest.mark.rows("case", UNARY_CASES, ids=str)
 def test_small_arguments(case, backend):
     result = case.op(plugrad.asarray(SMALL_VALUES), **case.attrs).numpy()
     expected = case.reference(SMALL_VALUES.astype("float64"), **case.attrs)
     np.testing.assert_allclose(result, expected, rtol=2e-6)
 
 
-@pytest.mark.parametrize("case", [c for c in UNARY_CASES if "complex64" not in c.dtypes], ids=str)
+@pytest.mark.rows("case", [c for c in UNARY_CASES if "complex64" not in c.dtypes], ids=str)
 def test_complex_numbers_are_refused(case, rng):
     """Only the cpu supports complex numbers, and of the activations only sigmoid is defined for them."""
     with plugrad.use("cpu"):
@@ -127,13 +127,13 @@ def test_complex_numbers_are_refused(case, rng):
             case.op(x, **case.attrs)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
 @pytest.mark.parametrize("shapes", [((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2, 3))], ids=str)
-@pytest.mark.parametrize("case", BINARY_CASES, ids=str)
+@pytest.mark.rows("case", BINARY_CASES, ids=str)
 def test_gradient_under_broadcasting(case, shapes, backend, rng):
     case.with_shapes(*shapes).check_gradient(rng, backend)
 

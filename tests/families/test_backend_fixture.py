@@ -1,4 +1,4 @@
-"""What tests/conftest.py does with a backend that cannot run, a missing kernel and a known defect."""
+"""What tests/conftest.py does with a backend that cannot run, a missing kernel, a known defect, and rows of tables."""
 
 import os
 import shutil
@@ -30,54 +30,111 @@ def test_mended_defect(backend):
 @pytest.mark.broken("abacus", reason="it is wrong elsewhere")
 def test_defect_of_another_backend(backend, rng):
     assert rng.integers(10) < 10
+
+@pytest.mark.rows(
+    ("name", "number"), [("relu", 0), ("relu", 1), ("relu", 2), ("relu", 3), ("exp", 4)],
+    ids=lambda x: {1: "odd"}.get(x, str(x)),
+)
+def test_rows(name, number, backend):
+    assert number % 2 == 0
+
+@pytest.mark.rows("number", [2, 3], ids=str)
+def test_rows_that_should_raise(number):
+    with pytest.raises(ZeroDivisionError):
+        1 / (number - 3)
+
+@pytest.mark.rows(
+    ("kernel", "kind"),
+    [*(("Sin", x) for x in ("odd", "even")), *((x, y) for x in ("partly", "wrongly") for y in ("missing", "right"))],
+)
+def test_rows_of_missing_kernels(kernel, kind, backend):
+    if kernel == "Sin" or kind == "missing":
+        test_missing_kernel(backend)
+    assert kernel != "wrongly"
+
+DRAWN = []
+
+@pytest.mark.rows("case", [" ", "  "])
+def test_random_numbers_of_rows(case, rng):
+    DRAWN.append(rng.integers(1 << 30))
+    assert DRAWN[-1] == DRAWN[0]
 """
 
 
-@pytest.fixture
-def run_pytest(tmp_path):
-    shutil.copy(CONFTEST_FILE, tmp_path)
-    (tmp_path / "test_it.py").write_text(TEST_FILE_TEXT)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = broken(backend, *, reason)\n")
-
-    def pytest_on(*arguments: str, expected: str = "") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pytest", "-rA", "--color=no", *arguments]
-        environment = {
-            **os.environ,
-            "PLUGRAD_EXPECT_BACKENDS": expected,
-            "PYTHONPATH": os.pathsep.join(
-                [str(CONFTEST_FILE.parent), os.environ.get("PYTHONPATH", "")]
-            ),
-        }
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-
-    return pytest_on
-
-
-def test_known_defects_are_strict_and_belong_to_one_backend(run_pytest):
-    done = run_pytest("--backend", "cpu", "-k", "defect")
-    assert "XFAIL test_it.py::test_known_defect[cpu] - it is wrong" in done.stdout
-    assert (
-        "FAILED test_it.py::test_mended_defect[cpu] - [XPASS(strict)] it was wrong" in done.stdout
+def run_pytest(folder, *arguments, expected=""):
+    """Run the tests above in another process."""
+    shutil.copy(CONFTEST_FILE, folder)
+    (folder / "test_it.py").write_text(TEST_FILE_TEXT)
+    (folder / "pytest.ini").write_text(
+        "[pytest]\nmarkers =\n    broken(backend, *, reason)\n    rows(names, table, *, ids)\n"
     )
-    assert "PASSED test_it.py::test_defect_of_another_backend[cpu]" in done.stdout
+    command = [sys.executable, "-m", "pytest", "-rA", "--color=no", *arguments]
+    environment = {
+        **os.environ,
+        "COLUMNS": "120",  # of the summary
+        "PLUGRAD_EXPECT_BACKENDS": expected,
+        "PYTHONPATH": os.pathsep.join(
+            [str(CONFTEST_FILE.parent), os.environ.get("PYTHONPATH", "")]
+        ),
+    }
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
 
 
-def test_a_missing_kernel_skips_unless_the_backend_is_expected(run_pytest):
-    done = run_pytest("--backend", "cpu", "-k", "missing")
-    assert done.returncode == 0
-    assert "1 skipped" in done.stdout
-    assert "'Sin'" in done.stdout
-    done = run_pytest("--backend", "cpu", "-k", "missing", expected="cpu")
-    assert done.returncode == 1
-    assert "KernelNotFound" in done.stdout
+@pytest.fixture(scope="module")
+def unexpected(tmp_path_factory):
+    """What pytest prints of all tests above, on a backend that may lack kernels."""
+    return run_pytest(tmp_path_factory.mktemp("unexpected"), "--backend", "cpu").stdout
+
+
+def test_known_defects_are_strict_and_belong_to_one_backend(unexpected):
+    assert "XFAIL test_it.py::test_known_defect[cpu] - it is wrong" in unexpected
+    assert "FAILED test_it.py::test_mended_defect[cpu] - [XPASS(strict)] it was wrong" in unexpected
+    assert "PASSED test_it.py::test_defect_of_another_backend[cpu]" in unexpected
+
+
+def test_a_missing_kernel_skips_unless_the_backend_is_expected(unexpected, tmp_path):
+    assert "SKIPPED" in unexpected
+    assert "'Sin'" in unexpected
+    assert "FAILED test_it.py::test_missing_kernel" not in unexpected
+    expected = run_pytest(
+        tmp_path, "--backend", "cpu", "-k", "missing or rows", "--row", "odd", expected="cpu"
+    ).stdout
+    assert "FAILED test_it.py::test_missing_kernel[cpu] - plugrad.errors.KernelNotFound" in expected
+    assert "FAILED test_it.py::test_rows_of_missing_kernels[Sin-cpu]" in expected
+    # One row is left, whose error is reported as that of any other test.
+    assert "FAILED test_it.py::test_rows[relu-cpu] - assert (1 % 2) == 0" in expected
+    assert "test_rows[exp-cpu]" not in expected
+
+
+def test_each_row_that_fails_is_reported(unexpected):
+    assert "FAILED test_it.py::test_rows[relu-cpu] - ExceptionGroup: 2 of 4 rows fail" in unexpected
+    assert "The row is 'relu-odd'." in unexpected
+    assert "The row is 'relu-3'." in unexpected
+    assert "The row is 'relu-2'." not in unexpected
+    assert "PASSED test_it.py::test_rows[exp-cpu]" in unexpected
+
+
+def test_rows_that_raise_nothing_where_they_should_fail(unexpected):
+    assert "FAILED test_it.py::test_rows_that_should_raise[2]" in unexpected
+    assert "The row is '2'." in unexpected
+
+
+def test_rows_are_skipped_one_by_one(unexpected):
+    assert "PASSED test_it.py::test_rows_of_missing_kernels[partly-cpu]" in unexpected
+    assert "FAILED test_it.py::test_rows_of_missing_kernels[wrongly-cpu]" in unexpected
+    assert "test_rows_of_missing_kernels[Sin-cpu]" not in unexpected  # neither passed nor failed
+
+
+def test_each_row_draws_the_numbers_that_it_would_draw_alone(unexpected):
+    assert "PASSED test_it.py::test_random_numbers_of_rows[rows]" in unexpected
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"), [((), "cpu,abacus"), (("--backend", "abacus"), "")]
 )
-def test_a_backend_that_is_expected_and_missing_fails_the_run(arguments, expected, run_pytest):
-    done = run_pytest(*arguments, expected=expected)
+def test_a_backend_that_is_expected_and_missing_fails_the_run(arguments, expected, tmp_path):
+    done = run_pytest(tmp_path, *arguments, expected=expected)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "'abacus' is expected here: no installed plugin brings a backend" in done.stderr

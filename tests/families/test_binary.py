@@ -81,18 +81,18 @@ def input_shape_choices(case):
     return [[shape] * len(case.domains) for shape in [(3, 5), (7,), (), (2, 0)]]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values(case, backend, rng):
     for shapes in input_shape_choices(case):
         case.with_shapes(*shapes).check_values(rng, case.main_dtype)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values_of_views(case, backend, rng):
     is_pair = len(case.domains) == 2 and supports_broadcasting(case)
     choices = [((3, 5), (3, 5)), ((4, 3, 5), (3, 1)), ((5,), (3, 5))]
@@ -100,7 +100,7 @@ def test_values_of_views(case, backend, rng):
         case.with_shapes(*shapes).check_values_of_views(rng, case.main_dtype)
 
 
-@pytest.mark.parametrize("case", [c for c in cases_with_dtype(CASES) if c.is_special], ids=str)
+@pytest.mark.rows("case", [c for c in cases_with_dtype(CASES) if c.is_special], ids=str)
 def test_special_values(case, backend):
     case.check_special_values(SPECIAL_VALUES)
 
@@ -236,14 +236,12 @@ def test_dtypes_are_promoted(a, b, result, backend, rng):
         Case(plugrad.add, np.add, []).compare(got, np.add(left, right, dtype="float64"), result)
 
 
-@pytest.mark.parametrize("case", DIFFERENTIABLE_CASES, ids=str)
+@pytest.mark.rows("case", DIFFERENTIABLE_CASES, ids=str)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in DIFFERENTIABLE_CASES if supports_broadcasting(c)], ids=str
-)
+@pytest.mark.rows("case", [c for c in DIFFERENTIABLE_CASES if supports_broadcasting(c)], ids=str)
 def test_gradient_under_broadcasting(case, backend, rng):
     for shapes in BROADCAST_SHAPES[len(case.domains)]:
         case.with_shapes(*shapes).check_gradient(rng, backend)

@@ -19,7 +19,7 @@ def expand_shapes(case):
     )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values(case, backend, rng):
     for shaped in expand_shapes(case):
         for dtype in case.dtypes:
@@ -27,7 +27,7 @@ def test_values(case, backend, rng):
                 shaped.check_values(rng, dtype)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values_of_views(case, backend, rng):
     for shaped in expand_shapes(case):
         shaped.check_values_of_views(rng, case.main_dtype)
@@ -164,7 +164,7 @@ def test_values_and_gradients_in_single_precision(name, backend):
     check_gradient(function, COMPLEX_MATRIX.astype("complex64"), order=1, dtype="float32")
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.is_differentiable], ids=str)
+@pytest.mark.rows("case", [case for case in CASES if case.is_differentiable], ids=str)
 def test_gradients_of_the_kernels(case, backend, rng):
     require_complex64()
     shaped = case if case.shapes else case.with_shapes(*[(3, 5)] * len(case.domains))

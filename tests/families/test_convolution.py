@@ -120,7 +120,7 @@ def transpose_case(case):
 TRANSPOSE_CASES = [transpose_case(case) for case in (*CASES, *CHANNELS_FIRST_CASES[3:12:4])]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "case",
     [*CASES, *CHANNELS_FIRST_CASES, *GRADIENT_CASES, *CONV1D_CASES, *TRANSPOSE_CASES],
     ids=str,
@@ -137,7 +137,7 @@ def test_values_of_other_shapes(shapes, backend, rng):
         kernel.check_values(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES[:6], *GRADIENT_CASES[:6]], ids=str)
+@pytest.mark.rows("case", [*CASES[:6], *GRADIENT_CASES[:6]], ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
@@ -150,9 +150,7 @@ def test_values_of_other_dtypes_with_many_channels(backend, rng):
         each.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize(
-    "case", [*CASES[:6], *CHANNELS_FIRST_CASES[:4], *GRADIENT_CASES[:6]], ids=str
-)
+@pytest.mark.rows("case", [*CASES[:6], *CHANNELS_FIRST_CASES[:4], *GRADIENT_CASES[:6]], ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -209,7 +207,7 @@ def test_nan_reaches_only_the_windows_that_see_it(backend):
     np.testing.assert_array_equal(np.isnan(y), expected)
 
 
-@pytest.mark.parametrize("case", [*CASES, *CHANNELS_FIRST_CASES[:12:4]], ids=str)
+@pytest.mark.rows("case", [*CASES, *CHANNELS_FIRST_CASES[:12:4]], ids=str)
 def test_gradient(case, backend, rng):
     images, filters = (1, 5, 4, 2), (3, 2, 2, 2)
     if case.attrs.get("data_format") == "NCHW":
@@ -222,12 +220,12 @@ def test_gradient(case, backend, rng):
     case.with_shapes(images, filters).check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", [*CONV1D_CASES[2::3], *TRANSPOSE_CASES[4::6]], ids=str)
+@pytest.mark.rows("case", [*CONV1D_CASES[2::3], *TRANSPOSE_CASES[4::6]], ids=str)
 def test_gradient_of_sequences_and_transposes(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", [*GRADIENT_CASES[:8], *GRADIENT_CASES[-4:]], ids=str)
+@pytest.mark.rows("case", [*GRADIENT_CASES[:8], *GRADIENT_CASES[-4:]], ids=str)
 def test_gradient_of_gradients(case, backend, rng):
     case.check_gradient(rng, backend)
 

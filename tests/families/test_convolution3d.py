@@ -70,7 +70,7 @@ GRADIENT_CASES = [
 TRANSPOSE_CASES = [transpose_case(case) for case in (*CASES[::2], *CHANNELS_FIRST_CASES[1::2])]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "case", [*CASES, *CHANNELS_FIRST_CASES, *GRADIENT_CASES, *TRANSPOSE_CASES], ids=str
 )
 def test_values(case, backend, rng):
@@ -84,7 +84,7 @@ def test_values_of_other_shapes(shapes, backend, rng):
         each.check_values(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES[:4], *GRADIENT_CASES[:4]], ids=str)
+@pytest.mark.rows("case", [*CASES[:4], *GRADIENT_CASES[:4]], ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
@@ -100,9 +100,7 @@ def test_float16_stays_float16(backend, rng):
         np.testing.assert_allclose(y.numpy(), exact, rtol=0.02, atol=0.02 * np.abs(exact).max())
 
 
-@pytest.mark.parametrize(
-    "case", [*CASES[:4:3], *CHANNELS_FIRST_CASES[:2], *GRADIENT_CASES[:4]], ids=str
-)
+@pytest.mark.rows("case", [*CASES[:4:3], *CHANNELS_FIRST_CASES[:2], *GRADIENT_CASES[:4]], ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -143,12 +141,12 @@ SMALL_GRADIENT_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", [*CASES, *CHANNELS_FIRST_CASES[::2]], ids=str)
+@pytest.mark.rows("case", [*CASES, *CHANNELS_FIRST_CASES[::2]], ids=str)
 def test_gradient(case, backend, rng):
     with_small_inputs(case).check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", SMALL_GRADIENT_CASES, ids=str)
+@pytest.mark.rows("case", SMALL_GRADIENT_CASES, ids=str)
 def test_gradient_of_gradients(case, backend, rng):
     case.check_gradient(rng, backend)
 

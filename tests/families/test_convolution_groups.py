@@ -128,17 +128,17 @@ def cases_of_rank(count):
 CASES = [case for count in (1, 2, 3) for case in cases_of_rank(count)]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", CASES[1::5], ids=str)
+@pytest.mark.rows("case", CASES[1::5], ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [CASES[2], CASES[5], CASES[8], *CASES[16:28:3]], ids=str)
+@pytest.mark.rows("case", [CASES[2], CASES[5], CASES[8], *CASES[16:28:3]], ids=str)
 def test_gradient(case, backend, rng):
     images, filters = case.shapes
     case.with_shapes((1, *images[1:]), filters).check_gradient(rng, backend)

@@ -106,12 +106,12 @@ COMPLEX_CASES = [
 CASES = [*LIKE_CASES, *CREATION_CASES]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", COMPLEX_CASES, ids=str)
+@pytest.mark.rows("case", COMPLEX_CASES, ids=str)
 def test_complex_values(case, backend, rng):
     if case.result in plugrad.which().backend.dtypes():
         case.check_values(rng)
@@ -120,12 +120,12 @@ def test_complex_values(case, backend, rng):
             case.op()
 
 
-@pytest.mark.parametrize("case", LIKE_CASES, ids=str)
+@pytest.mark.rows("case", LIKE_CASES, ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", LIKE_CASES, ids=str)
+@pytest.mark.rows("case", LIKE_CASES, ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 

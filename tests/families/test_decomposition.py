@@ -108,7 +108,7 @@ def case_id(case):
     return f"{case} {case.shapes}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.rows("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
     for dtype in case.dtypes:
         if dtype not in plugrad.which().backend.dtypes():
@@ -238,7 +238,7 @@ DIFFERENTIABLE_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", DIFFERENTIABLE_CASES, ids=str)
+@pytest.mark.rows("case", DIFFERENTIABLE_CASES, ids=str)
 def test_gradient(case, rng):
     case.check_gradient(rng, "cpu")
 

@@ -132,7 +132,7 @@ SEPARABLE_CASES = [
 ]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "case", [*CASES, *CHANNELS_FIRST_CASES, *GRADIENT_CASES, *SEPARABLE_CASES], ids=str
 )
 def test_values(case, backend, rng):
@@ -155,7 +155,7 @@ def test_values_of_other_shapes(shapes, strides, backend, rng):
         each.check_values(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES[:4], *GRADIENT_CASES[:4], *SEPARABLE_CASES[:2]], ids=str)
+@pytest.mark.rows("case", [*CASES[:4], *GRADIENT_CASES[:4], *SEPARABLE_CASES[:2]], ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
@@ -181,9 +181,7 @@ def test_float16_goes_on_beyond_2048(backend):
     assert slope.tolist() == [[[[4096], [4096]]]]
 
 
-@pytest.mark.parametrize(
-    "case", [*CASES[:4:3], *CHANNELS_FIRST_CASES[:2], *GRADIENT_CASES[:4]], ids=str
-)
+@pytest.mark.rows("case", [*CASES[:4:3], *CHANNELS_FIRST_CASES[:2], *GRADIENT_CASES[:4]], ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -220,18 +218,18 @@ SMALL_GRADIENT_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", [*CASES, *CHANNELS_FIRST_CASES[::2]], ids=str)
+@pytest.mark.rows("case", [*CASES, *CHANNELS_FIRST_CASES[::2]], ids=str)
 def test_gradient(case, backend, rng):
     with_small_inputs(case).check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", SEPARABLE_CASES[1::3], ids=str)
+@pytest.mark.rows("case", SEPARABLE_CASES[1::3], ids=str)
 def test_gradient_of_separable_convolutions(case, backend, rng):
     images, filters, _ = with_small_inputs(case).shapes
     case.with_shapes(images, filters, (1, 1, 4, 2)).check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", SMALL_GRADIENT_CASES, ids=str)
+@pytest.mark.rows("case", SMALL_GRADIENT_CASES, ids=str)
 def test_gradient_of_gradients(case, backend, rng):
     case.check_gradient(rng, backend)
 

@@ -137,7 +137,7 @@ SOFT_NMS_CASES = [
 CASES = [*NMS_CASES, *PADDED_NMS_CASES, *SOFT_NMS_CASES]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
@@ -145,7 +145,7 @@ def test_values(case, backend, rng):
     case.with_shapes((0, 4), (0,)).check_values(rng)
 
 
-@pytest.mark.parametrize("case", [NMS_CASES[1], SOFT_NMS_CASES[4]], ids=str)
+@pytest.mark.rows("case", [NMS_CASES[1], SOFT_NMS_CASES[4]], ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 

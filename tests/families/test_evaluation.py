@@ -41,12 +41,12 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", [CASES[0], CASES[6]], ids=str)
+@pytest.mark.rows("case", [CASES[0], CASES[6]], ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 

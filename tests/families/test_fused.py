@@ -229,19 +229,17 @@ LARGE_CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "case", [*CASES, *CASES_WITHOUT_BIAS, *WIDE_MATMUL_CASES, *LARGE_CASES], ids=str
-)
+@pytest.mark.rows("case", [*CASES, *CASES_WITHOUT_BIAS, *WIDE_MATMUL_CASES, *LARGE_CASES], ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", CASES[::2], ids=str)
+@pytest.mark.rows("case", CASES[::2], ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", CASES[2::5], ids=str)
+@pytest.mark.rows("case", CASES[2::5], ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -312,7 +310,7 @@ def test_nan_stays(activation, backend):
     assert np.isnan(y.numpy()).tolist() == [[True], [False]]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 

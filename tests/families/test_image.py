@@ -182,17 +182,17 @@ def case_id(case):
     return f"{case} {case.shapes[0]}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.rows("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES, *CROP_CASES_OF_INTEGERS], ids=case_id)
+@pytest.mark.rows("case", [*CASES, *CROP_CASES_OF_INTEGERS], ids=case_id)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "case",
     [
         *CROP_CASES[::9],
@@ -247,7 +247,7 @@ NEAREST_CASES = [  # differentiated for the images only: where pixels change pla
 ]
 
 
-@pytest.mark.parametrize("case", SMOOTH_CASES, ids=case_id)
+@pytest.mark.rows("case", SMOOTH_CASES, ids=case_id)
 def test_gradient(case, backend, rng):
     """In double precision; the finite steps of single precision would cross the boundaries of pixels."""
     if "float64" in plugrad.which().backend.dtypes():
@@ -256,7 +256,7 @@ def test_gradient(case, backend, rng):
         case.check_derivatives_against_cpu(case.draw(rng, "float32"))
 
 
-@pytest.mark.parametrize("case", [*NEAREST_CASES, *GRADIENT_CASES], ids=case_id)
+@pytest.mark.rows("case", [*NEAREST_CASES, *GRADIENT_CASES], ids=case_id)
 def test_gradient_of_the_first_input(case, backend, rng):
     """`test_gradient` checks the second derivatives with respect to boxes and transforms."""
     fixed = case.draw(rng, "float64")[1:]

@@ -86,7 +86,7 @@ THRESHOLD_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", [*GRAYSCALE_CASES, *THRESHOLD_CASES], ids=str)
+@pytest.mark.rows("case", [*GRAYSCALE_CASES, *THRESHOLD_CASES], ids=str)
 def test_values(case, backend, rng):
     has = plugrad.which().backend.dtypes()
     for dtype in case.dtypes:
@@ -98,7 +98,7 @@ def test_white_stays_white(backend):
     assert image.rgb_to_grayscale([[255, 255, 255], [0, 0, 0]]).tolist() == [[255], [0]]
 
 
-@pytest.mark.parametrize("case", [*GRAYSCALE_CASES[:4], *GRAYSCALE_CASES[7:9]], ids=str)
+@pytest.mark.rows("case", [*GRAYSCALE_CASES[:4], *GRAYSCALE_CASES[7:9]], ids=str)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 

@@ -217,20 +217,18 @@ def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize(
-    "case", [*CASES, *ONE_HOT_CASES, *WHERE_TRUE_CASES, *NONZERO_CASES], ids=case_id
-)
+@pytest.mark.rows("case", [*CASES, *ONE_HOT_CASES, *WHERE_TRUE_CASES, *NONZERO_CASES], ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES, *NONZERO_CASES], ids=case_id)
+@pytest.mark.rows("case", [*CASES, *NONZERO_CASES], ids=case_id)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint32"])
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "case",
     [
         TAKE_CASES[1],
@@ -249,9 +247,7 @@ def test_positions_of_other_dtypes(case, dtype, backend, rng):
     case.check_values_of_arrays([*others, np.maximum(positions, 0).astype(dtype)])
 
 
-@pytest.mark.parametrize(
-    "case", [*CASES, *ONE_HOT_CASES, *WHERE_TRUE_CASES, *NONZERO_CASES], ids=case_id
-)
+@pytest.mark.rows("case", [*CASES, *ONE_HOT_CASES, *WHERE_TRUE_CASES, *NONZERO_CASES], ids=case_id)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -299,7 +295,7 @@ def test_nan_stays_in_its_segment(backend):
     assert sums[1:] == [3, np.inf]
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.rows("case", CASES, ids=case_id)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 

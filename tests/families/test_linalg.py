@@ -46,28 +46,28 @@ def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", MATMUL_CASES, ids=case_id)
+@pytest.mark.rows("case", MATMUL_CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", OTHER_CASES, ids=case_id)
+@pytest.mark.rows("case", OTHER_CASES, ids=case_id)
 def test_values_of_other_functions(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [c for c in OTHER_CASES if c.is_differentiable], ids=case_id)
+@pytest.mark.rows("case", [c for c in OTHER_CASES if c.is_differentiable], ids=case_id)
 def test_gradient_of_other_functions(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", MATMUL_CASES, ids=case_id)
+@pytest.mark.rows("case", MATMUL_CASES, ids=case_id)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", MATMUL_CASES, ids=case_id)
+@pytest.mark.rows("case", MATMUL_CASES, ids=case_id)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -103,7 +103,7 @@ def test_special_values(backend):
     Case(plugrad.matmul, np.matmul, []).check_values_of_arrays([a, b])
 
 
-@pytest.mark.parametrize("case", [c for c in MATMUL_CASES if c.is_differentiable], ids=case_id)
+@pytest.mark.rows("case", [c for c in MATMUL_CASES if c.is_differentiable], ids=case_id)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 

@@ -156,13 +156,13 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_gradient(case, backend, rng):
     if 0 not in case.shapes[0]:
         case.check_gradient(rng, backend)

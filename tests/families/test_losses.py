@@ -152,22 +152,22 @@ COMPUTE_WEIGHTED_LOSS_CASES = [
 ALL_CASES = [*CASES, *WEIGHTED_CASES, *COMPUTE_WEIGHTED_LOSS_CASES]
 
 
-@pytest.mark.parametrize("case", [*ALL_CASES, *HINGE_CASES], ids=str)
+@pytest.mark.rows("case", [*ALL_CASES, *HINGE_CASES], ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", ALL_CASES, ids=str)
+@pytest.mark.rows("case", ALL_CASES, ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", WEIGHTED_CASES[3::8], ids=str)
+@pytest.mark.rows("case", WEIGHTED_CASES[3::8], ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
-@pytest.mark.parametrize("case", ALL_CASES, ids=str)
+@pytest.mark.rows("case", ALL_CASES, ids=str)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 

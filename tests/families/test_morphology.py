@@ -139,24 +139,24 @@ CASES_WITH_MANY_CHANNELS = [
 ]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "case", [*CASES, *CHANNELS_FIRST_CASES, *GRADIENT_CASES, *CASES_WITH_MANY_CHANNELS], ids=str
 )
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", CASES_WITH_TIES, ids=str)
+@pytest.mark.rows("case", CASES_WITH_TIES, ids=str)
 def test_the_first_of_equal_sums_gets_the_gradient(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES[:6], *GRADIENT_CASES[:4]], ids=str)
+@pytest.mark.rows("case", [*CASES[:6], *GRADIENT_CASES[:4]], ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES[:4], *GRADIENT_CASES[:4]], ids=str)
+@pytest.mark.rows("case", [*CASES[:4], *GRADIENT_CASES[:4]], ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -196,7 +196,7 @@ def test_infinite_gradient_reaches_one_pixel(backend):
     assert gradient(x).tolist() == [[[[0.0], [plugrad.inf]]]]
 
 
-@pytest.mark.parametrize("case", [*CASES, CHANNELS_FIRST_CASES[0]], ids=str)
+@pytest.mark.rows("case", [*CASES, CHANNELS_FIRST_CASES[0]], ids=str)
 def test_gradient(case, backend, rng):
     images = (1, 2, 5, 4) if case.attrs.get("data_format") == "NCHW" else (1, 5, 4, 2)
     case.with_shapes(images, (2, 2, 2)).check_gradient(rng, backend)

@@ -151,18 +151,18 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng, case.main_dtype)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
 # The rows of the table are tried as views by tests/properties/test_invariances.py.
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "case", [*SINGLE_TENSOR_CASES, *TILE_CASES, *SPLITTING_CASES, *JOINING_CASES], ids=str
 )
 def test_values_of_views(case, backend, rng):
@@ -242,7 +242,7 @@ def test_a_reshaped_copy_has_the_same_values(backend):
         assert plugrad.reshape([1, 2], (2, 1), copy=copy).tolist() == [[1], [2]]
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.is_differentiable], ids=str)
+@pytest.mark.rows("case", [c for c in CASES if c.is_differentiable], ids=str)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 

@@ -28,7 +28,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case} {case.shapes[0]}")
+@pytest.mark.rows("case", CASES, ids=lambda case: f"{case} {case.shapes[0]}")
 def test_values(case, backend, rng):
     case.check_values(rng)
 
@@ -40,7 +40,7 @@ def test_values_of_other_shapes(op, reference, shape, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
@@ -51,7 +51,7 @@ def test_whole_numbers_become_float32(op, reference, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case} {case.shapes[0]}")
+@pytest.mark.rows("case", CASES, ids=lambda case: f"{case} {case.shapes[0]}")
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -91,7 +91,7 @@ def test_nothing(op, reference, backend):
         assert (y.shape, y.dtype) == (shape, "float32")
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case} {case.shapes[0]}")
+@pytest.mark.rows("case", CASES, ids=lambda case: f"{case} {case.shapes[0]}")
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
@@ -201,20 +201,20 @@ def case_id(case):
     return f"{case} {case.shapes[0]}"
 
 
-@pytest.mark.parametrize("case", OTHER_CASES, ids=case_id)
+@pytest.mark.rows("case", OTHER_CASES, ids=case_id)
 def test_values_of_other_normalizations(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "case", OTHER_CASES[:6] + RESPONSE_CASES[3:5] + RESPONSE_GRADIENT_CASES[3:5], ids=case_id
 )
 def test_other_normalizations_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
-@pytest.mark.parametrize("case", OTHER_CASES, ids=case_id)
+@pytest.mark.rows("case", OTHER_CASES, ids=case_id)
 def test_gradient_of_other_normalizations(case, backend, rng):
     case.check_gradient(rng, backend)
 

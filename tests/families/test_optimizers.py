@@ -23,7 +23,7 @@ OPTIMIZER_FACTORIES = {
 }
 
 
-@pytest.mark.parametrize("case", conformance_cases("optimizers"), ids=str)
+@pytest.mark.rows("case", conformance_cases("optimizers"), ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng, case.main_dtype)
 

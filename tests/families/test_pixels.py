@@ -66,7 +66,7 @@ def case_id(case):
     return f"{case} {case.domains[0].dtype} {case.shapes[0]}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", [*FROM_PIXELS_CASES, *DRAW_CASES], ids=case_id)
+@pytest.mark.rows("case", [*FROM_PIXELS_CASES, *DRAW_CASES], ids=case_id)
 def test_values(case, backend, rng):
     has = plugrad.which().backend.dtypes()
     for dtype in case.dtypes:
@@ -74,7 +74,7 @@ def test_values(case, backend, rng):
             case.check_values_of_arrays(case.draw(rng, dtype), dtype)
 
 
-@pytest.mark.parametrize("case", [*FROM_PIXELS_CASES[5:26:10], *DRAW_CASES[:18:6]], ids=case_id)
+@pytest.mark.rows("case", [*FROM_PIXELS_CASES[5:26:10], *DRAW_CASES[:18:6]], ids=case_id)
 def test_values_of_views(case, backend, rng):
     if case.dtypes[0] in plugrad.which().backend.dtypes():
         case.check_values_of_views(rng, case.dtypes[0])

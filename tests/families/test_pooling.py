@@ -158,7 +158,7 @@ CASES_WITH_TILING_WINDOWS = [  # images that windows of four cells cover, each c
 ]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "case",
     [
         *CASES,
@@ -174,14 +174,12 @@ def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", CASES_WITH_TIES, ids=str)
+@pytest.mark.rows("case", CASES_WITH_TIES, ids=str)
 def test_the_first_of_equal_elements_gets_the_gradient(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize(
-    "case", [*CASES, *GRADIENT_CASES[:6], *POSITION_CASES, *POOL_CASES], ids=case_id
-)
+@pytest.mark.rows("case", [*CASES, *GRADIENT_CASES[:6], *POSITION_CASES, *POOL_CASES], ids=case_id)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
@@ -195,7 +193,7 @@ CASES_TESTED_WITH_VIEWS = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES_TESTED_WITH_VIEWS, ids=case_id)
+@pytest.mark.rows("case", CASES_TESTED_WITH_VIEWS, ids=case_id)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -254,18 +252,18 @@ def test_no_images(backend):
         assert op(plugrad.zeros((1, 4, 4, 0)), 2).shape == (1, 2, 2, 0)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_gradient(case, backend, rng):
     images = (1, 6, 7, 1) if case.attrs["window_size"] == (6, 7) else (1, 5, 6, 2)
     case.with_shapes(images).check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", POOL_CASES, ids=case_id)
+@pytest.mark.rows("case", POOL_CASES, ids=case_id)
 def test_gradient_of_pools(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", POSITION_CASES[::2], ids=str)
+@pytest.mark.rows("case", POSITION_CASES[::2], ids=str)
 def test_gradient_of_the_values_with_positions(case, backend, rng):
     def values(x, **attrs):
         return plugrad.max_pool_with_argmax(x, **attrs)[0]

@@ -46,29 +46,29 @@ CASES_WITH_TIES = [
 ]
 
 
-@pytest.mark.parametrize("case", [*CASES, *GRADIENT_CASES], ids=str)
+@pytest.mark.rows("case", [*CASES, *GRADIENT_CASES], ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", CASES_WITH_TIES, ids=str)
+@pytest.mark.rows("case", CASES_WITH_TIES, ids=str)
 def test_the_first_of_equal_elements_gets_the_gradient(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES, *GRADIENT_CASES[:6]], ids=str)
+@pytest.mark.rows("case", [*CASES, *GRADIENT_CASES[:6]], ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "case", [*MAX_POOL_CASES[::3], *AVERAGE_POOL_CASES[1::3], *GRADIENT_CASES[::5]], ids=str
 )
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_gradient(case, backend, rng):
     case.with_shapes((1, 3, 4, 3, 1)).check_gradient(rng, backend)
 

@@ -154,22 +154,22 @@ AVERAGE_POOL_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", [*POSITION_CASES, *AVERAGE_POOL_CASES], ids=str)
+@pytest.mark.rows("case", [*POSITION_CASES, *AVERAGE_POOL_CASES], ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", AVERAGE_POOL_CASES[::3], ids=str)
+@pytest.mark.rows("case", AVERAGE_POOL_CASES[::3], ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", AVERAGE_POOL_CASES[:6], ids=str)
+@pytest.mark.rows("case", AVERAGE_POOL_CASES[:6], ids=str)
 def test_gradient_of_averages(case, backend, rng):
     case.with_shapes((1, 5, 6, 1)).check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", POSITION_CASES[:-3:2], ids=str)
+@pytest.mark.rows("case", POSITION_CASES[:-3:2], ids=str)
 def test_gradient_of_the_largest_elements(case, backend, rng):
     shape = (1, *(4,) * (len(case.shapes[0]) - 2), 1)
     Case(max_pool_values, max_pool_values, case.domains, [shape], case.attrs).check_gradient(
@@ -201,7 +201,7 @@ UNPOOL_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", UNPOOL_CASES, ids=str)
+@pytest.mark.rows("case", UNPOOL_CASES, ids=str)
 def test_elements_return_to_their_places(case, backend, rng):
     case.check_values(rng)
 

@@ -206,7 +206,7 @@ def case_id(case):
     return f"{case}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.rows("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng, case.dtypes[0])
     case.check_values_of_other_dtypes(rng)
@@ -217,7 +217,7 @@ DIFFERENTIABLE_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", DIFFERENTIABLE_CASES, ids=case_id)
+@pytest.mark.rows("case", DIFFERENTIABLE_CASES, ids=case_id)
 def test_gradients(case, backend, rng):
     case.check_gradient(rng, backend)
 

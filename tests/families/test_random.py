@@ -88,17 +88,17 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng, case.main_dtype)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 

@@ -196,17 +196,17 @@ def cases_with_dtype(cases, dtype="float32"):
     return [case for case in cases if dtype in case.dtypes]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng, case.dtypes[0])
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", cases_with_dtype(CASES), ids=str)
+@pytest.mark.rows("case", cases_with_dtype(CASES), ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -271,7 +271,7 @@ def test_grid_keeps_the_dtype_of_each_axis(backend):
     assert (x.dtype, y.dtype) == ("int32", "float32")
 
 
-@pytest.mark.parametrize("case", cases_with_dtype(CASES), ids=str)
+@pytest.mark.rows("case", cases_with_dtype(CASES), ids=str)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 

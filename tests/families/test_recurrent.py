@@ -59,7 +59,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
@@ -69,7 +69,7 @@ def test_values_of_views(backend, rng):
     CASES[0].check_values_of_views(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 

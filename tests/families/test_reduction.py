@@ -77,25 +77,25 @@ DIFFERENTIABLE_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", KERNEL_CASES, ids=str)
+@pytest.mark.rows("case", KERNEL_CASES, ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng, case.main_dtype)
 
 
-@pytest.mark.parametrize("case", OP_CASES, ids=str)
+@pytest.mark.rows("case", OP_CASES, ids=str)
 def test_values_of_ops(case, backend, rng):
     for keepdims in (False, True):
         kept = replace(case, attrs={**case.attrs, "keepdims": keepdims})
         kept.check_values(rng, case.dtypes[0])
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
 # The rows of the table are tried as views by tests/properties/test_invariances.py.
-@pytest.mark.parametrize("case", OP_CASES, ids=str)
+@pytest.mark.rows("case", OP_CASES, ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng, case.main_dtype)
 
@@ -273,7 +273,7 @@ def test_mean_of_whole_numbers(backend):
     assert (y.dtype, y.item()) == ("float32", 1.5)
 
 
-@pytest.mark.parametrize("case", DIFFERENTIABLE_CASES, ids=lambda case: f"{case} {case.shapes[0]}")
+@pytest.mark.rows("case", DIFFERENTIABLE_CASES, ids=lambda case: f"{case} {case.shapes[0]}")
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
@@ -367,15 +367,13 @@ def case_id(case):
     return f"{case} {case.shapes[0]}"
 
 
-@pytest.mark.parametrize("case", [*BINCOUNT_CASES, *WEIGHTED_BINCOUNT_CASES], ids=case_id)
+@pytest.mark.rows("case", [*BINCOUNT_CASES, *WEIGHTED_BINCOUNT_CASES], ids=case_id)
 def test_counts(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize(
-    "case", [*BINCOUNT_CASES[1::5], *WEIGHTED_BINCOUNT_CASES[1::5]], ids=case_id
-)
+@pytest.mark.rows("case", [*BINCOUNT_CASES[1::5], *WEIGHTED_BINCOUNT_CASES[1::5]], ids=case_id)
 def test_counts_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -389,7 +387,7 @@ def test_counts_of_other_integers(dtype, backend):
     case.check_values_of_arrays([x], dtype)
 
 
-@pytest.mark.parametrize("case", WEIGHTED_BINCOUNT_CASES, ids=case_id)
+@pytest.mark.rows("case", WEIGHTED_BINCOUNT_CASES, ids=case_id)
 def test_gradient_of_counts(case, backend, rng):
     case.check_gradient(rng, backend)
 

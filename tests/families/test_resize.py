@@ -87,22 +87,22 @@ def case_id(case):
     return f"{case} {case.shapes[0]}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.rows("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.rows("case", CASES, ids=case_id)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", INTEGER_CASES, ids=str)
+@pytest.mark.rows("case", INTEGER_CASES, ids=str)
 def test_interpolated_integers_are_float32(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [*BILINEAR[:6], *NEAREST[:6], *GRADIENT_CASES[:9:4]], ids=case_id)
+@pytest.mark.rows("case", [*BILINEAR[:6], *NEAREST[:6], *GRADIENT_CASES[:9:4]], ids=case_id)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -152,12 +152,12 @@ def test_not_a_number_stays_where_it_is(backend):
     assert not y[:, 4:].any()
 
 
-@pytest.mark.parametrize("case", [*BILINEAR, *NEAREST], ids=case_id)
+@pytest.mark.rows("case", [*BILINEAR, *NEAREST], ids=case_id)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("case", GRADIENT_CASES, ids=case_id)
+@pytest.mark.rows("case", GRADIENT_CASES, ids=case_id)
 def test_gradient_of_gradients(case, backend, rng):
     """Gradients are linear in dy; of the images, only the shape matters."""
     images = np.zeros(case.shapes[0])

@@ -96,17 +96,17 @@ RESIZE_CASES += [
 ]
 
 
-@pytest.mark.parametrize("case", RESIZE_CASES, ids=lambda case: f"{case} {case.shapes[0]}")
+@pytest.mark.rows("case", RESIZE_CASES, ids=lambda case: f"{case} {case.shapes[0]}")
 def test_sizes(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", RESIZE_CASES[9:27:6], ids=str)
+@pytest.mark.rows("case", RESIZE_CASES[9:27:6], ids=str)
 def test_sizes_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [*RESIZE_CASES[:27:3], *RESIZE_CASES[28::2]], ids=str)
+@pytest.mark.rows("case", [*RESIZE_CASES[:27:3], *RESIZE_CASES[28::2]], ids=str)
 def test_gradient_of_sizes(case, backend, rng):
     case.check_gradient(rng, backend)
 
@@ -210,12 +210,12 @@ GRID_SAMPLE_CASES += [
 ]
 
 
-@pytest.mark.parametrize("case", GRID_SAMPLE_CASES, ids=lambda case: f"{case} {case.shapes[0]}")
+@pytest.mark.rows("case", GRID_SAMPLE_CASES, ids=lambda case: f"{case} {case.shapes[0]}")
 def test_points(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", [*GRID_SAMPLE_CASES[:18:5], GRID_SAMPLE_CASES[19]], ids=str)
+@pytest.mark.rows("case", [*GRID_SAMPLE_CASES[:18:5], GRID_SAMPLE_CASES[19]], ids=str)
 def test_gradient_of_points(case, backend, rng):
     if case.attrs["method"] == "nearest":
         grid = rng.uniform(-1, 1, (1, 2, 3, 2)).astype("float32")

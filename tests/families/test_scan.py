@@ -44,18 +44,18 @@ def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.rows("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.rows("case", CASES, ids=case_id)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
 # The rows of the table are tried as views by tests/properties/test_invariances.py.
-@pytest.mark.parametrize("case", OP_CASES, ids=case_id)
+@pytest.mark.rows("case", OP_CASES, ids=case_id)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -145,7 +145,7 @@ def test_initial_value_comes_first(op, reference, nothing, shape, axis, backend,
 # --- gradients ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.is_differentiable], ids=case_id)
+@pytest.mark.rows("case", [c for c in CASES if c.is_differentiable], ids=case_id)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 

@@ -76,13 +76,13 @@ def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.rows("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "case",
     [UNIQUE_ALL_CASES[1], UNIQUE_ALL_CASES[15], ISIN_CASES[2], DIFFERENCE_CASES[0]],
     ids=case_id,

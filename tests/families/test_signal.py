@@ -20,7 +20,7 @@ def case_id(case):
     return f"{case} {case.shapes[0]}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.rows("case", CASES, ids=case_id)
 def test_values_of_the_kernels(case, backend, rng):
     if not has_complex():
         pytest.skip(f"{backend} has no complex64")
@@ -29,7 +29,7 @@ def test_values_of_the_kernels(case, backend, rng):
             case.check_values(rng, dtype)
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.rows("case", CASES, ids=case_id)
 def test_values_of_views(case, backend, rng):
     if not has_complex():
         pytest.skip(f"{backend} has no complex64")
@@ -37,7 +37,7 @@ def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng, single)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.is_differentiable], ids=case_id)
+@pytest.mark.rows("case", [case for case in CASES if case.is_differentiable], ids=case_id)
 def test_gradients_of_the_kernels(case, backend, rng):
     if not has_complex():
         pytest.skip(f"{backend} has no complex64")

@@ -7,6 +7,7 @@ import plugrad
 from families.case import REAL_AND_BOOL_DTYPES, Case, ErrorCase
 from families.domains import Domain, distinct, uniform
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
+from plugrad.host import sorting as host_sorting
 from plugrad.kernels import sorting
 
 ALL_DTYPES = (*REAL_AND_BOOL_DTYPES, "complex64")
@@ -95,17 +96,17 @@ def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", ALL_SORTING_CASES, ids=case_id)
+@pytest.mark.rows("case", ALL_SORTING_CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("case", ALL_SORTING_CASES, ids=case_id)
+@pytest.mark.rows("case", ALL_SORTING_CASES, ids=case_id)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", ALL_SORTING_CASES, ids=case_id)
+@pytest.mark.rows("case", ALL_SORTING_CASES, ids=case_id)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -212,13 +213,13 @@ BOUND_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", [*SEARCHSORTED_CASES, *BOUND_CASES], ids=case_id)
+@pytest.mark.rows("case", [*SEARCHSORTED_CASES, *BOUND_CASES], ids=case_id)
 def test_places(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "case", [SEARCHSORTED_CASES[0], SEARCHSORTED_CASES[6], BOUND_CASES[3]], ids=case_id
 )
 def test_places_in_views(case, backend, rng):
@@ -302,13 +303,13 @@ UNIQUE_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", UNIQUE_CASES, ids=case_id)
+@pytest.mark.rows("case", UNIQUE_CASES, ids=case_id)
 def test_unique(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [UNIQUE_CASES[1], UNIQUE_CASES[3], UNIQUE_CASES[11]], ids=case_id)
+@pytest.mark.rows("case", [UNIQUE_CASES[1], UNIQUE_CASES[3], UNIQUE_CASES[11]], ids=case_id)
 def test_unique_in_views(case, backend, rng):
     case.check_values_of_views(rng)
 
@@ -338,9 +339,7 @@ UNIQUE_GRADIENT_CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "case", [*SORT_CASES, *TOP_K_VALUE_CASES, *UNIQUE_GRADIENT_CASES], ids=case_id
-)
+@pytest.mark.rows("case", [*SORT_CASES, *TOP_K_VALUE_CASES, *UNIQUE_GRADIENT_CASES], ids=case_id)
 def test_gradient(case, backend, rng):
     if "stable" not in case.attrs and 0 not in case.shapes[0]:
         case.check_gradient(rng, backend)
@@ -425,3 +424,15 @@ DTYPE_ERROR_CASES = [
 def test_dtype_that_is_not_taken(refusal):
     with plugrad.use("cpu"):
         refusal.check()
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"])
+def test_long_vectors_of_integers_in_a_narrow_range(dtype, descending, rng):
+    limits = np.iinfo(dtype)
+    offsets = rng.integers(0, min(100_000, int(limits.max) - int(limits.min)), 120_000)
+    below, above = limits.min + offsets.astype(dtype), limits.max - offsets.astype(dtype)
+    for x in (below, above, below[:5000] // 100, below[:1]):
+        found = host_sorting.sort(x, axis=0, descending=descending)
+        expected = sorted(x.tolist(), reverse=descending)
+        assert (found.dtype, found.tolist()) == (x.dtype, expected)

@@ -179,7 +179,7 @@ def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.rows("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng, case.dtypes[0])
     case.check_values_of_other_dtypes(rng)
@@ -192,9 +192,7 @@ DIFFERENTIABLE_CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in DIFFERENTIABLE_CASES if 0 not in c.shapes[1]], ids=case_id
-)
+@pytest.mark.rows("case", [c for c in DIFFERENTIABLE_CASES if 0 not in c.shapes[1]], ids=case_id)
 def test_gradients(case, backend, rng):
     case.check_gradient(rng, backend)
 

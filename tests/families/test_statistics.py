@@ -82,18 +82,18 @@ COUNT_NONZERO_CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", [*CASES, *COUNT_NONZERO_CASES], ids=str)
+@pytest.mark.rows("case", [*CASES, *COUNT_NONZERO_CASES], ids=str)
 def test_values(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [*CASES[::6], COUNT_NONZERO_CASES[3]], ids=str)
+@pytest.mark.rows("case", [*CASES[::6], COUNT_NONZERO_CASES[3]], ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 

@@ -227,7 +227,7 @@ def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.rows("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng, "string")
 

@@ -30,16 +30,16 @@ def case_id(case):
     return f"{case} {' '.join(map(str, case.shapes))}".replace(", ", ",")
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.rows("case", CASES, ids=case_id)
 def test_values(case, backend, rng):
     case.check_values(rng, case.main_dtype)
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.rows("case", CASES, ids=case_id)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.is_differentiable], ids=case_id)
+@pytest.mark.rows("case", [c for c in CASES if c.is_differentiable], ids=case_id)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)

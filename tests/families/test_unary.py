@@ -74,18 +74,18 @@ OPS_TESTED_FOR_SMALL_VALUES = {  # x, to first order: the relative error counts
 REAL_OPS_FOR_COMPLEX_NUMBERS = {plugrad.abs, plugrad.sign, plugrad.round}
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values(case, backend, rng):
     for shaped in case.expand_shapes(*SHAPES):
         shaped.check_values(rng, case.main_dtype)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values_of_other_dtypes(case, backend, rng):
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.converts_integers_to_floats], ids=str)
+@pytest.mark.rows("case", [c for c in CASES if c.converts_integers_to_floats], ids=str)
 def test_whole_numbers_become_float32(case, backend, rng):
     whole = rng.integers(0, 4, (3, 5), "int32")
     with np.errstate(all="ignore"):
@@ -95,22 +95,22 @@ def test_whole_numbers_become_float32(case, backend, rng):
     case.compare(result, expected, dtype)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.rows("case", CASES, ids=str)
 def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng, case.main_dtype)
 
 
-@pytest.mark.parametrize("case", [c for c in cases_with_dtype(CASES) if c.is_special], ids=str)
+@pytest.mark.rows("case", [c for c in cases_with_dtype(CASES) if c.is_special], ids=str)
 def test_special_values(case, backend):
     case.check_special_values(SPECIAL_VALUES)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.op in OPS_TESTED_FOR_LARGE_VALUES], ids=str)
+@pytest.mark.rows("case", [c for c in CASES if c.op in OPS_TESTED_FOR_LARGE_VALUES], ids=str)
 def test_large_arguments(case, backend):
     case.check_values_of_arrays([LARGE_VALUES])
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.op in OPS_TESTED_FOR_SMALL_VALUES], ids=str)
+@pytest.mark.rows("case", [c for c in CASES if c.op in OPS_TESTED_FOR_SMALL_VALUES], ids=str)
 def test_small_arguments(case, backend):
     result = case.op(plugrad.asarray(SMALL_VALUES)).numpy()
     np.testing.assert_allclose(result, case.reference(SMALL_VALUES.astype("float64")), rtol=2e-6)
@@ -191,7 +191,7 @@ def test_both_parts_of_a_complex_number_are_rounded():
     np.testing.assert_array_equal(gradient(plugrad.asarray(x[:2])).numpy(), np.round(x[:2]).conj())
 
 
-@pytest.mark.parametrize("case", CAST_CASES, ids=str)
+@pytest.mark.rows("case", CAST_CASES, ids=str)
 def test_astype(case, backend):
     has = plugrad.which().backend.dtypes()
     if case.result not in has:
@@ -306,9 +306,7 @@ def rejects_complex(case):
     return "complex64" not in accepts and case.op not in REAL_OPS_FOR_COMPLEX_NUMBERS
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in cases_with_dtype(CASES) if rejects_complex(c)], ids=str
-)
+@pytest.mark.rows("case", [c for c in cases_with_dtype(CASES) if rejects_complex(c)], ids=str)
 def test_complex_numbers_are_refused(case, rng):
     """Only the cpu supports complex numbers."""
     with plugrad.use("cpu"):
@@ -317,7 +315,7 @@ def test_complex_numbers_are_refused(case, rng):
             case.op(x, **case.attrs)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.is_differentiable], ids=str)
+@pytest.mark.rows("case", [c for c in CASES if c.is_differentiable], ids=str)
 def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 

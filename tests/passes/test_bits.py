@@ -20,7 +20,7 @@ ROW_STRIDE = 12
 """On other backends than cpu, only each twelfth row runs: the kit runs all of them, without checks after each pass."""
 
 
-@pytest.mark.parametrize("row", rows(), ids=str)
+@pytest.mark.rows("row", rows(), ids=str)
 def test_rows(row, backend, request):
     if backend != "cpu" and rows().index(row) % ROW_STRIDE:
         pytest.skip("a twelfth of the rows runs here; the conformance kit runs all of them")

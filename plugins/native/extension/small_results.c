@@ -11,8 +11,10 @@
 #define MOST_READ 3 // arrays
 #define MOST_RANK 64
 #define MOST_FLAGS 2
+#define MOST_ORDERED 1024 // elements of a row
 
-enum how { EACH = 'e', PAIRS = 'p', CAST = 'c', AXES = 'a', AXIS = 'i', SCAN = 's', ROWS = 'r', VIEW = 'v', NEW_AXIS = 'n', FILL = 'f', BAND = 'b' };
+enum how { EACH = 'e', PAIRS = 'p', CAST = 'c', AXES = 'a', AXIS = 'i', SCAN = 's', ROWS = 'r', BAND = 'b', LARGEST = 'l',
+           VIEW = 'v', NEW_AXIS = 'n', TAKE = 't', FILL = 'f' };
 
 typedef struct {
     dtype_of_numpy *dtype, *result;
@@ -240,13 +242,111 @@ static PyObject *run_band(PyObject *self, PyObject *const *arrays, ptrdiff_t cou
     return (PyObject *)out;
 }
 
-// Read the sizes of a tuple; return how many there are, or -1 if that is none, also with an error of Python.
+// Return a keyword that is a whole number, or -1 if there is none, also with an error of Python.
+static long long read_number(PyObject *keywords, PyObject *name) {
+    PyObject *said = PyDict_GetItemWithError(keywords, name);
+    return said ? PyLong_AsLongLong(said) : -1;
+}
+
+// Copy the elements of x at `count` places on an axis, which are in range.
+static void copy_elements(const array *x, int axis, const ptrdiff_t *places, ptrdiff_t count, char *to) {
+    const ptrdiff_t outer = product(x->sizes, axis), size = x->sizes[axis];
+    const ptrdiff_t bytes = product(x->sizes + axis + 1, x->axes - axis - 1) * x->dtype->item_bytes;
+    for (const char *from = x->data, *end = from + outer * size * bytes; from < end; from += size * bytes)
+        for (ptrdiff_t i = 0; i < count; i++, to += bytes) memcpy(to, from + places[i] * bytes, (size_t)bytes);
+}
+
+static PyObject *run_largest(PyObject *self, PyObject *arguments, PyObject *keywords) {
+    const maker *m = PyCapsule_GetPointer(self, NULL);
+    const array *x = PyTuple_Size(arguments) == 1 && keywords ? (const array *)PyTuple_GetItem(arguments, 0) : NULL;
+    const variant *v = x ? find_variant(m, x) : NULL;
+    const ptrdiff_t size = v && x->axes ? product(x->sizes, x->axes) : 0;
+    const ptrdiff_t length = is_few(m, size) ? x->sizes[x->axes - 1] : 0;
+    const ptrdiff_t kept = length && length < MOST_ORDERED ? (ptrdiff_t)read_number(keywords, PyTuple_GetItem(m->names, 0)) : -1;
+    const long long is_sorted = 0 < kept && kept <= length ? read_number(keywords, PyTuple_GetItem(m->names, 1)) : -1;
+    if (is_sorted < 0) {
+        PyErr_Clear(); // what is no such number is for the other function
+        return PyObject_Call(m->otherwise, arguments, keywords);
+    }
+    ptrdiff_t sizes[MOST_RANK], row[MOST_ORDERED];
+    memcpy(sizes, x->sizes, (size_t)x->axes * sizeof *sizes);
+    sizes[x->axes - 1] = kept;
+    array *largest = new_array(x->dtype, x->axes, sizes), *places = new_array(v->result, x->axes, sizes);
+    PyObject *both = largest && places ? PyTuple_New(2) : NULL;
+    if (!both) {
+        if (largest) Py_DecRef((PyObject *)largest);
+        if (places) Py_DecRef((PyObject *)places);
+        return NULL;
+    }
+    uint64_t scratch[2 * MOST_ORDERED];
+    const value values[] = {{.pointer = x->data}, {.pointer = places->data}, {.integer = size / length}, {.integer = length},
+                            {.integer = kept},    {.integer = 1},            {.integer = is_sorted},     {.pointer = scratch}};
+    call_kernel(v->k, values);
+    array one = *x; // a row
+    one.axes = 1, one.sizes = x->sizes + x->axes - 1;
+    const int32_t *found = (const int32_t *)places->data;
+    const ptrdiff_t item = x->dtype->item_bytes;
+    for (ptrdiff_t done = 0; done < size; done += length, one.data += length * item, found += kept) {
+        for (ptrdiff_t i = 0; i < kept; i++) row[i] = found[i];
+        copy_elements(&one, 0, row, kept, largest->data + done / length * kept * item);
+    }
+    PyTuple_SetItem(both, 0, (PyObject *)largest), PyTuple_SetItem(both, 1, (PyObject *)places); // which are handed over
+    return both;
+}
+
+// Return whether an array has numbers or bools, also those of other packages: what else there is may need more than its bytes.
+static int has_numbers(const array *x) {
+    return is_array((const PyObject *)x) && x->flags & IS_CONTIGUOUS && strchr("biufcV", x->dtype->kind);
+}
+
+// Read positions on an axis of `size` elements, counted from the front; return whether all are in range.
+static int read_places(const array *x, ptrdiff_t size, ptrdiff_t *places) {
+    const ptrdiff_t count = product(x->sizes, x->axes);
+    for (ptrdiff_t i = 0; i < count; i++) {
+        const int64_t place = x->dtype->item_bytes == 8 ? ((const int64_t *)x->data)[i] : ((const int32_t *)x->data)[i];
+        places[i] = (ptrdiff_t)(place < 0 ? place + size : place);
+        if (places[i] < 0 || places[i] >= size) return 0;
+    }
+    return 1;
+}
+
+static int are_positions(const array *x) {
+    return is_array((const PyObject *)x) && (x->flags & IS_CONTIGUOUS) && (x->flags & IS_ALIGNED) && x->dtype->kind == 'i' &&
+           x->dtype->item_bytes >= 4 && x->dtype->order != '>';
+}
+
+static PyObject *run_take(PyObject *self, PyObject *arguments, PyObject *keywords) {
+    const maker *m = PyCapsule_GetPointer(self, NULL);
+    const int are_two = PyTuple_Size(arguments) == 2 && keywords;
+    const array *x = are_two ? (const array *)PyTuple_GetItem(arguments, 0) : NULL;
+    const array *positions = are_two ? (const array *)PyTuple_GetItem(arguments, 1) : NULL;
+    const int are_read = are_two && has_numbers(x) && are_positions(positions) && x->axes + positions->axes <= MOST_RANK;
+    const long long axis = are_read ? read_number(keywords, PyTuple_GetItem(m->names, 0)) : -1;
+    if (0 <= axis && axis < x->axes && !read_number(keywords, PyTuple_GetItem(m->names, 1))) { // without axes of batches
+        ptrdiff_t sizes[MOST_RANK], places[MOST_ORDERED];
+        const ptrdiff_t count = product(positions->sizes, positions->axes);
+        const int before = (int)axis, behind = x->axes - before - 1, axes = before + positions->axes + behind;
+        memcpy(sizes, x->sizes, (size_t)before * sizeof *sizes);
+        memcpy(sizes + before, positions->sizes, (size_t)positions->axes * sizeof *sizes);
+        memcpy(sizes + before + positions->axes, x->sizes + before + 1, (size_t)behind * sizeof *sizes);
+        if (count <= MOST_ORDERED && is_few(m, product(sizes, axes)) && read_places(positions, x->sizes[axis], places)) {
+            array *out = new_array(x->dtype, axes, sizes);
+            if (out) copy_elements(x, before, places, count, out->data);
+            return (PyObject *)out;
+        }
+    }
+    PyErr_Clear(); // what is out of range is for the other function
+    return PyObject_Call(m->otherwise, arguments, keywords);
+}
+
+// Read the sizes of a tuple; return how many there are, or -1 if an array cannot have them, also with an error of Python.
 static int read_sizes(PyObject *tuple, ptrdiff_t *sizes) {
     const ptrdiff_t count = tuple ? PyTuple_Size(tuple) : -1;
     if (count > MOST_RANK) return -1;
+    ptrdiff_t elements = 1; // without empty axes, as NumPy counts
     for (ptrdiff_t i = 0; i < count; i++) {
         sizes[i] = (ptrdiff_t)PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
-        if (sizes[i] < 0) return -1;
+        if (sizes[i] < 0 || __builtin_mul_overflow(elements, sizes[i] ? sizes[i] : 1, &elements)) return -1;
     }
     return (int)count;
 }
@@ -256,9 +356,7 @@ static PyObject *run_view(PyObject *self, PyObject *arguments, PyObject *keyword
     array *x = PyTuple_Size(arguments) == 1 && keywords ? (array *)PyTuple_GetItem(arguments, 0) : NULL;
     ptrdiff_t sizes[MOST_RANK];
     int axes = -1;
-    // Numbers and bools, also those of other packages: what else there is may need more than its bytes.
-    const int is_meant = x && is_array((PyObject *)x) && x->flags & IS_CONTIGUOUS && strchr("biufcV", x->dtype->kind);
-    PyObject *said = is_meant ? PyDict_GetItemWithError(keywords, PyTuple_GetItem(m->names, 0)) : NULL;
+    PyObject *said = x && has_numbers(x) ? PyDict_GetItemWithError(keywords, PyTuple_GetItem(m->names, 0)) : NULL;
     if (said && m->how == VIEW) axes = read_sizes(said, sizes);
     if (said && m->how == NEW_AXIS && x->axes < MOST_RANK) {
         const long long place = PyLong_AsLongLong(said);
@@ -306,8 +404,25 @@ static PyMethodDef each = {"small_result", run_each, METH_FASTCALL, NULL};
 static PyMethodDef converted = {"small_result", (PyCFunction *)(void *)run_cast, METH_VARARGS | METH_KEYWORDS, NULL};
 static PyMethodDef along = {"small_result", (PyCFunction *)(void *)run_along, METH_VARARGS | METH_KEYWORDS, NULL};
 static PyMethodDef band = {"small_result", run_band, METH_FASTCALL, NULL};
+static PyMethodDef largest = {"small_result", (PyCFunction *)(void *)run_largest, METH_VARARGS | METH_KEYWORDS, NULL};
+static PyMethodDef taken = {"small_result", (PyCFunction *)(void *)run_take, METH_VARARGS | METH_KEYWORDS, NULL};
 static PyMethodDef view = {"small_result", (PyCFunction *)(void *)run_view, METH_VARARGS | METH_KEYWORDS, NULL};
 static PyMethodDef filled = {"small_result", (PyCFunction *)(void *)run_fill, METH_VARARGS | METH_KEYWORDS, NULL};
+
+static PyMethodDef *definition_of(enum how how) {
+    switch (how) {
+    case EACH:
+    case PAIRS: return &each;
+    case CAST: return &converted;
+    case BAND: return &band;
+    case LARGEST: return &largest;
+    case VIEW:
+    case NEW_AXIS: return &view;
+    case TAKE: return &taken;
+    case FILL: return &filled;
+    default: return &along;
+    }
+}
 
 static void free_maker(PyObject *capsule) {
     maker *m = PyCapsule_GetPointer(capsule, NULL);
@@ -350,7 +465,10 @@ static int read_function(const maker *m, PyObject *given, PyObject *ufunc_type, 
     char wanted[sizeof along] = "";
     memcpy(wanted, along, (size_t)(2 + (m->how == ROWS ? 2 : 3) + m->flags));
     while (is_each && *inputs < MOST_READ && kinds[*inputs] == READ) ++*inputs;
-    const char *right = is_each || m->how == CAST ? each[*inputs - 1] : m->how == BAND ? "rwiiirr" : wanted;
+    const char *right = is_each || m->how == CAST ? each[*inputs - 1]
+                        : m->how == BAND          ? "rwiiirr"
+                        : m->how == LARGEST       ? "rwiiiiiw"
+                                                  : wanted;
     return !strcmp(kinds, right) || is_wrong_call();
 }
 
@@ -367,13 +485,13 @@ static int read_variants(maker *m, PyObject *variants, PyObject *ufunc_type) {
         kept((PyObject *)v.dtype), kept((PyObject *)v.result), kept(v.function);
         m->variants[m->count++] = v;
     }
-    return m->count > 0 || m->how == VIEW || m->how == NEW_AXIS || is_wrong_call();
+    return m->count > 0 || strchr("vnt", m->how) || is_wrong_call();
 }
 
 PyObject *make_small_result_function(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
     const char *how = count == 6 ? PyUnicode_AsUTF8AndSize(arguments[0], NULL) : "";
     if (!how) return NULL;
-    if (!*how || !strchr("epcaisrvnfb", *how)) return PyErr_Format(PyExc_TypeError, "make_small_result_function takes six arguments");
+    if (!*how || !strchr("epcaisrblvntf", *how)) return PyErr_Format(PyExc_TypeError, "make_small_result_function takes six arguments");
     if (!keep_dims_name) keep_dims_name = PyUnicode_InternFromString("keep_dims");
     if (!shape_name) shape_name = PyUnicode_InternFromString("shape");
     if (!value_name) value_name = PyUnicode_InternFromString("value");
@@ -390,11 +508,10 @@ PyObject *make_small_result_function(PyObject *, PyObject *const *arguments, ptr
     m->flags = names > 1 ? (int)names - 1 : 0;
     PyObject *self = PyCapsule_New(m, NULL, free_maker);
     if (!self) return NULL;
-    const int has_names = !strchr("epcfb", *how), is_view = m->how == VIEW || m->how == NEW_AXIS;
-    PyMethodDef *definition = strchr("ep", *how) ? &each : m->how == CAST ? &converted : is_view ? &view : m->how == FILL ? &filled : m->how == BAND ? &band : &along;
-    const int is_right = names >= has_names && m->flags <= MOST_FLAGS;
+    const int needed = strchr("epcfb", *how) ? 0 : strchr("lt", *how) ? 2 : 1; // names
+    const int is_right = names >= needed && m->flags <= MOST_FLAGS;
     PyObject *made = (is_right || is_wrong_call()) && read_variants(m, arguments[1], arguments[5])
-                         ? PyCFunction_NewEx(definition, self, NULL)
+                         ? PyCFunction_NewEx(definition_of(m->how), self, NULL)
                          : NULL;
     Py_DecRef(self);
     return made;

@@ -21,10 +21,16 @@
 // "rows": the number of rows, and their size; the keyword names[0] is the last axis
 // "band": the number of matrices, of their rows and columns, and two more arrays, which are numbers of int32
 //
+// "largest": the number of rows, their size, the keyword names[0], which is how many of the largest elements of each row are
+//            kept, 1 for descending, the keyword names[1], which is whether they are in order, and memory for two numbers of 64 bits
+//            for each element. It returns the elements and their positions
+//
 // And some without C functions:
 //
 // "view": return a view with the shape that the keyword names[0] is, of an array of any size
 // "new axis": return a view with one more axis, whose place the keyword names[0] is
+// "take": return the elements of an array of any size at the positions on the axis names[0] that a second array has; the
+//         keyword names[1], the number of axes of batches, is 0
 // "fill": return an array with the keywords shape, value and dtype; `variants` have the dtypes
 //
 // Behind the sizes, a function takes the flags that the keywords of the other names are.

@@ -27,8 +27,8 @@ for epoch in range(10):
     for (batch,) in nn.batches(windows, size=32, seed=epoch, drop_remainder=True):
         step(batch)
 
-written = numbers[:16]
+generated = numbers[:16]
 for _ in range(29):
-    logits = model(params, written[None, -16:])
-    written = np.append(written, plugrad.argmax(logits[0, -1]).item())
-result = "".join(alphabet[written])
+    logits = model(params, generated[None, -16:])
+    generated = np.append(generated, plugrad.argmax(logits[0, -1]).item())
+result = "".join(alphabet[generated])

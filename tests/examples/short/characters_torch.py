@@ -27,9 +27,9 @@ for _ in range(10):
         loss.backward()
         adam.step()
 
-written = torch.tensor(numbers[:16])
+generated = torch.tensor(numbers[:16])
 with torch.no_grad():
     for _ in range(29):
-        logits = model(written[None, -16:])
-        written = torch.cat([written, logits[0, -1].argmax()[None]])
-result = "".join(alphabet[written])
+        logits = model(generated[None, -16:])
+        generated = torch.cat([generated, logits[0, -1].argmax()[None]])
+result = "".join(alphabet[generated])

@@ -5,8 +5,8 @@ import numpy as np
 import plugrad
 import plugrad_nn as nn
 
-moments = np.arange(400, dtype="float32")
-series = np.sin(moments / 5) + 0.5 * np.sin(moments / 11)
+times = np.arange(400, dtype="float32")
+series = np.sin(times / 5) + 0.5 * np.sin(times / 11)
 x = np.stack([series[i : i + 20, None] for i in range(380)])
 y = series[20:, None]
 model = nn.Sequential(nn.LSTM(32), nn.Dense(1))

@@ -6,8 +6,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
-moments = np.arange(400, dtype="float32")
-series = torch.tensor(np.sin(moments / 5) + 0.5 * np.sin(moments / 11))
+times = np.arange(400, dtype="float32")
+series = torch.tensor(np.sin(times / 5) + 0.5 * np.sin(times / 11))
 x = torch.stack([series[i : i + 20, None] for i in range(380)])
 y = series[20:, None]
 lstm, out = nn.LSTM(1, 32, batch_first=True), nn.Linear(32, 1)

@@ -6,29 +6,29 @@ import plugrad
 import plugrad_nn as nn
 
 rng = np.random.default_rng(0)
-side = np.repeat([0, 1], 15)
-linked = np.triu(rng.uniform(size=(30, 30)) < np.where(side[:, None] == side, 0.4, 0.03), 1)
-source, target = np.nonzero(linked | linked.T | np.eye(30, dtype=bool))
+groups = np.repeat([0, 1], 15)
+adjacency = np.triu(rng.uniform(size=(30, 30)) < np.where(groups[:, None] == groups, 0.4, 0.03), 1)
+source, target = np.nonzero(adjacency | adjacency.T | np.eye(30, dtype=bool))
 degree = np.bincount(target)
-weight = plugrad.asarray(1 / np.sqrt(degree[source] * degree[target]), dtype="float32")[:, None]
-known = [0, 1, 15, 16]
+weights = plugrad.asarray(1 / np.sqrt(degree[source] * degree[target]), dtype="float32")[:, None]
+labelled = [0, 1, 15, 16]
 hidden, out = nn.Dense(16, plugrad.relu), nn.Dense(2)
 params = {"hidden": hidden.init(0, (30,)), "out": out.init(1, (16,))}
 adam = plugrad.optimizers.Adam(0.02)
 
 
-def spread(x):
-    return plugrad.unsorted_segment_sum(x[source] * weight, target, 30)
+def aggregate(x):
+    return plugrad.unsorted_segment_sum(x[source] * weights, target, 30)
 
 
 def logits():
-    return out(params["out"], spread(hidden(params["hidden"], spread(plugrad.eye(30)))))
+    return out(params["out"], aggregate(hidden(params["hidden"], aggregate(plugrad.eye(30)))))
 
 
 def loss():
-    return nn.losses.sparse_softmax_cross_entropy(side[known], logits()[known])
+    return nn.losses.sparse_softmax_cross_entropy(groups[labelled], logits()[labelled])
 
 
 for _ in range(60):
     adam.minimize(loss, nn.leaves(params))
-result = nn.metrics.accuracy(side, logits()).item()
+result = nn.metrics.accuracy(groups, logits()).item()

@@ -8,17 +8,17 @@ import plugrad_nn as nn
 rng = np.random.default_rng(0)
 person, film = rng.integers(0, 30, (2, 1200)).astype("int32")
 tastes, kinds = rng.normal(size=(2, 30, 2))
-rating = np.sum(tastes[person] * kinds[film], axis=1).astype("float32")
+ratings = np.sum(tastes[person] * kinds[film], axis=1).astype("float32")
 people, films = nn.Embedding(30, 4), nn.Embedding(30, 4)
 params = {"people": people.init(0, ()), "films": films.init(1, ())}
 adam = plugrad.optimizers.Adam(0.05)
 
 
-def error(rows):
+def mean_squared_error(rows):
     vectors = people(params["people"], person[rows]) * films(params["films"], film[rows])
-    return plugrad.mean((plugrad.sum(vectors, axis=1) - rating[rows]) ** 2)
+    return plugrad.mean((plugrad.sum(vectors, axis=1) - ratings[rows]) ** 2)
 
 
 for _ in range(200):
-    adam.minimize(lambda: error(slice(1000)), nn.leaves(params))
-result = error(slice(1000, None)).item()
+    adam.minimize(lambda: mean_squared_error(slice(1000)), nn.leaves(params))
+result = mean_squared_error(slice(1000, None)).item()

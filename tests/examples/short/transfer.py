@@ -8,8 +8,8 @@ import plugrad_nn as nn
 x, labels = np.load("x.npy"), np.load("labels.npy")
 body = nn.Sequential(nn.Dense(32), plugrad.relu)
 weights = plugrad.load("model.safetensors")
-frozen = nn.convert.state_dict(weights, body, (8,), names={"2": None}).params
-features = body(frozen, x)
+frozen_params = nn.convert.state_dict(weights, body, (8,), names={"2": None}).params
+features = body(frozen_params, x)
 head = nn.Dense(3)
 params = head.init(0, (32,))
 adam = plugrad.optimizers.Adam(0.02)

@@ -7,18 +7,18 @@ plugrad.random.seed(0)
 tokens, length, width = 6, 4, 24
 encoder = nn.Sequential(nn.Embedding(tokens, width), nn.GRU(width, return_sequences=True))
 decoder = nn.Sequential(nn.Embedding(tokens + 1, width), nn.GRU(width, return_sequences=True))
-out = nn.Dense(tokens)
-e, d, o = encoder.init(0, (length,)), decoder.init(1, (length,)), out.init(2, (2 * width,))
+output_layer = nn.Dense(tokens)
+e, d, o = encoder.init(0, (length,)), decoder.init(1, (length,)), output_layer.init(2, (2 * width,))
 adam = plugrad.optimizers.Adam(0.03)
 
 
-def logits(words, said):
-    memory, state = encoder(e, words), decoder(d, said)
+def logits(words, previous):
+    memory, state = encoder(e, words), decoder(d, previous)
     context = plugrad.attention(state, memory, memory)
-    return out(o, plugrad.concat([state, context], axis=-1))
+    return output_layer(o, plugrad.concat([state, context], axis=-1))
 
 
-def batch(count):
+def make_batch(count):
     words = plugrad.random.integers((count, length), 0, tokens)
     answer = words[:, ::-1]
     start = plugrad.full((count, 1), tokens)
@@ -26,11 +26,11 @@ def batch(count):
 
 
 def loss():
-    words, said, answer = batch(64)
-    return nn.losses.sparse_softmax_cross_entropy(answer, logits(words, said))
+    words, previous, answer = make_batch(64)
+    return nn.losses.sparse_softmax_cross_entropy(answer, logits(words, previous))
 
 
 for _ in range(160):
     adam.minimize(loss, nn.leaves({"e": e, "d": d, "o": o}))
-words, said, answer = batch(100)
-result = nn.metrics.accuracy(answer, logits(words, said)).item()
+words, previous, answer = make_batch(100)
+result = nn.metrics.accuracy(answer, logits(words, previous)).item()

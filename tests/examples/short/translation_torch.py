@@ -9,18 +9,18 @@ tokens, length, width = 6, 4, 24
 read, say = nn.Embedding(tokens, width), nn.Embedding(tokens + 1, width)
 encoder = nn.GRU(width, width, batch_first=True)
 decoder = nn.GRU(width, width, batch_first=True)
-out = nn.Linear(2 * width, tokens)
-model = nn.ModuleList([read, say, encoder, decoder, out])
+output_layer = nn.Linear(2 * width, tokens)
+model = nn.ModuleList([read, say, encoder, decoder, output_layer])
 adam = torch.optim.Adam(model.parameters(), 0.03)
 
 
-def logits(words, said):
-    (memory, _), (state, _) = encoder(read(words)), decoder(say(said))
+def logits(words, previous):
+    (memory, _), (state, _) = encoder(read(words)), decoder(say(previous))
     context = scaled_dot_product_attention(state, memory, memory)
-    return out(torch.cat([state, context], dim=-1))
+    return output_layer(torch.cat([state, context], dim=-1))
 
 
-def batch(count):
+def make_batch(count):
     words = torch.randint(tokens, (count, length))
     answer = words.flip(1)
     start = torch.full((count, 1), tokens)
@@ -28,10 +28,10 @@ def batch(count):
 
 
 for _ in range(160):
-    words, said, answer = batch(64)
-    loss = cross_entropy(logits(words, said).transpose(1, 2), answer)
+    words, previous, answer = make_batch(64)
+    loss = cross_entropy(logits(words, previous).transpose(1, 2), answer)
     adam.zero_grad()
     loss.backward()
     adam.step()
-words, said, answer = batch(100)
-result = (logits(words, said).argmax(-1) == answer).float().mean().item()
+words, previous, answer = make_batch(100)
+result = (logits(words, previous).argmax(-1) == answer).float().mean().item()

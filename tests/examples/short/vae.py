@@ -16,8 +16,8 @@ adam = plugrad.optimizers.Adam(0.01)
 def loss():
     mean, log_scale = plugrad.split(encoder(params["encoder"], x), 2, axis=1)
     code = Normal(mean, plugrad.exp(log_scale))
-    drawn = Normal(decoder(params["decoder"], code.sample()), 0.3).log_prob(x)
-    return plugrad.mean(plugrad.sum(kl(code, Normal(0.0, 1.0)) - drawn, axis=1))
+    log_likelihood = Normal(decoder(params["decoder"], code.sample()), 0.3).log_prob(x)
+    return plugrad.mean(plugrad.sum(kl(code, Normal(0.0, 1.0)) - log_likelihood, axis=1))
 
 
 for _ in range(300):

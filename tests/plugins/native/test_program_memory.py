@@ -205,6 +205,7 @@ WORKLOAD_NAMES = (
     "bodies",
     "options",
 )
+UNTRACED_PEAK_RATIOS = {"W2": 0.55, "W5": 0.4}
 
 
 def test_the_plan_tells_the_peak_of_workloads():
@@ -219,7 +220,7 @@ def test_the_plan_tells_the_peak_of_workloads():
     for name, line in zip(WORKLOAD_NAMES, result.stdout.splitlines(), strict=True):
         compiled, untraced, planned = json.loads(line)
         assert compiled == pytest.approx(planned, rel=0.05), name
-        assert compiled <= untraced, name
+        assert compiled <= UNTRACED_PEAK_RATIOS.get(name, 1) * untraced, name
 
 
 def test_results_have_room_for_what_is_read_before_they_are_made():

@@ -11,6 +11,7 @@ INVALID_LAYERS = [
     (lambda: nn.Dense(0), ArgumentValueError, "Dense: units=0 must be at least 1"),
     (lambda: nn.Dense(2.5), ArgumentError, "Dense: units=2.5 must be an integer"),
     (lambda: nn.Dense(True), ArgumentError, "Dense: units=True must be an integer"),
+    (lambda: nn.Dense(8, 2), ArgumentError, "Dense: activation=2 must be .* size of the input"),
     (lambda: nn.Dense(2, "relu"), ArgumentError, "must be a function; write plugrad.relu"),
     (lambda: nn.Dense(2, use_bias=1), ArgumentError, "use_bias=1 must be True or False"),
     (lambda: nn.Dense(2, kernel_initializer="zeros"), ArgumentError, "kernel_initializer"),

@@ -1,11 +1,15 @@
 """What is said to those who write what other frameworks take."""
 
+import re
+from typing import Any
+
 import pytest
 
 import plugrad
 import plugrad_nn as nn
 from plugrad.errors import ArgumentError, ArgumentValueError, BackendNotFound, GradientNotFound
 from plugrad.extend import ShapeError
+from plugrad_nn.absent import MISSING_ATTRIBUTE_HINTS
 
 with plugrad.use("cpu"):
     MATRIX = plugrad.ones((2, 3))
@@ -37,6 +41,14 @@ def init_and_call(layer, shape, x, *more):
         (
             lambda: nn.Dense(),
             r"Dense: missing a required.*'units'; write Dense\(units, activation=None",
+        ),
+        (
+            lambda: MODEL(MATRIX),
+            r"Sequential: missing a required argument: 'x'; call it with \(params, x, mode=…\)",
+        ),
+        (
+            lambda: MODEL({}, MATRIX, training=True),
+            r"Sequential: it has no argument 'training'; call it with \(params, x, mode=…\)",
         ),
         (lambda: nn.Dropout(p=0.5), "'p' .did you mean 'rate'"),
         (lambda: nn.LSTM(hidden_size=4), "'hidden_size' .did you mean 'units'"),
@@ -125,3 +137,44 @@ def test_the_right_keyword_is_named(call, message):
 def test_the_remedy_is_named(call, error, message):
     with plugrad.use("cpu"), pytest.raises(error, match=message):
         call()
+
+
+def written_calls(text):
+    """Return the outermost calls in a text, as Python writes them."""
+    found, end = [], 0
+    for match in re.finditer(r"(?:nn|plugrad|model|optimizer)(?:\.\w+)?\(", text):
+        if match.start() >= end:
+            end, depth = match.end(), 1
+            while depth:
+                depth += {"(": 1, ")": -1}.get(text[end], 0)
+                end += 1
+            found.append(text[match.start() : end])
+    return found
+
+
+@pytest.mark.parametrize("name", MISSING_ATTRIBUTE_HINTS)
+def test_models_say_what_to_write_instead_of_attributes_of_other_frameworks(name, tmp_path):
+    hint = MISSING_ATTRIBUTE_HINTS[name]
+    with pytest.raises(AttributeError, match=f"'Sequential' .*{name!r}: {re.escape(hint)}$"):
+        getattr(MODEL, name)
+    assert not hasattr(MODEL, name)
+    with plugrad.use("cpu"):
+        scope: dict[str, Any] = {
+            "nn": nn,
+            "plugrad": plugrad,
+            "model": MODEL,
+            "layers": MODEL.layers,
+            "seed": 0,
+            "shape": (3,),
+            "params": MODEL.init(0, (3,)),
+            "x": MATRIX,
+            "y": plugrad.ones((2, 2)),
+            "loss": plugrad.losses.mean_squared_error,
+            "optimizer": plugrad.optimizers.SGD(0.1),
+            "path": tmp_path / "params",
+            "f": lambda: plugrad.mean(MODEL(scope["params"], MATRIX)),
+            "name": "cpu",
+        }
+        plugrad.save(scope["path"], scope["params"])
+        for code in written_calls(hint):
+            eval(code, scope)

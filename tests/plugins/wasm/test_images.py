@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from plugrad.extend import ArgumentValueError, pool_window, sliding_window
+from plugrad_wasm.kernels.convolution import uses_winograd
 
 
 def iter_patches(image, window):
@@ -60,6 +61,9 @@ CONVOLUTION_ARGUMENTS = [
     ((1, 3, 300, 1), (3, 3, 1, 9), (1, 1), "same", (1, 1)),
     ((2, 5, 13, 1), (3, 3, 1, 5), (1, 1), ((1, 1), (30, 31)), (1, 30)),
     ((1, 7, 9, 1), (2, 3, 1, 4), (2, 1), ((1, 0), (35, 36)), (1, 35)),
+    ((2, 17, 13, 16), (3, 3, 16, 20), (1, 1), "same", (2, 3)),
+    ((1, 19, 16, 20), (3, 3, 20, 16), (1, 1), "valid", (2, 2)),
+    ((3, 15, 9, 16), (3, 3, 16, 16), (1, 1), ((0, 3), (2, 0)), (3, 1)),
 ]
 
 
@@ -80,11 +84,27 @@ def test_convolution_and_its_gradients(run, rng, case):
     np.testing.assert_allclose(actual, df, **close)
 
 
-def test_infinite_pixels_spoil_only_the_results_that_depend_on_them(run, rng):
+@pytest.mark.parametrize(
+    ("size", "dilations", "is_in_tiles"),
+    [
+        ((4, 4), (1, 1), True),
+        ((4, 3), (1, 1), False),
+        ((8, 12), (2, 3), True),
+        ((7, 12), (2, 3), False),
+        ((8, 11), (2, 3), False),
+    ],
+)
+def test_tiles_have_at_least_four_results_for_each_step_between_cells(size, dilations, is_in_tiles):
+    window = sliding_window(size, (3, 3), (1, 1), "same", dilations)
+    assert uses_winograd(16, window, (3, 3, 16, 16)) is is_in_tiles
+
+
+@pytest.mark.parametrize("dilations", [(1, 1), (2, 1), (2, 3)])
+def test_infinite_pixels_spoil_only_the_results_that_depend_on_them(run, rng, dilations):
     x = rng.standard_normal((2, 11, 12, 16)).astype(np.float32)
     f = rng.standard_normal((3, 3, 16, 16)).astype(np.float32)
     x[0, 4, 5, 3], x[0, 10, 11, 0], x[1, 0, 7, 2], x[1, 6, 6, 5] = np.inf, -np.inf, np.nan, 3e38
-    window = sliding_window((11, 12), (3, 3), (1, 1), "same", (1, 1))
+    window = sliding_window((11, 12), (3, 3), (1, 1), "same", dilations)
     with np.errstate(invalid="ignore"):
         right = reference_convolution(x.astype(float), f.astype(float), window)
     near = np.isfinite(right) & (abs(right) > 1e30)  # of the large pixel: some results overflow
@@ -94,17 +114,19 @@ def test_infinite_pixels_spoil_only_the_results_that_depend_on_them(run, rng):
         np.testing.assert_allclose(found[near], right[near].astype(np.float32), 1e-5)
 
 
-def test_an_infinite_pixel_spoils_only_the_cells_of_a_filter_that_meet_it(run, rng):
+@pytest.mark.parametrize("dilations", [(1, 1), (2, 1), (1, 3)])
+def test_an_infinite_pixel_spoils_only_the_cells_of_a_filter_that_meet_it(run, rng, dilations):
     x = rng.standard_normal((2, 11, 12, 20)).astype(np.float32)
     dy = rng.standard_normal((2, 11, 12, 16)).astype(np.float32)
     x[0, 0, 5, 3], x[1, 10, 0, 7], x[0, 5, 5, 11] = np.inf, np.nan, 3e38
-    window = sliding_window((11, 12), (3, 3), (1, 1), "same", (1, 1))
-    padded = np.pad(x.astype(float), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    window = sliding_window((11, 12), (3, 3), (1, 1), "same", dilations)
+    down, across = dilations
+    padded = np.pad(x.astype(float), ((0, 0), (down, down), (across, across), (0, 0)))
     with np.errstate(invalid="ignore"):
         right = [
             np.einsum("nhwc,nhwo->co", padded[:, i : i + 11, j : j + 12], dy.astype(float))
-            for i in range(3)
-            for j in range(3)
+            for i in range(0, 3 * down, down)
+            for j in range(0, 3 * across, across)
         ]
         right = np.reshape(right, (3, 3, 20, 16))
     found = run("Conv2DBackpropFilter", x, dy, filter_shape=(3, 3, 20, 16), window=window)
@@ -142,6 +164,25 @@ def test_patches_of_few_channels(run, rng, channels, stride, filter):
         f = rng.standard_normal(f.shape)
         slope = (reference_convolution(x.astype(float), f, window) * dy).sum()
         np.testing.assert_allclose((df * f).sum(), slope, 1e-4, 1e-2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("channels", [1, 4, 7])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 12])
+def test_filters_of_nine_cells_slide_over_rows_of_any_width(
+    run, rng, width, stride, channels, dtype
+):
+    x = rng.standard_normal((2, 5, width, channels)).astype(dtype)
+    f = rng.standard_normal((3, 3, channels, 1)).astype(dtype)
+    x[0, 2, width // 2, 0] = np.nan
+    window = sliding_window((5, width), (3, 3), (stride, stride), "same", (1, 1))
+    parts = [
+        reference_convolution(x[..., c : c + 1].astype(float), f[:, :, c : c + 1], window)
+        for c in range(channels)
+    ]
+    found = run("DepthwiseConv2dNative", x, f, window=window)
+    np.testing.assert_allclose(found, np.concatenate(parts, -1), 1e-5, 1e-5)
 
 
 def test_convolution_of_no_images(run):

@@ -48,6 +48,20 @@ def test_products_of_parts_join(run, monkeypatch, rng, most, transposed):
         np.testing.assert_array_equal(run("BatchMatMul", *given, **flags), a @ b)
 
 
+@pytest.mark.parametrize("dilations", [(1, 1), (2, 1), (3, 2)])
+def test_rows_of_tiles_join(run, monkeypatch, rng, dilations):
+    x, dy = rng.standard_normal((2, 1, 21, 13, 16)).astype("float32")
+    filter = rng.standard_normal((3, 3, 16, 16)).astype("float32")
+    window = sliding_window((21, 13), (3, 3), (1, 1), "same", dilations)
+    whole = run("Conv2D", x, filter, window=window)
+    gradient = run("Conv2DBackpropFilter", x, dy, filter_shape=filter.shape, window=window)
+    steps = declare.PartStepLimits(1, x.size * 9 * 16 // 3)
+    monkeypatch.setattr(declare, "FLOAT32_MATMUL_PART_STEPS", steps)
+    np.testing.assert_array_equal(run("Conv2D", x, filter, window=window), whole)
+    found = run("Conv2DBackpropFilter", x, dy, filter_shape=filter.shape, window=window)
+    np.testing.assert_allclose(found, gradient, 1e-5, 1e-4)
+
+
 def compute_results(run, rng):
     """Return the results of kernels that move elements, draw images, or find maxima."""
     x = rng.integers(-9, 9, (3, 4, 5, 2)).astype("float32")

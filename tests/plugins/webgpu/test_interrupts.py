@@ -156,6 +156,44 @@ def replace_poll(monkeypatch, poll):
     monkeypatch.setattr(native, "lib", Library())
 
 
+def test_a_wait_that_takes_as_long_as_the_last_one_polls_seldom(monkeypatch):
+    """Here a batch of three dispatches takes 4 ms, and other ones 0.05 ms, by a clock that only sleep moves on."""
+    now = 0.0
+
+    def sleep(seconds):
+        nonlocal now
+        now += seconds
+
+    def count_polls(dispatches, needed):
+        start, polls = now, []
+
+        def late(poll):
+            polls.append(now)
+            sleep(1e-5)
+            while now - start > needed and native._stagings_awaiting_callback:
+                poll()
+
+        with monkeypatch.context() as patch:
+            replace_poll(patch, late)
+            total = x
+            for _ in range(dispatches):
+                total = total @ x
+            x.backend.synchronize()
+        return len(polls), now - start
+
+    with plugrad.use("webgpu"):
+        x = plugrad.eye(64) @ plugrad.eye(64)  # so that products are compiled
+        x.backend.synchronize()
+        monkeypatch.setattr(native, "sleep", sleep)
+        monkeypatch.setattr(native, "perf_counter", lambda: now)
+        first, _ = count_polls(3, 4e-3)
+        assert count_polls(2, 5e-5)[1] < 1e-4
+        again, seconds = count_polls(3, 4e-3)
+        assert again < first / 2
+        assert seconds < 4e-3 * (1 + 1 / 16) + 1e-4
+        assert count_polls(3, 5e-5)[1] < 2e-3  # an end half as long as the last one, or earlier
+
+
 @pytest.mark.parametrize("wait", [lambda x: x.numpy(), lambda x: x.backend.synchronize()])
 def test_an_interrupt_ends_a_wait(monkeypatch, wait):
     """The device never responds here, so a wait without interrupts would not end."""

@@ -103,17 +103,62 @@ def test_host_values_of_many_calls_in_one_batch(monkeypatch):
         assert (a.tolist(), b.tolist()) == ([2 * i + 1, 0.5], [4 * i + 4, 1])
 
 
-def test_host_values_lie_in_one_buffer_and_are_written_at_once(monkeypatch):
-    numbers = [partial(int, n) for n in range(5)]
-    f = plugrad.jit(lambda x: [x + host_value(number, dtype="float32") for number in numbers])
+@pytest.fixture
+def writes(active_device, monkeypatch):
+    """The sizes of what is written to buffers."""
+    sizes, write = [], active_device.write
+
+    def noted(storage, words, size):
+        sizes.append(size)
+        write(storage, words, size)
+
+    monkeypatch.setattr(active_device, "write", noted)
+    return sizes
+
+
+def test_host_values_are_written_at_once_and_only_if_one_has_changed(writes):
+    numbers = [0, -0.0, float("nan"), 3, 4]
+    f = plugrad.jit(
+        lambda x: [x + host_value(partial(numbers.__getitem__, i)) for i in range(len(numbers))]
+    )
     x = plugrad.zeros((2, 3))
+    for last in (4, 4, 5, 5, 4):
+        numbers[-1] = last
+        found = np.stack([y.numpy() for y in f(x)])
+        np.testing.assert_array_equal(found, np.float32(numbers)[:, None, None] + np.zeros((2, 3)))
+    assert len(writes) == 3
+    numbers[0] = -0.0  # which is equal to 0, and another value
     f(x)
-    device, sizes = x.backend.active_device, []
-    monkeypatch.setattr(device, "write", lambda _, words, size: sizes.append((words.sum(), size)))
+    assert len(writes) == 4
+
+
+def test_host_values_whose_writing_failed_are_written_by_the_next_call(active_device, monkeypatch):
+    value = 1.0
+    f = plugrad.jit(lambda x: x + host_value(lambda: value))
+    x = plugrad.zeros(2)
     f(x)
-    assert len(sizes) == 1
-    monkeypatch.undo()
-    assert [y.tolist() for y in f(x)] == [[[n] * 3] * 2 for n in range(5)]
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    value = 2.0
+    with monkeypatch.context() as patch:
+        patch.setattr(active_device, "write", fail)
+        with pytest.raises(KeyboardInterrupt):
+            f(x)
+    assert f(x).tolist() == [2, 2]
+
+
+def test_host_values_have_one_buffer_while_each_batch_has_one_call(active_device):
+    numbers = count(1)
+    f = plugrad.jit(lambda x: x @ x + host_value(lambda: next(numbers)))
+    x = plugrad.zeros((8, 8))
+    for i in range(1, 6):
+        y = f(x)
+        assert y.tolist() == np.full((8, 8), i).tolist()
+        del y
+    (part,) = recording_parts(f)
+    assert len(part._commands) == 1
 
 
 def test_commands_are_kept_for_many_arrays_of_one_size(rng):

@@ -16,17 +16,33 @@ Array = NDArray[Any]
 
 def sort(x: Array, *, axis: int, descending: bool) -> Array:
     """Return the elements sorted along an axis."""
-    is_for_radix = x.dtype.itemsize == 1 and x.shape[axis] >= RADIX_SORT_MIN_ELEMENTS
-    kind = "stable" if is_for_radix else None
-    y = _as_sortable(x)
-    y = y.copy("K") if y is x else y  # NumPy's function takes twice as long for a few elements
-    y.sort(axis, kind)
-    y = y if y.dtype is x.dtype else y.astype(x.dtype)
+    y = _sort_by_counts(x)
+    if y is None:
+        is_for_radix = x.dtype.itemsize == 1 and x.shape[axis] >= RADIX_SORT_MIN_ELEMENTS
+        kind = "stable" if is_for_radix else None
+        y = _as_sortable(x)
+        y = y.copy("K") if y is x else y  # NumPy's function takes twice as long for a few elements
+        y.sort(axis, kind)
+        y = y if y.dtype is x.dtype else y.astype(x.dtype)
     return np.flip(y, axis) if descending else y
 
 
 RADIX_SORT_MIN_ELEMENTS: Final = 64
 """The elements of one byte from which on NumPy's stable order, by their digits, takes less time than its other one."""
+COUNTING_SORT_MIN_ELEMENTS: Final = 4096
+"""The integers from which on to count how often each occurs takes less time than to compare them."""
+
+
+def _sort_by_counts(x: Array) -> Array | None:
+    """Return a sorted vector of integers by how often each occurs; None of a short one, or of too wide a range."""
+    if x.ndim != 1 or x.dtype.kind not in "iu" or x.size < COUNTING_SORT_MIN_ELEMENTS:
+        return None
+    least = x.min()
+    if int(x.max()) - int(least) >= x.size:
+        return None
+    distances = (x - least).view(f"u{x.dtype.itemsize}")  # a signed difference may wrap
+    counts = np.bincount(distances.astype(np.intp))
+    return np.repeat(least + np.arange(counts.size).astype(x.dtype), counts)
 
 
 def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.discovery.selection import resolve_backend
-from plugrad.engine.results import alias, tensor_from_host
+from plugrad.engine.results import alias, wrap_array
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import (
     ArgumentError,
@@ -23,6 +23,7 @@ from plugrad.kernels import creation, indexing, movement
 from plugrad.ops.arguments import as_tensor, cast, host_array, promote_to_one_dtype, unary_op
 from plugrad.ops.attributes import check_finite, check_flag, check_integer
 from plugrad.ops.dtypes import nearest_stored_dtype, requested_dtype
+from plugrad.tensor.backend import copy_to_backend_array
 from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.types.dtype import (
     DType,
@@ -490,14 +491,24 @@ def eye(
         UnsupportedDtype: the backend does not have the dtype.
         BackendNotFound, BackendUnavailable: `device` names no backend, or one that cannot start.
     """
-    height, width = as_shape((n_rows, n_rows if n_cols is None else n_cols), name="eye: shape")
-    k = max(-height, min(check_integer(k, "eye", "k"), width))  # further away there is no diagonal
+    n_cols = n_rows if n_cols is None else n_cols
+    are_keys = type(n_rows) is type(n_cols) is type(k) is int
+    plan = _plan_eye if are_keys else _plan_eye.__wrapped__
+    height, width, place = plan(n_rows, n_cols, k)
     backend = resolve_backend(device)
     wanted = requested_dtype(_dtype_or_default(dtype), backend)
     if height * width <= _EYE_MAX_COPIED_ELEMENTS and wanted is not string:
-        return tensor_from_host(_cached_eye(height, width, k, wanted.numpy), backend)
-    diagonal = creation.range.call(backend, _arange_attrs(k, k + height, 1, int32))
+        values = _cached_eye(height, width, place, wanted.numpy)
+        return wrap_array(copy_to_backend_array(values, backend), backend)
+    diagonal = creation.range.call(backend, _arange_attrs(place, place + height, 1, int32))
     return indexing.one_hot(diagonal, depth=width, on_value=1, off_value=0, dtype=wanted)
+
+
+@lru_cache(maxsize=256)
+def _plan_eye(n_rows: int, n_cols: int, k: int) -> tuple[int, int, int]:
+    """Return the sizes of `eye`, and a number of its diagonal that is at most one beyond the corners."""
+    height, width = as_shape((n_rows, n_cols), name="eye: shape")
+    return height, width, max(-height, min(check_integer(k, "eye", "k"), width))
 
 
 _EYE_MAX_COPIED_ELEMENTS: Final = 4096  # elements; a larger matrix is made on the device

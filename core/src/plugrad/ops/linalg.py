@@ -25,6 +25,7 @@ from plugrad.ops.complex import conj
 from plugrad.ops.creation import arange
 from plugrad.ops.movement import concat, moveaxis, reshape
 from plugrad.ops.reduction import sum
+from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import STRING, as_dtype, bool_, equivalents, int32, string
 from plugrad.types.shapes import normalize_axis
@@ -33,7 +34,7 @@ from plugrad.types.specs import Shaped
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plugrad.tensor.tensor import Tensor, TensorLike
+    from plugrad.tensor.tensor import TensorLike
     from plugrad.types.dtype import DTypeLike
     from plugrad.types.specs import Shape
 
@@ -399,19 +400,14 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
 
 def _apply_band(x: Tensor, lower: int, upper: int) -> Tensor:
     """Set the elements outside a band of diagonals to zero; -1 keeps all diagonals on that side."""
-    array, backend = x.array, x.backend
-    below, above = (cached_constant(k, int32, backend) for k in (lower, upper))
-    return linalg.band_part.call(x, below, above, _check_band(array.shape, array.dtype))
+    backend = x.backend
+    # the callers have checked all that the contract asks for
+    return linalg.band_part.call(
+        x, cached_constant(lower, int32, backend), cached_constant(upper, int32, backend)
+    )
 
 
 _STRING_DTYPES: Final = equivalents(STRING)
-
-
-@lru_cache(maxsize=1024)
-def _check_band(shape: Shape, dtype: object) -> ValidatedAttributes:
-    """Return the validated attributes of `band_part`, which has none, for matrices of this shape and dtype."""
-    number = Shaped((), int32)
-    return linalg.band_part.validate_attributes(Shaped(shape, as_dtype(dtype)), number, number)
 
 
 def band_part(x: TensorLike, num_lower: TensorLike, num_upper: TensorLike) -> Tensor:
@@ -465,7 +461,8 @@ def as_matrices(x: TensorLike, op: str) -> Tensor:
     Raises:
         ShapeError: it has fewer than two axes.
     """
-    x = as_tensor(x, op)
+    if not isinstance(x, Tensor):
+        x = as_tensor(x, op)
     if len(x.array.shape) < 2:
         raise ShapeError(f"{op}: shape {x.shape} must have two axes or more")
     return x

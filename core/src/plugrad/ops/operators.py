@@ -65,24 +65,75 @@ class LazyAttribute:
 # --- what tensors of other frameworks have, and what plugrad has instead ---------------------------
 
 MISSING_ATTRIBUTE_HINTS: dict[str, str] = {
+    "add_": "write x += y",
+    "assign": "write x[...] = value; a plugrad.Variable has assign",
     "at": "write x[key] = value, or x[key] += value",
     "backward": "gradients are those of functions, as in plugrad.grad(f)(x), or in optimizer.minimize(f, variables) "
     "for variables",
-    "clone": "+x is another tensor with the same values, which assignments to x leave as they are",
+    "block_until_ready": "write plugrad.synchronize()",
+    "bmm": "write x @ y",
+    "bool": 'write x.astype("bool")',
     "clamp": "write x.clip(least, most)",
+    "clone": "+x is another tensor with the same values, which assignments to x leave as they are",
+    "contiguous": "tensors are contiguous for those who read them; leave it out",
     "copy": "+x is another tensor with the same values, which assignments to x leave as they are",
     "cpu": 'write x.to("cpu")',
     "cuda": 'write x.to("webgpu"), or choose a backend for the program with plugrad.use("webgpu")',
+    "data": "write x, or plugrad.stop_gradient(x) where a gradient would flow",
     "detach": "call plugrad.stop_gradient(x)",
     "dim": "write x.ndim",
+    "double": 'write x.astype("float64")',
+    "expand": "write plugrad.broadcast_to(x, shape)",
+    "expand_as": "write plugrad.broadcast_to(x, y.shape)",
+    "fill_": "write x[...] = value",
+    "flat": "write x.reshape(-1)",
     "flatten": "write x.reshape(-1)",
+    "float": 'write x.astype("float32")',
+    "gather": "write plugrad.take_along_axis(x, positions, axis=0)",
     "grad": "plugrad.grad(f)(x) returns the gradient of a function",
+    "half": 'write x.astype("float16")',
+    "index_select": "write plugrad.take(x, positions, axis=0)",
+    "int": 'write x.astype("int32")',
+    "is_cuda": "write x.device",
+    "itemsize": "write x.dtype.itemsize",
+    "long": 'write x.astype("int64")',
+    "masked_fill": "write plugrad.where(mask, value, x)",
+    "mm": "write x @ y",
+    "mul_": "write x *= y",
+    "numel": "write x.size",
     "permute": "write plugrad.permute_dims(x, axes)",
     "ravel": "write x.reshape(-1)",
     "requires_grad": "arguments of functions given to plugrad.grad are differentiated, and so are Variables given to "
     "plugrad.variable_grads",
+    "requires_grad_": "arguments of functions given to plugrad.grad are differentiated, and so are Variables given to "
+    "plugrad.variable_grads",
+    "scatter_": "write x[key] = value",
+    "scatter_add_": "write x[key] += value",
+    "sub_": "write x -= y",
+    "swapaxes": "write plugrad.permute_dims(x, axes)",
+    "topk": "write x.top_k(k)",
     "type": "write x.astype(dtype)",
     "unsqueeze": "write plugrad.expand_dims(x, axis=0)",
+    "zero_": "write x[...] = 0",
+    **{
+        name: f"write plugrad.{name}(x)"
+        for name in (
+            "argsort",
+            "conj",
+            "count_nonzero",
+            "diff",
+            "imag",
+            "median",
+            "nonzero",
+            "real",
+            "sort",
+        )
+    },
+    **{
+        name: f"write plugrad.linalg.{name}(x)"
+        for name in ("det", "diagonal", "inv", "qr", "svd", "trace")
+    },
+    "repeat": "write plugrad.repeat(x, n), or x.tile(repetitions)",
 }
 
 

@@ -194,8 +194,10 @@ def _describe_mistake(
         if len(default := repr(parameter.default)) > 30:
             form = form.replace(default, "…")
     name = function.__qualname__.removesuffix(".__new__")
-    if name.endswith(".__init__"):
-        name = type(args[0] if args else kwargs["self"]).__name__
+    if name.endswith((".__init__", ".__call__")):
+        kind = type(args[0] if args else kwargs["self"]).__name__
+        remedy = f"write {kind}{form}" if name.endswith(".__init__") else f"call it with {form}"
+        return f"{kind}: {mistake}; {remedy}"
     return f"{name}: {mistake}; write {name}{form}"
 
 

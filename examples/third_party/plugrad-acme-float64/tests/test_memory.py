@@ -8,33 +8,33 @@ from plugrad.errors import OutOfMemory, UnsupportedDtype
 
 
 @pytest.fixture(autouse=True)
-def active():
+def active_backend():
     """Run every test on the backend."""
     with plugrad.use("acme_float64") as selection:
         yield selection.backend
 
 
-def test_every_byte_is_counted(active):
-    before = active.memory()
+def test_every_byte_is_counted(active_backend):
+    before = active_backend.memory()
     x = plugrad.asarray(np.zeros(1000))
     y = plugrad.sum(x)
-    after = active.memory()
+    after = active_backend.memory()
     assert (after.bytes - before.bytes, after.buffers - before.buffers) == (8008, 2)
     del x, y
-    assert active.memory()[:2] == before[:2]
+    assert active_backend.memory()[:2] == before[:2]
 
 
-def test_a_result_beyond_the_limit_is_refused_before_it_is_computed(active):
+def test_a_result_beyond_the_limit_is_refused_before_it_is_computed(active_backend):
     x = plugrad.asarray(np.zeros((1000, 1)))
     y = plugrad.permute_dims(x, (1, 0))
-    before = active.memory()
-    active.set_memory_limit(before.bytes + 7_000_000)
+    before = active_backend.memory()
+    active_backend.set_memory_limit(before.bytes + 7_000_000)
     try:
         with pytest.raises(OutOfMemory, match="8,000,000 more would exceed its limit"):
             x + y
-        assert active.memory().peak == before.peak
+        assert active_backend.memory().peak == before.peak
     finally:
-        active.set_memory_limit(None)
+        active_backend.set_memory_limit(None)
 
 
 def test_gradients_are_as_precise_as_differences_can_tell():

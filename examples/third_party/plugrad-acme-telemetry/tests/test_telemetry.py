@@ -13,7 +13,7 @@ for _ in range(3):
 """
 
 
-def run(**variables: str) -> str:
+def run_program(**variables: str) -> str:
     """Return what the program prints on its standard error."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
@@ -26,15 +26,15 @@ def run(**variables: str) -> str:
 
 
 def test_calls_and_milliseconds_of_each_kernel_are_printed():
-    printed = run()
+    printed = run_program()
     assert re.search(r"^Exp on cpu: 3 calls, \d+\.\d{3} ms$", printed, re.MULTILINE)
     assert re.search(r"^Multiply on cpu: 3 calls, ", printed, re.MULTILINE)
 
 
 def test_the_kernel_with_the_most_milliseconds_comes_first():
-    times = [float(line.split()[-2]) for line in run().splitlines()]
+    times = [float(line.split()[-2]) for line in run_program().splitlines()]
     assert times == sorted(times, reverse=True)
 
 
 def test_it_can_be_switched_off():
-    assert run(PLUGRAD_PLUGINS_DISABLE="plugrad-acme-telemetry") == ""
+    assert run_program(PLUGRAD_PLUGINS_DISABLE="plugrad-acme-telemetry") == ""

@@ -9,21 +9,21 @@ from plugrad.testing import check_gradient
 
 
 @pytest.fixture(autouse=True)
-def active():
+def active_backend():
     """Run every test on the backend."""
     with plugrad.use("torch") as selection:
         yield selection.backend
 
 
-def test_views_share_their_memory(active):
-    before = active.memory()
+def test_views_share_their_memory(active_backend):
+    before = active_backend.memory()
     x = plugrad.asarray(np.zeros((100, 10), np.float32))
     y = plugrad.permute_dims(x, (1, 0))[3:]
-    assert active.memory().bytes - before.bytes == 4000
+    assert active_backend.memory().bytes - before.bytes == 4000
     del x
-    assert active.memory().bytes - before.bytes == 4000
+    assert active_backend.memory().bytes - before.bytes == 4000
     del y
-    assert active.memory()[:2] == before[:2]
+    assert active_backend.memory()[:2] == before[:2]
 
 
 def test_it_implements_at_least_200_kernels():

@@ -62,7 +62,8 @@ def find_c_functions(kernel: str, *dtypes: str, suffix: str = "") -> CFunctionsB
 
 
 Layout: TypeAlias = Literal[
-    "each", "pairs", "cast", "axes", "indices", "scan", "rows", "view", "new axis", "fill", "band"
+    *("each", "pairs", "cast", "axes", "indices", "scan", "rows", "band", "largest"),
+    *("view", "new axis", "take", "fill"),
 ]
 """What C functions take behind the arrays; ``extension/small_results.h`` tells."""
 

@@ -180,7 +180,7 @@ def make_pooling(name: str, widened: Implementation) -> Implementation:
     functions = _find_half_functions(name)
 
     def implementation(x: Array, *, window: Window) -> Array:
-        described = describe_pooling(x, window)
+        described = describe_pooling(x.shape, window)
         if described is None:
             return widened(x, window=window)
         return run_pooling(functions[x.dtype.char], x, window, described)

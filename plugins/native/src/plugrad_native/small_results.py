@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.extend import KERNELS, KernelNotFound, Shaped, as_dtype
-from plugrad.kernels import binary, creation, movement, unary
+from plugrad.kernels import binary, creation, indexing, movement, unary
 from plugrad_cpu.extend import numpy_implementation, register_fast_path
 from plugrad_native.declare import (
     FLOAT_DTYPES,
@@ -73,6 +73,7 @@ def register_numpy_loops(
 
 register_small_result_functions(movement.reshape, "view", {}, "shape")
 register_small_result_functions(movement.expand_dims, "new axis", {}, "dim")
+register_small_result_functions(indexing.gather, "take", {}, "axis", "batch_dims")
 register_small_result_functions(creation.fill, "fill", dict.fromkeys(FILLED_DTYPES))
 for _kernel, _ufunc in ROUNDING_UFUNCS.items():
     register_numpy_loops(_kernel, _ufunc, "each", "f")

@@ -1,4 +1,4 @@
-"""Hints for names of other frameworks that plugrad-nn does not have."""
+"""Hints for names of other frameworks that plugrad-nn and its layers do not have."""
 
 import sys
 from typing import NoReturn
@@ -22,6 +22,37 @@ MISSING_NAME_HINTS = {
     "optim": "write plugrad.optimizers.Adam() and the like",
     "optimizers": "write plugrad.optimizers.Adam() and the like",
 }
+
+_INIT = "parameters are not in the layer: write params = model.init(seed, shape), with the shape of one input"
+MISSING_ATTRIBUTE_HINTS = {
+    "add": "layers do not change: write nn.Sequential(*layers)",
+    "apply": "write model(params, x)",
+    "backward": "write optimizer.minimize(f, nn.leaves(params)), which computes gradients and takes a step",
+    "bias": _INIT,
+    "compile": "write nn.fit(model, params, x, y, loss=loss, optimizer=optimizer)",
+    "cpu": "parameters are on the backend that was active in init, as in plugrad.use(name)",
+    "cuda": "parameters are on the backend that was active in init, as in plugrad.use(name)",
+    "eval": "write model(params, x), which is inference; a step of training is model(params, x, nn.Training(seed))",
+    "evaluate": "write nn.evaluate(model, params, x, y, loss=loss)",
+    "fit": "write nn.fit(model, params, x, y, loss=loss, optimizer=optimizer)",
+    "forward": "write model(params, x)",
+    "load_state_dict": "write nn.assign(params, plugrad.load(path))",
+    "load_weights": "write nn.assign(params, plugrad.load(path))",
+    "parameters": f"{_INIT}; nn.leaves(params) lists them",
+    "predict": "write nn.predict(model, params, x)",
+    "save": "write plugrad.save(path, params)",
+    "save_weights": "write plugrad.save(path, params)",
+    "state_dict": "the parameters are a nested dict, which plugrad.save(path, params) writes",
+    "summary": "write nn.summary(model, params, shape)",
+    "to": "parameters are on the backend that was active in init, as in plugrad.use(name)",
+    "train": "write model(params, x, nn.Training(seed)) for a step of training",
+    "trainable_variables": f"{_INIT}; nn.leaves(params) lists them",
+    "trainable_weights": f"{_INIT}; nn.leaves(params) lists them",
+    "variables": f"{_INIT}; nn.leaves(params) lists them",
+    "weight": _INIT,
+    "weights": f"{_INIT}; nn.leaves(params) lists them",
+}
+"""What models of other libraries have, and what to write here."""
 
 
 def __getattr__(name: str) -> NoReturn:

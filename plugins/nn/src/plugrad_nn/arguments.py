@@ -64,15 +64,16 @@ def check_flag(owner: str, name: str, value: Any) -> bool:
     return value
 
 
-def check_function(owner: str, name: str, value: Any) -> None:
-    """Raise unless the value is a function.
+def check_function(owner: str, name: str, value: Any, example: str = "") -> None:
+    """Raise unless the value is a function; the error names an example of one.
 
     Raises:
         ArgumentError: it is not.
     """
     if not callable(value):
         is_named = isinstance(value, str) and callable(getattr(plugrad, value, None))
-        remedy = f"; write plugrad.{value}" if is_named else ""
+        remedy = f", such as {example}" if example else ""
+        remedy = f"; write plugrad.{value}" if is_named else remedy
         raise ArgumentError(f"{owner}: {name}={value!r:.80} must be a function{remedy}")
 
 

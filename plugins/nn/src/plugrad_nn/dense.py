@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
-from plugrad.extend import DTypeError, ShapeError
+from plugrad.extend import ArgumentError, DTypeError, ShapeError
 from plugrad_nn import initializers
 from plugrad_nn.arguments import check_choice, check_flag, check_function, check_integer
 from plugrad_nn.layer import INFERENCE, Layer, Mode
@@ -303,6 +303,11 @@ def check_activation(layer: Any) -> None:
         ArgumentError: one is not.
     """
     name = type(layer).__name__
+    if isinstance(layer.activation, int):
+        raise ArgumentError(
+            f"{name}: activation={layer.activation} must be a function; the size of the input comes from the shape "
+            "that init is given"
+        )
     if layer.activation is not None:
         check_function(name, "activation", layer.activation)
     check_function(name, "kernel_initializer", layer.kernel_initializer)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from dataclasses import MISSING, dataclass, field, fields
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, cast
 
 import plugrad
 from plugrad.extend import HALVES, ArgumentError, ShapeError, explain_wrong_calls
+from plugrad_nn.absent import MISSING_ATTRIBUTE_HINTS
 from plugrad_nn.arguments import check_integer, check_integers
 from plugrad_nn.parameters import Params, as_variables, assign_named
 
@@ -181,6 +182,20 @@ class Layer(metaclass=LayerType):
     >>> layer(params, plugrad.ones((1, 3)))
     tensor([[2., 2., 2.]], dtype=float32)
     """
+
+    if not TYPE_CHECKING:  # type checkers know the arguments and the attributes
+
+        def __init_subclass__(cls) -> None:
+            if "__call__" in vars(cls):
+                cls.__call__ = explain_wrong_calls(cls.__call__)
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise an AttributeError; for methods of other frameworks, name the replacement."""
+            remedy = f": {MISSING_ATTRIBUTE_HINTS[name]}" if name in MISSING_ATTRIBUTE_HINTS else ""
+            kind = type(self).__name__
+            raise AttributeError(
+                f"{kind!r} object has no attribute {name!r}{remedy}", name=name, obj=self
+            )
 
     @abstractmethod
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:

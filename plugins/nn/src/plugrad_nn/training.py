@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import deque
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +15,7 @@ from plugrad.extend import ArgumentError, ShapeError, explain_wrong_calls
 from plugrad_nn.accumulation import Accumulated
 from plugrad_nn.arguments import check_flag, check_function, check_integer
 from plugrad_nn.batching import batches, iter_leaves, make_batches, to_tensors
-from plugrad_nn.callbacks import Run
+from plugrad_nn.callbacks import Callback, Run
 from plugrad_nn.labels import batch_labels, largest_label
 from plugrad_nn.layer import INFERENCE, Training
 from plugrad_nn.metrics.streams import Metric
@@ -29,12 +30,11 @@ from plugrad_nn.weighting import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from plugrad import Tensor
     from plugrad.extend import DType
     from plugrad.optimizers import Optimizer
-    from plugrad_nn.callbacks import Callback
     from plugrad_nn.parameters import Params
     from plugrad_nn.strategy import Steps, Strategy
 
@@ -146,13 +146,19 @@ def fit(
         GradientNotFound: the loss does not depend on a trainable parameter.
     """
     check_function("fit", "model", model)
-    check_function("fit", "loss", loss)
+    check_function("fit", "loss", loss, "plugrad.losses.mean_squared_error")
     epochs = check_integer("fit", "epochs", epochs)
     initial_epoch = check_integer("fit", "initial_epoch", initial_epoch)
     seed = check_integer("fit", "seed", seed)
     batch_size = check_integer("fit", "batch_size", batch_size, 1)
+    _check_metrics("fit", metrics)
     if metrics and validation_data is None:
         raise ArgumentError("fit: metrics are computed with validation_data, which is None")
+    if validation_data is not None and not isinstance(validation_data, tuple | list):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+        raise ArgumentError(
+            f"fit: validation_data must be a tuple, such as (x, y), and not a {type(validation_data).__name__}"
+        )
+    _check_callbacks(callbacks)
     if isinstance(optimizer, plugrad.optimizers.LBFGS):
         raise ArgumentError(
             "fit: LBFGS takes all examples in each call of the function; write a function of them, and call "
@@ -289,6 +295,28 @@ def fit(
     return results
 
 
+def _check_metrics(owner: str, metrics: object) -> None:
+    """Raise an ArgumentError unless the metrics have names."""
+    if not isinstance(metrics, Mapping | None):
+        raise ArgumentError(
+            f"{owner}: metrics={metrics!r:.80} must be a dict of functions by name, such as "
+            '{"accuracy": nn.metrics.accuracy}'
+        )
+
+
+def _check_callbacks(callbacks: Any) -> None:
+    """Raise an ArgumentError unless the callbacks are a list or tuple of callbacks."""
+    is_sequence = isinstance(callbacks, tuple | list)
+    given: Sequence[object] = callbacks if is_sequence else [callbacks]
+    for callback in given:
+        if isinstance(callback, EarlyStopping):
+            raise ArgumentError(f"fit: write early_stopping={callback!r}, which is no callback")
+        if not (is_sequence and isinstance(callback, Callback)):
+            raise ArgumentError(
+                f"fit: callbacks={callbacks!r:.80} must be a list of objects of nn.Callback"
+            )
+
+
 @explain_wrong_calls
 def evaluate(
     model: Callable[..., Tensor],
@@ -318,6 +346,7 @@ def evaluate(
     an object of `plugrad_nn.metrics`, such as ``nn.metrics.F1(classes=10)``, which begins anew and is given each batch.
     Arguments and errors are as for `fit`. Without examples, results are NaN.
     """
+    _check_metrics("evaluate", metrics)
     streams = {name: m for name, m in (metrics or {}).items() if isinstance(m, Metric)}
     functions: dict[str, Callable[..., Tensor]] = {"loss": loss}
     functions |= {name: m for name, m in (metrics or {}).items() if not isinstance(m, Metric)}

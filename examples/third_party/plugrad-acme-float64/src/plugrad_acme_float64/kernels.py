@@ -37,22 +37,22 @@ def softmax(logits: NDArray[Any], dim: int) -> NDArray[Any]:
     return powers / powers.sum(dim, keepdims=True)
 
 
-def ranges(begin: Any, end: Any, strides: Any) -> tuple[slice, ...]:
-    """Return slices; a range that runs backwards may end at -1, for which a slice has None."""
+def as_slices(begin: Any, end: Any, strides: Any) -> tuple[slice, ...]:
+    """Return Python slices; the end -1 of a range that runs backwards becomes None."""
     return tuple(
         slice(b, None if e < 0 else e, s) if range(b, e, s) else slice(0)
         for b, e, s in zip(begin, end, strides, strict=True)
     )
 
 
-def placed(dy: NDArray[Any], shape: Any, begin: Any, end: Any, strides: Any) -> NDArray[Any]:
+def scatter_slice(dy: NDArray[Any], shape: Any, begin: Any, end: Any, strides: Any) -> NDArray[Any]:
     """Return zeros of a shape, with dy in the positions of a slice."""
     result = np.zeros(shape, dy.dtype)
-    result[ranges(begin, end, strides)] = dy
+    result[as_slices(begin, end, strides)] = dy
     return result
 
 
-def segments(x: NDArray[Any], segment_ids: NDArray[Any], num_segments: int) -> NDArray[Any]:
+def sum_segments(x: NDArray[Any], segment_ids: NDArray[Any], num_segments: int) -> NDArray[Any]:
     """Return the sum of the elements of each segment; elements with other ids are dropped."""
     result = np.zeros((num_segments, *x.shape[segment_ids.ndim :]), x.dtype)
     known = (segment_ids >= 0) & (segment_ids < num_segments)
@@ -60,13 +60,15 @@ def segments(x: NDArray[Any], segment_ids: NDArray[Any], num_segments: int) -> N
     return result
 
 
-def product(a: NDArray[Any], b: NDArray[Any], transpose_a: bool, transpose_b: bool) -> NDArray[Any]:
+def multiply_matrices(
+    a: NDArray[Any], b: NDArray[Any], transpose_a: bool, transpose_b: bool
+) -> NDArray[Any]:
     """Return the products of matrices, after transposing them if asked to."""
     return (a.swapaxes(-1, -2) if transpose_a else a) @ (b.swapaxes(-1, -2) if transpose_b else b)
 
 
 # Functions of NumPy arrays; their keyword parameters are the contract's attributes.
-FUNCTIONS: dict[Kernel[..., Any], Callable[..., Any]] = {
+NUMPY_FUNCTIONS: dict[Kernel[..., Any], Callable[..., Any]] = {
     # one input
     unary.abs: np.abs,
     unary.negative: np.negative,
@@ -122,7 +124,7 @@ FUNCTIONS: dict[Kernel[..., Any], Callable[..., Any]] = {
     binary.logical_or: np.logical_or,
     binary.select: np.where,
     binary.add_n: lambda *inputs: sum(inputs[1:], inputs[0]),
-    linalg.matmul: product,
+    linalg.matmul: multiply_matrices,
     # along axes
     reduction.sum: lambda x, axis, keep_dims: x.sum(axis, keepdims=keep_dims),
     reduction.prod: lambda x, axis, keep_dims: x.prod(axis, keepdims=keep_dims),
@@ -142,8 +144,8 @@ FUNCTIONS: dict[Kernel[..., Any], Callable[..., Any]] = {
     movement.expand_dims: lambda input, dim: np.expand_dims(input, dim),
     movement.transpose: lambda x, perm: x.transpose(perm),
     movement.broadcast_to: lambda x, shape: np.broadcast_to(x, shape),
-    movement.strided_slice: lambda x, **bounds: x[ranges(**bounds)],
-    movement.strided_slice_gradient: placed,
+    movement.strided_slice: lambda x, **bounds: x[as_slices(**bounds)],
+    movement.strided_slice_gradient: scatter_slice,
     movement.concat: lambda *inputs, axis: np.concatenate(inputs, axis),
     movement.pack: lambda *inputs, axis: np.stack(inputs, axis),
     movement.unpack: lambda value, axis: list(np.moveaxis(value, axis, 0)),
@@ -152,7 +154,7 @@ FUNCTIONS: dict[Kernel[..., Any], Callable[..., Any]] = {
     movement.pad: lambda x, paddings, constant_value: (
         np.pad(x, paddings, constant_values=constant_value) if paddings else x
     ),
-    indexing.unsorted_segment_sum: segments,
+    indexing.unsorted_segment_sum: sum_segments,
     # creation
     creation.fill: lambda shape, value, dtype: np.full(shape, value),
     creation.zeros_like: np.zeros_like,
@@ -160,7 +162,7 @@ FUNCTIONS: dict[Kernel[..., Any], Callable[..., Any]] = {
 }
 
 
-def counted(
+def with_limit_check(
     contract: Kernel[..., Any], function: Callable[..., Any]
 ) -> Callable[..., Array | list[Array]]:
     """Return an implementation that checks the limit before it computes; the contract gives the size of the results."""
@@ -183,4 +185,4 @@ def counted(
     return implementation
 
 
-table.update({contract: counted(contract, f) for contract, f in FUNCTIONS.items()})
+table.update({contract: with_limit_check(contract, f) for contract, f in NUMPY_FUNCTIONS.items()})

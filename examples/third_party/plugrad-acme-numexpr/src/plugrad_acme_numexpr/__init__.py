@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numexpr
 from plugrad_acme_float64 import Float64
-from plugrad_acme_float64.kernels import FUNCTIONS, counted
+from plugrad_acme_float64.kernels import NUMPY_FUNCTIONS, with_limit_check
 
 from plugrad.extend import KernelTable, compile_replay, float64, fuse_groups
 from plugrad.kernels import binary, unary
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Graph, Kernel
 
-SIGNS = {binary.add: "+", binary.divide: "/", binary.multiply: "*", binary.subtract: "-"}
-NAMES = ("abs", "cos", "exp", "log", "sin", "sqrt")
-EXPRESSIONS: dict[Kernel[..., Any], str] = {vars(unary)[n]: f"{n}({{}})" for n in NAMES}
-EXPRESSIONS |= {kernel: f"({{}} {sign} {{}})" for kernel, sign in SIGNS.items()}
+OPERATOR_SIGNS = {binary.add: "+", binary.divide: "/", binary.multiply: "*", binary.subtract: "-"}
+FUNCTION_NAMES = ("abs", "cos", "exp", "log", "sin", "sqrt")
+EXPRESSIONS: dict[Kernel[..., Any], str] = {vars(unary)[n]: f"{n}({{}})" for n in FUNCTION_NAMES}
+EXPRESSIONS |= {kernel: f"({{}} {sign} {{}})" for kernel, sign in OPERATOR_SIGNS.items()}
 MAX_INPUTS, MAX_TEXT = 30, 2000  # numexpr takes 31 arrays; what is read twice is written twice
 
 
@@ -32,13 +32,16 @@ class Numexpr(Float64):
         """Open the only device, whose kernels are computed by numexpr where there is an expression."""
         super().open(device)
         table = KernelTable(self.name)
-        table.update({k: counted(k, with_numexpr(k, f)) for k, f in FUNCTIONS.items()})
+        table.update(
+            {k: with_limit_check(k, with_numexpr(k, f)) for k, f in NUMPY_FUNCTIONS.items()}
+        )
         return table
 
     def compile(self, graph: Graph) -> Callable[..., list[Any]]:
         """Return a function that runs a graph: groups of elementwise calls by numexpr, the rest step by step."""
         fused = fuse_groups(
-            graph, is_included=lambda c: is_known(c.kernel, [graph.specs[v] for v in c.inputs])
+            graph,
+            is_included=lambda c: has_expression(c.kernel, [graph.specs[v] for v in c.inputs]),
         )
         return compile_replay(fused, compile_body=self.compile_body)
 
@@ -63,16 +66,16 @@ class Numexpr(Float64):
         return run
 
 
-def is_known(kernel: Kernel[..., Any], inputs: Sequence[Any]) -> bool:
+def has_expression(kernel: Kernel[..., Any], inputs: Sequence[Any]) -> bool:
     """Return whether there is an expression for a kernel of inputs of these shapes and dtypes."""
     return kernel in EXPRESSIONS and all(x.dtype == float64 and 0 not in x.shape for x in inputs)
 
 
 def with_numexpr(kernel: Kernel[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of NumPy's arrays that gives the bits of a fused call, where there is an expression."""
+    """Return a function of NumPy arrays that gives the same bits as a fused call, where there is an expression."""
 
     def run(*arrays: Any, **attrs: Any) -> Any:
-        if not is_known(kernel, arrays):
+        if not has_expression(kernel, arrays):
             return function(*arrays, **attrs)
         values = {f"x{i}": x for i, x in enumerate(arrays)}
         return numexpr.evaluate(EXPRESSIONS[kernel].format(*values), values, {})

@@ -6,16 +6,16 @@ from plugrad.extend import FLOATING, Shaped, ShapeError, Spec, check_dtype, chec
 @kernel("AcmeSwiGLU", family="acme", accepts=FLOATING)
 def swiglu(gate: Spec, up: Spec) -> Spec:
     """Return ``gate / (1 + exp(-gate)) * up``; both inputs have the same shape."""
-    return _gated("AcmeSwiGLU", gate, up)
+    return _infer_gated_unit("AcmeSwiGLU", gate, up)
 
 
 @kernel("AcmeGeGLU", family="acme", accepts=FLOATING)
 def geglu(gate: Spec, up: Spec) -> Spec:
     """Return ``gelu(gate) * up``; both inputs have the same shape."""
-    return _gated("AcmeGeGLU", gate, up)
+    return _infer_gated_unit("AcmeGeGLU", gate, up)
 
 
-def _gated(name: str, gate: Spec, up: Spec) -> Spec:
+def _infer_gated_unit(name: str, gate: Spec, up: Spec) -> Spec:
     check_dtype(name, gate, FLOATING)
     if gate.shape != up.shape:
         raise ShapeError(

@@ -5,15 +5,15 @@ from plugrad.extend import gradient
 from plugrad_acme_ops import contracts
 
 
-def for_gate(dy: plugrad.Tensor, gate: plugrad.Tensor, up: plugrad.Tensor) -> plugrad.Tensor:
+def gate_gradient(dy: plugrad.Tensor, gate: plugrad.Tensor, up: plugrad.Tensor) -> plugrad.Tensor:
     """Return dy times the derivative of ``gate * sigmoid(gate)``, times up."""
     s = plugrad.sigmoid(gate)
     return dy * up * (s + gate * s * (1 - s))
 
 
-def for_up(dy: plugrad.Tensor, gate: plugrad.Tensor) -> plugrad.Tensor:
+def up_gradient(dy: plugrad.Tensor, gate: plugrad.Tensor) -> plugrad.Tensor:
     """Return dy times ``gate * sigmoid(gate)``."""
     return dy * gate * plugrad.sigmoid(gate)
 
 
-gradient(contracts.swiglu, gate=for_gate, up=for_up)
+gradient(contracts.swiglu, gate=gate_gradient, up=up_gradient)

@@ -20,7 +20,7 @@ def swiglu(gate: plugrad.Tensor, up: plugrad.Tensor) -> plugrad.Tensor:
         ShapeError: the shapes do not broadcast.
         DTypeError: the dtypes differ, or are not floating-point dtypes.
     """
-    return contracts.swiglu(*_broadcast(gate, up))
+    return contracts.swiglu(*_broadcast_inputs(gate, up))
 
 
 def geglu(gate: plugrad.Tensor, up: plugrad.Tensor) -> plugrad.Tensor:
@@ -38,10 +38,10 @@ def geglu(gate: plugrad.Tensor, up: plugrad.Tensor) -> plugrad.Tensor:
         ShapeError: the shapes do not broadcast.
         DTypeError: the dtypes differ, or are not floating-point dtypes.
     """
-    return contracts.geglu(*_broadcast(gate, up))
+    return contracts.geglu(*_broadcast_inputs(gate, up))
 
 
-def _broadcast(*inputs: plugrad.Tensor) -> list[plugrad.Tensor]:
+def _broadcast_inputs(*inputs: plugrad.Tensor) -> list[plugrad.Tensor]:
     tensors = [plugrad.asarray(x) for x in inputs]
     shape = plugrad.broadcast_shapes(*[x.shape for x in tensors])
     return [plugrad.broadcast_to(x, shape) for x in tensors]

@@ -33,11 +33,11 @@ def implements(kernel: Kernel[..., Any]) -> Callable[[Function], Function]:
 
 def update(functions: Mapping[Kernel[..., Any], Function]) -> None:
     """Declare functions of tensors as the implementations of kernels."""
-    table.update({kernel: of_arrays(function) for kernel, function in functions.items()})
+    table.update({kernel: as_implementation(function) for kernel, function in functions.items()})
 
 
-def of_arrays(function: Function) -> Function:
-    """Return a function of arrays; that of a kernel without inputs gets only the attributes."""
+def as_implementation(function: Function) -> Function:
+    """Return a function of arrays, given one of tensors; a kernel without inputs passes only the attributes."""
 
     def implementation(*inputs: TorchArray | TorchBackend | None, **attrs: Any) -> Any:
         given = [x for x in inputs if x is not None]

@@ -95,13 +95,18 @@ def correlate_channels_last(
 
     is_direct = x.dtype == FLOAT32
     work = count_steps(x, out, out.size * (filter.size // channels))
-    scratch = (
-        C_DIRECT_SCRATCH_SIZE(descriptor)
-        if is_direct
-        else 2 * C_CHUNK_SCRATCH_SIZE(descriptor, channels)
-    )
+    scratch = count_scratch(descriptor, channels, x.dtype, is_direct=is_direct)
     run_windows(make_c_call, descriptor, [as_contiguous(x)], [out], work=work, scratch=scratch)
     return out
+
+
+def count_scratch(
+    descriptor: Array, channels: int, dtype: np.dtype[Any], *, is_direct: bool
+) -> int:
+    """Return the number of float32 in the scratch memory of a convolution or a gradient, by one thread."""
+    if is_direct:
+        return C_DIRECT_SCRATCH_SIZE(descriptor)
+    return dtype.itemsize // FLOAT32.itemsize * C_CHUNK_SCRATCH_SIZE(descriptor, channels)
 
 
 def convolve(
@@ -148,28 +153,35 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
                 as_pixel_rows(dy), as_pixel_rows(filter), transpose_a=False, transpose_b=True
             )
             return dx.reshape(input_shape)
-        is_dense = is_direct and max(window.strides) == 1
-        if is_dense and prefers_reversed_filters(count_elements(window.size), input_shape[-1]):
-            back = reverse_window(input_shape[1:-1], window)
-            there = describe_window(dy.shape, back)
-            if there is not None:
-                turned = filter[(slice(None, None, -1),) * len(window.size)].swapaxes(-1, -2)
-                return correlate_channels_last(dy, turned, back, there)
+        back = find_reversed_window(dy.shape, dy.dtype, input_shape, window)
+        if back is not None and (there := describe_window(dy.shape, back)) is not None:
+            turned = filter[(slice(None, None, -1),) * len(window.size)].swapaxes(-1, -2)
+            return correlate_channels_last(dy, turned, back, there)
         dx = empty(input_shape, dy.dtype)
         run, weights, channels = C_INPUT_GRADIENT[dy.dtype], as_contiguous(filter), filter.shape[-1]
-        floats = dy.itemsize // FLOAT32.itemsize
         run_windows(
             lambda part, dx, dy, scratch: (run, dy, weights, dx, part, channels, scratch),
             descriptor,
             [dx],
             [as_contiguous(dy)],
             work=count_steps(dx, dy, dy.size * (filter.size // channels)),
-            scratch=floats * C_CHUNK_SCRATCH_SIZE(descriptor, channels),
+            scratch=count_scratch(descriptor, channels, dy.dtype, is_direct=False),
             by_images=True,
         )
         return dx
 
     return implementation
+
+
+def find_reversed_window(
+    dy_shape: Shape, dtype: np.dtype[Any], input_shape: Shape, window: Window
+) -> Window | None:
+    """Return the window of a correlation of dy with reversed filters, or None if a product is to be scattered."""
+    is_dense = dtype == FLOAT32 and max(window.strides) == 1
+    if not is_dense or not prefers_reversed_filters(count_elements(window.size), input_shape[-1]):
+        return None
+    back = reverse_window(input_shape[1:-1], window)
+    return back if describe_window(dy_shape, back) is not None else None
 
 
 def prefers_reversed_filters(cells: int, channels: int) -> bool:

@@ -22,7 +22,7 @@ from plugrad_native.windows import describe_window, run_windows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad.extend import Kernel, Window
+    from plugrad.extend import Kernel, Shape, Window
     from plugrad_native.declare import CFunction, CFunctionsByDtype
 
 C_MAX_POOL = find_c_functions("max_pool", *FLOAT_DTYPES, *INTEGER_DTYPES)
@@ -35,10 +35,9 @@ numpy_pool: Final = numpy_implementation(pooling.pool)
 numpy_max_pool_with_argmax: Final = numpy_implementation(pooling.max_pool_with_argmax)
 
 
-def describe_pooling(image: Array, window: Window) -> Array | None:
-    """Return C's descriptor of windows, or None if it would be empty or exceed 32 bits."""
-    shape = image.shape
-    largest = max(image.size, shape[0] * shape[-1] * count_elements(window.out))
+def describe_pooling(shape: Shape, window: Window) -> Array | None:
+    """Return C's descriptor of windows over images, or None if it would be empty or exceed 32 bits."""
+    largest = max(count_elements(shape), shape[0] * shape[-1] * count_elements(window.out))
     if 0 in (*shape, *window.out) or largest >= MAX_ELEMENTS:
         return None
     return describe_window(shape, window)
@@ -48,7 +47,7 @@ def pooling_descriptor_if_supported(
     functions: CFunctionsByDtype, image: Array, window: Window
 ) -> Array | None:
     """Return C's descriptor of windows, or None if C does not support the call."""
-    return describe_pooling(image, window) if image.dtype in functions else None
+    return describe_pooling(image.shape, window) if image.dtype in functions else None
 
 
 def run_pooling(run: CFunction, x: Array, window: Window, described: Array) -> Array:

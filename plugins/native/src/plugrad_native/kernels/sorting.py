@@ -17,6 +17,7 @@ from plugrad_native.declare import (
     as_contiguous,
     find_c_functions,
     parallel_for,
+    register_small_result_functions,
     table,
 )
 
@@ -84,15 +85,13 @@ def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
         return track_allocation(values), track_allocation(places)
     *lead, count = x.shape
     rows = x.size // count
-    if x.size < UNTRACKED_MAX_ELEMENTS:
-        places = np.empty((*lead, k), INT32)
-        scratch = np.empty(4 * count, FLOAT32)
-        run(as_contiguous(x), places, rows, count, k, True, sorted, scratch)
-    else:
-        places = empty((*lead, k), INT32)
-        parts = (as_contiguous(x), count), (places, k)
-        how = count, k, True, sorted
-        parallel_for(run, parts, rows, *how, work=2 * x.size, scratch=4 * count)
+    places = empty((*lead, k), INT32)
+    parts = (as_contiguous(x), count), (places, k)
+    how = count, k, True, sorted
+    parallel_for(run, parts, rows, *how, work=2 * x.size, scratch=4 * count)
     if not lead:
         return track_allocation(x.take(places)), places
     return track_allocation(np.take_along_axis(x, places, -1)), places
+
+
+register_small_result_functions(sorting.top_k, "largest", C_ARGSORT, "k", "sorted", result=INT32)

@@ -34,6 +34,7 @@ from plugrad_native.programs.epilogues import (
     find_accumulated_products,
 )
 from plugrad_native.programs.groups import can_join_loop, lower_group
+from plugrad_native.programs.images import is_image_group, write_image_group
 from plugrad_native.programs.lowering import (
     VIEW_KERNELS,
     lower_call,
@@ -48,6 +49,7 @@ from plugrad_native.programs.reuse import (
     place_in_results,
 )
 from plugrad_native.programs.rows import lower_rows
+from plugrad_native.programs.scratch import count_scratch_bytes
 from plugrad_native.programs.selection import CompiledStepSelector
 from plugrad_native.programs.table import Location, ProgramTable
 from plugrad_native.programs.updates import CompiledGraphWithUpdates, plan_updates
@@ -102,7 +104,7 @@ def _compile(graph: Graph) -> Run | None:
         region = compile_region(
             regions[0], (*graph.arguments, *graph.variables), ends, graph.constants
         )
-        return _attach_memory_plan(region.run, fused, {regions[0]: region})
+        return _attach_memory_plan(region.run, fused, {regions[0]: region}, own)
 
     memory = MemoryUses(fused)
     compiled: dict[Graph, Region] = {}
@@ -119,14 +121,19 @@ def _compile(graph: Graph) -> Run | None:
         compiled[inner] = made
         return made.run
 
-    return _attach_memory_plan(compile_replay(fused, compile_body=compile_inner), fused, compiled)
+    run = compile_replay(fused, compile_body=compile_inner)
+    return _attach_memory_plan(run, fused, compiled, own)
 
 
-def _attach_memory_plan(run: Run, fused: Graph, compiled: Mapping[Graph, Region]) -> Run:
+def _attach_memory_plan(
+    run: Run, fused: Graph, compiled: Mapping[Graph, Region], own: CompiledStepSelector
+) -> Run:
     """Return a function of a graph that also reports its fused steps and its peak memory."""
     places = {v: x for region in compiled.values() for v, x in region.memory_owners.items()}
 
     def scratch_bytes(step: Step) -> int:
+        if isinstance(step, Call):
+            return count_scratch_bytes(step, fused.specs) if own.has_own_kernel(step) else 0
         return compiled[step.body].scratch_bytes if isinstance(step, Fused) else 0
 
     plan = plan_memory(fused, in_place=False, places=places, scratch_bytes=scratch_bytes)
@@ -240,6 +247,7 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Region:
     shape = _find_elementwise_shape(body, specs)
     count = count_elements(shape) if shape is not None else specs[outputs[0]].shape[0]
     multiple = PART_MULTIPLE_ELEMENTS if shape is not None else ROW_BLOCK_MULTIPLE
+    multiple = 1 if is_image_group(body.steps) else multiple
     work = sum(count_elements(specs[v].shape) for step in body.steps for v in step.outputs)
     parts = thread_pool.count_parts(work, count // multiple)
     bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
@@ -282,6 +290,8 @@ def _write_group(
     shape = _find_elementwise_shape(body, writer.specs)
     if shape is not None:
         writer.write_loop(shape, lower_group(body, writer.specs), body.results, first, last)
+    elif is_image_group(body.steps):
+        write_image_group(writer, body, first, last)
     else:
         rows = writer.specs[body.results[0]].shape[0]
         writer.write_row_loop(rows, _make_row_steps(body, writer.specs), body.results, first, last)

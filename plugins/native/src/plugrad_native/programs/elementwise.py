@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.extend import Call, as_dtype, count_elements
+from plugrad.extend import Call, as_dtype, count_elements, get_kernel
 from plugrad.kernels import activation, binary, bitwise, unary
 from plugrad_cpu.extend import numpy_implementation
 from plugrad_native.declare import FLOAT_DTYPES, MAX_ELEMENTS
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     Specs = Mapping[Value, Shaped]
     Rule = Callable[[Call, Specs], list[AnyCall] | None]
 
+MAX_UFUNC_OPERANDS: Final = 4
+"""The inputs and the result of a ufunc whose loop a program calls."""
 MAX_REPEATED_ITEM_BYTES: Final = 8
 """Larger elements cannot be broadcast by C, but for numbers without axes, which are read where they are."""
 ELEMENTWISE_RULES: Final[dict[Kernel[..., Any], Rule]] = {}
@@ -54,6 +56,8 @@ ELEMENTWISE_RULES: Final[dict[Kernel[..., Any], Rule]] = {}
 def lower_elementwise(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls that compute an elementwise call, or None if there are none."""
     rule, count = ELEMENTWISE_RULES.get(call.kernel), count_elements(specs[call.outputs[0]].shape)
+    if rule is None and (ufunc := find_ufunc_of_pack(call.kernel)) is not None:
+        rule = make_ufunc_rule(ufunc)
     if rule is None or not 0 < count < MAX_ELEMENTS:
         return None
     for spec in [specs[v] for v in get_inputs(call)]:
@@ -61,6 +65,20 @@ def lower_elementwise(call: Call, specs: Specs) -> list[AnyCall] | None:
         if is_repeated and spec.dtype.itemsize > MAX_REPEATED_ITEM_BYTES:
             return None
     return rule(call, specs)
+
+
+def find_ufunc_of_pack(kernel: Kernel[..., Any]) -> np.ufunc | None:
+    """Return the ufunc that implements a kernel of other packages, if its result depends on nothing but its elements.
+
+    NumPy gives loops of ufuncs Python's lock only for objects, so these need none.
+    """
+    if kernel in ELEMENTWISE_RULES or not kernel.is_elementwise or kernel.attributes:
+        return None
+    config = get_kernel(kernel.name, "cpu")
+    function = None if config is None or config.is_conditional else config.kernel_func
+    if not isinstance(function, np.ufunc) or function.nin >= MAX_UFUNC_OPERANDS:
+        return None
+    return function if (function.nin, function.nout) == (len(kernel.inputs), 1) else None
 
 
 # --- by functions of C --------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from plugrad.extend import Call, Fused, count_elements
 from plugrad_cpu.extend import owns_memory
 from plugrad_native.programs.elementwise import lower_elementwise
 from plugrad_native.programs.groups import can_join_loop, is_repeated_number
+from plugrad_native.programs.images import is_image_group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Set
@@ -165,11 +166,17 @@ def _can_reuse_argument(x: Value, value: Value, group: Graph) -> bool:
 
 
 def can_overwrite_argument(x: Value, value: Value, group: Graph) -> bool:
-    """Return whether a group is one elementwise loop, which may write a result over an argument."""
+    """Return whether a group is one elementwise loop, which may write a result over an argument.
+
+    Gradients of poolings, which come before it, have read their images by then.
+    """
     specs = group.specs
     if specs[x] != specs[value]:
         return False
-    if not all(_is_in_loop(call, specs, specs[value].shape) for call in group.steps):
+    loop = [call for call in group.steps if not is_image_group([call])]
+    if not all(_is_in_loop(call, specs, specs[value].shape) for call in loop):
+        return False
+    if all(value not in call.outputs for call in loop):
         return False
     maker = next(i for i, call in enumerate(group.steps) if value in call.outputs)
     return all(x not in call.inputs for call in group.steps[maker + 1 :])

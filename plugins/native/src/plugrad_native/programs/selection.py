@@ -23,9 +23,10 @@ from plugrad_native.declare import table
 from plugrad_native.programs.broadcasts import bypass_broadcasts
 from plugrad_native.programs.control import has_supported_sizes
 from plugrad_native.programs.delays import find_delayed_results
-from plugrad_native.programs.elementwise import lower_elementwise
+from plugrad_native.programs.elementwise import find_ufunc_of_pack, lower_elementwise
 from plugrad_native.programs.epilogues import can_join_epilogue, find_accumulators
 from plugrad_native.programs.groups import can_join_loop, is_repeated_number
+from plugrad_native.programs.images import fits_in_image_group, is_image_group, lower_images
 from plugrad_native.programs.lookups import find_unproven_lookups
 from plugrad_native.programs.lowering import (
     SLICE_OR_JOIN_KERNELS,
@@ -109,7 +110,9 @@ class CompiledStepSelector:
     def is_groupable(self, call: Call) -> bool:
         """Return whether a call may be part of a loop over elements or rows."""
         is_free = is_row_view(call, self.specs) or is_repeated_number(call, self.specs)
-        return self.has_own_kernel(call) and (is_free or self.can_lower_in_loop(call))
+        is_image_call = not self.is_loop and lower_images(call, self.specs) is not None
+        is_lowered = is_free or is_image_call or self.can_lower_in_loop(call)
+        return self.has_own_kernel(call) and is_lowered
 
     def can_lower_in_loop(self, call: Call) -> bool:
         """Return whether C can compute the elements or rows of a call."""
@@ -131,6 +134,8 @@ class CompiledStepSelector:
             made.outputs[0] in call.inputs and made.outputs[0] not in self.delayed for made in group
         ):
             return False
+        if is_image_group((*group, call)):
+            return fits_in_image_group((*group, call), self.specs)
         return fits_in_row_group(call, group, self.specs)
 
     def is_compiled(self, step: Step) -> bool:
@@ -154,13 +159,18 @@ class CompiledStepSelector:
         return self.has_own_kernel(call) and not is_shared
 
     def has_own_kernel(self, call: Call) -> bool:
-        """Return whether no implementation by others replaces that of this pack, or of the backend."""
+        """Return whether no implementation by others replaces that of this pack, or of the backend.
+
+        Loops of the ufuncs of other packages count as the pack's own.
+        """
         kernel = call.kernel
         is_own = self.known.get(kernel.name)
         if is_own is None:
             config = get_kernel(kernel.name, self.backend)
             is_own = self.known[kernel.name] = config is not None and (
-                config in table or config.kernel_func is _find_numpy_implementation(kernel)
+                config in table
+                or config.kernel_func is _find_numpy_implementation(kernel)
+                or find_ufunc_of_pack(kernel) is not None
             )
         return is_own
 

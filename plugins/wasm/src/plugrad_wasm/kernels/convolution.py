@@ -89,7 +89,7 @@ def run_convolution(
     else:
         of_cells = names is INPUT_GRADIENT_EXPORTS
         most = choose_items_per_part(store, work, work, portion)
-        multiple = WINOGRAD_TILE_SIZE if in_tiles else 1
+        multiple = WINOGRAD_TILE_SIZE * window.dilations[0] if in_tiles else 1
         chains = split_image_calls(image, window, filter[-1], work, most, of_cells, multiple)
         out = memory.empty(out_shape, a.dtype)
         given, result = (RESULTS, IMAGES) if of_cells else (IMAGES, RESULTS)
@@ -117,7 +117,10 @@ def epilogue_arguments(
 
 
 WINOGRAD_TILE_SIZE = 2
-"""Results of the tiles in csrc/winograd.c, along an axis. Parts consist of whole tiles."""
+"""Results of the tiles in csrc/winograd.c, along an axis, which are as far apart as the cells of the filter.
+
+Parts consist of whole tiles.
+"""
 WINOGRAD_MIN_CHANNELS = 16
 WINOGRAD_MIN_OUTPUT_SIZE = 4
 WINOGRAD_MIN_POSITIONS = 64
@@ -129,10 +132,13 @@ def uses_winograd(batch: int, window: Window, filter: Sizes) -> bool:
     *cells, channels, out_channels = filter
     return (
         cells == [3, 3]
-        and window.strides == window.dilations == (1, 1)
+        and window.strides == (1, 1)
         and channels % 4 == out_channels % 4 == 0
         and min(channels, out_channels) >= WINOGRAD_MIN_CHANNELS
-        and min(window.out) >= WINOGRAD_MIN_OUTPUT_SIZE
+        and all(
+            size >= WINOGRAD_MIN_OUTPUT_SIZE * step
+            for size, step in zip(window.out, window.dilations, strict=True)
+        )
         and batch * count_elements(window.out) >= WINOGRAD_MIN_POSITIONS
     )
 
@@ -212,7 +218,13 @@ def filter_gradient_in_tiles(
     )
     columns = channels // parts
     chains = split_channel_calls(
-        x.shape, window, channels, work, limits.maximum, columns, WINOGRAD_TILE_SIZE
+        x.shape,
+        window,
+        channels,
+        work,
+        limits.maximum,
+        columns,
+        WINOGRAD_TILE_SIZE * window.dilations[0],
     )
     descriptor = window_descriptor(x.shape, window)
     scratch = store.scratch_size("winograd_gradient_scratch", descriptor, columns)

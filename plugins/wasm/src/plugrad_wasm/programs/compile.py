@@ -24,6 +24,7 @@ from plugrad_wasm.deferred import LazyImplementation
 from plugrad_wasm.kernels.fused import BIAS_AND_ACTIVATION_EXPORTS
 from plugrad_wasm.programs.blocks import as_elementwise_calls
 from plugrad_wasm.programs.caller import compile_region
+from plugrad_wasm.programs.images import fits_in_image_group, is_image_group
 from plugrad_wasm.programs.recorder import ExportCall, RecordingMemory, ThreadedChains
 from plugrad_wasm.programs.recording import run_on_stand_ins
 
@@ -46,7 +47,14 @@ def compile_graph(graph: Graph, memory: LinearMemory) -> Run | None:
         return None
     recordable = RecordabilityCheck(graph, memory)
     graph = fuse_epilogues(graph, recordable.is_single_pass)
-    grouped = fuse_groups(graph, is_included=recordable.is_elementwise)
+    grouped = fuse_groups(
+        graph,
+        is_included=recordable.is_groupable,
+        loop_key=lambda call: (
+            None if is_image_group([call]) else graph.specs[call.outputs[0]].shape
+        ),
+        fits=lambda call, others: fits_in_image_group((*others, call), graph.specs),
+    )
     fused = fuse_regions(grouped, recordable)
     bodies = [step.body for step in fused.steps if isinstance(step, Fused)]
     if not bodies and not any(step.graphs for step in fused.steps):
@@ -84,6 +92,12 @@ class RecordabilityCheck:
         if isinstance(step, Fused):
             return True
         return isinstance(step, Call) and self._record_calls(step) is not None
+
+    def is_groupable(self, call: Call) -> bool:
+        """Return whether a call can be a part of a group, block by block or image by image."""
+        if is_image_group([call]):
+            return self._record_calls(call) is not None
+        return self.is_elementwise(call)
 
     def is_elementwise(self, call: Call) -> bool:
         """Return whether a call can run block by block."""

@@ -15,7 +15,7 @@ from plugrad.extend import uint32
 from plugrad_wasm.memory import Block, LinearMemory, WasmArray, WasmView
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -128,6 +128,31 @@ class CompiledLoop(NamedTuple):
 
 
 RecordedCall: TypeAlias = ExportCall | ThreadedChains | NumberWrite | BlockwiseCalls | CompiledLoop
+
+
+def move_blocks(call: RecordedCall, moved: Mapping[int, BlockOffset]) -> RecordedCall:
+    """Return a call of exports with places instead of some blocks."""
+
+    def move(arguments: Sequence[CallArgument]) -> tuple[CallArgument, ...]:
+        return tuple(
+            [
+                place._replace(offset=place.offset + x.offset)
+                if isinstance(x, BlockOffset) and (place := moved.get(x.block_number)) is not None
+                else x
+                for x in arguments
+            ]
+        )
+
+    match call:
+        case ExportCall():
+            return call._replace(arguments=move(call.arguments))
+        case ThreadedChains(_, chains, scratch):
+            made = tuple([tuple(map(move, chain)) for chain in chains])
+            return call._replace(call_chains=made, scratch_arguments=move(scratch))
+        case NumberWrite(_, numbers):
+            return call._replace(written_numbers=move(numbers))
+        case _:
+            return call
 
 
 class CannotRecordError(Exception):

@@ -6,20 +6,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from plugrad.extend import KERNELS, Call, Fused, Shaped, count_elements
 from plugrad.kernels import optimizers
-from plugrad_wasm.memory import WasmArray, WasmView, round_up_to_size_class
+from plugrad_wasm.memory import WasmArray, WasmStridedView, WasmView, round_up_to_size_class
 from plugrad_wasm.programs.blocks import (
     MIN_BLOCK_ELEMENTS,
     GroupOperands,
     as_elementwise_calls,
     build_blockwise_calls,
 )
+from plugrad_wasm.programs.images import (
+    choose_parts,
+    find_divided_values,
+    find_overwritten_images,
+    is_image_group,
+)
 from plugrad_wasm.programs.loops import build_compiled_loop
-from plugrad_wasm.programs.recorder import BlockOffset, RecordingMemory, decode_address
+from plugrad_wasm.programs.recorder import (
+    BlockOffset,
+    RecordingMemory,
+    decode_address,
+    move_blocks,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
-    from plugrad.extend import DType, Graph, Shape, Value
+    from plugrad.extend import DType, Graph, Shape, Step, Value
     from plugrad_wasm.memory import LinearMemory
     from plugrad_wasm.programs.recorder import RecordedCall
 
@@ -63,7 +74,12 @@ def record_graph(graph: Graph, linear_memory: LinearMemory, functions: Functions
     arrays = {v: memory.create_variable_input(graph.specs[v]) for v in graph.arguments}
     arrays |= {v: memory.create_constant_input(x) for v, x in graph.constants.items()}
     in_place: list[tuple[int, int]] = []
-    for step in graph.steps:
+    for index, step in enumerate(graph.steps):
+        if isinstance(step, Fused) and is_image_group(step.body.steps):
+            kept = {v for each in graph.steps[index + 1 :] for v in each.inputs if v is not None}
+            kept.update(graph.results, graph.arguments, graph.constants)
+            _record_image_group(step.body, memory, arrays, functions, kept)
+            continue
         if isinstance(step, Fused):
             _record_group(step.body, memory, arrays, functions)
             continue
@@ -131,6 +147,78 @@ def _record_group(
             build_compiled_loop(found, operands, memory)
             or build_blockwise_calls(found, operands, memory)
         ]
+
+
+def _record_image_group(
+    body: Graph,
+    memory: RecordingMemory,
+    arrays: dict[Value, WasmArray],
+    functions: Functions,
+    kept: Set[Value],
+) -> None:
+    """Record the calls of a group for a few images after the other; `kept` are the values that are needed later."""
+    arrays |= {v: memory.create_constant_input(x) for v, x in body.constants.items()}
+    known = [*body.arguments, *body.constants]
+    for value in known:
+        arrays[value].address  # noqa: B018 - which copies the elements of a lazy array
+    places = [_locate_owner(arrays[v]) for v in {*kept, *known} if v in arrays]
+    free = {v for v in known if v not in kept and places.count(_locate_owner(arrays[v])) == 1}
+    overwritten = find_overwritten_images(body, free)
+    for value in body.results:
+        arrays[value] = (
+            arrays[overwritten[value]]
+            if value in overwritten
+            else memory.create_variable_input(body.specs[value])
+        )
+    divided = find_divided_values(body)
+    for part in choose_parts(body):
+        inside = {v: arrays[v] for v in (*known, *body.results)}
+        for value in inside.keys() & divided.keys():
+            shape, dtype = divided[value]
+            start = part.start * count_elements(shape) * dtype.itemsize
+            inside[value] = view_at_offset(arrays[value], (len(part), *shape), dtype, start)
+        targets = {v: inside.pop(v) for v in body.results}
+        _record_part(body, memory, inside, targets, functions)
+
+
+def _record_part(
+    body: Graph,
+    memory: RecordingMemory,
+    arrays: dict[Value, WasmArray],
+    targets: Mapping[Value, WasmArray],
+    functions: Functions,
+) -> None:
+    """Record the calls of a group for some images, which write results to `targets`."""
+    calls = memory.store.calls
+    moved: dict[int, BlockOffset] = {}
+
+    def record(steps: Iterable[Step]) -> list[RecordedCall]:
+        start = len(calls)
+        for step in steps:
+            assert isinstance(step, Call)
+            (arrays[step.outputs[0]],) = run_on_stand_ins(step, memory, arrays, functions)
+            for value in targets.keys() & {*step.outputs}:
+                moved[_locate_array(arrays[value]).block_number] = _locate_array(targets[value])
+        calls[start:] = [move_blocks(call, moved) for call in calls[start:]]
+        return calls[start:]
+
+    record(step for step in body.steps if is_image_group([step]))
+    start, first_block = len(calls), len(memory.capacities)
+    rest = record(step for step in body.steps if not is_image_group([step]))
+    found = as_elementwise_calls(rest, memory.store.functions)
+    arrays |= targets
+    specs, shape = _find_specs_by_address(arrays, arrays), targets[body.results[0]].shape
+    if found is not None and specs is not None and count_elements(shape) > MIN_BLOCK_ELEMENTS:
+        kept = frozenset([_locate_array(x).block_number for x in targets.values()])
+        operands = GroupOperands(shape, specs, kept, first_block)
+        calls[start:] = [build_blockwise_calls(found, operands, memory)]
+
+
+def _locate_owner(array: WasmArray) -> int:
+    """Return the block of an array, or that of what a lazy array shows, which nothing copies here."""
+    while isinstance(array, WasmStridedView) and array.walk is not None:
+        array = array.walk.owner
+    return _locate_array(array).block_number
 
 
 def _find_specs_by_address(

@@ -492,8 +492,9 @@ class Device:
             size = sum(part[2] for part in parts)
             staging = self._acquire_staging(size)
             try:
+                dispatches = 0 if self._pass is None else self._dispatches
                 encoder = None if self._pass is None else self._end_pass(self._pass)
-                self._raw.submit_readback(encoder, staging, parts)
+                self._raw.submit_readback(encoder, staging, parts, dispatches)
             except BaseException:
                 self._raw.recycle_staging(staging)
                 raise

@@ -101,10 +101,12 @@ class RawDevice(Protocol):
         """Return memory from `acquire_staging` for reuse."""
         ...
 
-    def submit_readback(self, encoder: Handle, staging: Any, parts: Sequence[BufferRange]) -> None:
-        """Submit an encoder and copies of parts of buffers to host memory, where they arrive later.
+    def submit_readback(
+        self, encoder: Handle, staging: Any, parts: Sequence[BufferRange], dispatches: int
+    ) -> None:
+        """Submit an encoder of a number of dispatches, and copies of parts of buffers to host memory.
 
-        Without parts, the staging arrives when all work is done.
+        They arrive later. Without parts, the staging arrives when all work is done.
         """
         ...
 

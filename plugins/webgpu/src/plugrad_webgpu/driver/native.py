@@ -155,13 +155,25 @@ class ComputePass:
 class NativeStaging:
     """Host-visible memory for transfers, and its state: mapped, or in use by the device."""
 
-    __slots__ = ("_callback", "_info", "_mode", "failure", "handle", "is_mapped", "size", "status")
+    __slots__ = (
+        "_callback",
+        "_info",
+        "_mode",
+        "dispatches",
+        "failure",
+        "handle",
+        "is_mapped",
+        "size",
+        "status",
+    )
 
     def __init__(self, handle: Handle, size: int, mode: int = lib.WGPUMapMode_Read) -> None:
         self.handle: Handle = handle
         self.size: int = size
         self.is_mapped: bool = False
         """Whether the device may not use it: the host uses it, or waits for it."""
+        self.dispatches: int = 0
+        """How many dispatches were submitted with the transfer."""
         self._mode = mode
         self.status: int = _MAP_PENDING_STATUS
         self.failure: BaseException | None = None
@@ -245,6 +257,8 @@ class NativeDevice:
         self._idle: list[NativeStaging] = []
         self._late: list[NativeStaging] = []
         self._uploads: list[NativeStaging] = []
+        self._wait_seconds: dict[int, float] = {}
+        """What the last wait took, by the number of dispatches in the batch."""
 
     def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> Handle:
         """Return a new buffer, or None if memory is exhausted."""
@@ -395,9 +409,14 @@ class NativeDevice:
             release_buffer(staging.handle)
 
     def submit_readback(
-        self, encoder: Handle | None, staging: NativeStaging, parts: Sequence[BufferRange]
+        self,
+        encoder: Handle | None,
+        staging: NativeStaging,
+        parts: Sequence[BufferRange],
+        dispatches: int,
     ) -> None:
         """Submit an encoder and copies of parts of buffers to host memory, where they arrive later."""
+        staging.dispatches = dispatches
         encoder = encoder or self._create_encoder()
         copy, end = lib.wgpuCommandEncoderCopyBufferToBuffer, 0
         for handle, start, size in parts:
@@ -423,17 +442,22 @@ class NativeDevice:
     def wait_for(self, staging: NativeStaging, lock: AbstractContextManager[object]) -> bool:
         """Wait for values, and return whether they have arrived; an interrupt ends the wait.
 
-        The lock is held only while the library may call back.
+        The lock is held only while the library may call back. A thread that wakes up finds its caches cold, so it
+        sleeps through the first half of what the last wait for as many dispatches took.
         """
         started = perf_counter()
+        half = self._wait_seconds.get(staging.dispatches, 0.0) / 2
         while not uninterruptible.has_deferred_signal:
             with lock:
                 exits.pause_thread_if_exiting()
                 lib.wgpuDevicePoll(self.handle, False, NULL)
-            if staging.has_arrived():
-                return True
             waited = perf_counter() - started
-            if waited > MAX_SPIN_SECONDS:
+            if staging.has_arrived():
+                self._wait_seconds[staging.dispatches] = waited
+                return True
+            if MAX_SPIN_SECONDS < half > waited:
+                sleep(min(half - waited, MAX_SLEEP_SECONDS))
+            elif waited > MAX_SPIN_SECONDS:
                 sleep(min(waited / 16, MAX_SLEEP_SECONDS))
             else:
                 _yield_thread()

@@ -206,7 +206,11 @@ class PortableDevice:
                 staging.buffer.unmap()
 
     def submit_readback(
-        self, encoder: Handle, staging: PortableStaging, parts: Sequence[BufferRange]
+        self,
+        encoder: Handle,
+        staging: PortableStaging,
+        parts: Sequence[BufferRange],
+        dispatches: int,
     ) -> None:
         """Submit an encoder and copies of parts of buffers to host memory, where they arrive later."""
         encoder = encoder or call_translating_errors(self.device.create_command_encoder)

@@ -8,10 +8,8 @@ the last choices are kept.
 from __future__ import annotations
 
 from functools import partial
-from itertools import accumulate, cycle
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import numpy as np
 
 from plugrad.extend import PlugradError, compute_host_value
 from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray
@@ -25,8 +23,6 @@ from plugrad_webgpu.shaders.program import EncodedDispatch, parameters_as_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from plugrad.extend import HostValue, Shaped, Value
     from plugrad_webgpu.device.device import Device
@@ -49,7 +45,7 @@ class HostComputation(NamedTuple):
     spec: Shaped
     buffer: PlaceholderBuffer
 
-    def compute(self) -> NDArray[Any]:
+    def compute(self) -> bytes:
         """Return the value in the form stored on the device."""
         shape, dtype = self.spec
         try:
@@ -57,7 +53,7 @@ class HostComputation(NamedTuple):
         except PlugradError as error:
             error.add_note(f"It was traced at {self.step.line}.")
             raise
-        return as_words_on_device(values, dtype)
+        return as_words_on_device(values, dtype).tobytes()
 
 
 class HostValueBuffer:
@@ -73,14 +69,17 @@ class HostValueBuffer:
         ]
         self.batch: int = -1
         """The last batch that uses it."""
-        self._words = np.zeros(ends[-1] // 4, np.uint32)
-        self._values = memoryview(self._words).cast("B")
+        self.host_values: list[bytes] | None = None
+        """What it holds."""
+        self._bytes = bytearray(ends[-1])
 
-    def fill(self, host_values: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Return the bytes of all host values as they lie in the buffer."""
+    def write(self, device: Device, host_values: list[bytes]) -> None:
+        """Copy host values to the buffer; the caller holds the lock."""
+        self.host_values = None  # an interrupt may come before the end
         for part, values in zip(self.parts, host_values, strict=True):
-            self._values[part.offset : part.offset + values.nbytes] = values.tobytes()
-        return self._words
+            self._bytes[part.offset : part.offset + len(values)] = values
+        device.write(self.buffer.storage, self._bytes, len(self._bytes))
+        self.host_values = host_values
 
 
 class Segment:
@@ -129,9 +128,10 @@ class Segment:
         self.made = [(v, x.shape, x.dtype, numbers[x.buffer]) for v, x in outputs.items()]
         """The shape and the dtype of each output, and the number of its buffer: those of the results come first, then
         those of inputs that are passed on, then known ones."""
-        self._turns = cycle(
-            [HostValueBuffer(device, hosts) for _ in range(HOST_VALUE_BUFFERS)] if hosts else []
-        )
+        self._host_value_buffers = [
+            HostValueBuffer(device, hosts) for _ in range(HOST_VALUE_BUFFERS if hosts else 0)
+        ]
+        self._turn = 0
         self._tables: list[GpuArray] = []
         self._commands: dict[tuple[int, ...], list[Command]] = {}
         self._generation = 0
@@ -140,19 +140,19 @@ class Segment:
         """Run the work on the arrays of the inputs, and add those of the outputs."""
         device = self.device
         found: list[Storage] = [values[value].buffer.storage for value in self.inputs]
-        written = [host.compute() for host in self.hosts]
+        host_values = [host.compute() for host in self.hosts]
         pool = device.pool
         with device.lock:
-            turn = self._write(written) if written else None
-            if turn is not None:
-                found += turn.parts
+            held = self._hold(host_values) if host_values else None
+            if held is not None:
+                found += held.parts
             results = pool.take_all(device, self._result_sizes)
             found += [buffer.storage for buffer in results]
             if self.passing_bytes:
                 pool.count_temporary(self.passing_bytes)
             self._encode(found)
-            if turn is not None:
-                turn.batch = device.batch
+            if held is not None:
+                held.batch = device.batch
         buffers = [
             *results,
             *[values[value].buffer for value in self.passed],
@@ -161,16 +161,21 @@ class Segment:
         for value, shape, dtype, number in self.made:
             values[value] = GpuArray(shape, dtype, buffers[number])
 
-    def _write(self, host_values: Sequence[NDArray[Any]]) -> HostValueBuffer:
-        """Copy host values to this call's buffer."""
-        turn, device = next(self._turns), self.device
-        if (
-            turn.batch == device.batch
-        ):  # what is written overtakes the batch, which may use the buffer
-            device.flush()
-        words = turn.fill(host_values)
-        device.write(turn.buffer.storage, words, words.nbytes)
-        return turn
+    def _hold(self, host_values: list[bytes]) -> HostValueBuffer:
+        """Return a buffer that holds host values: the last one, if it does so already or is free to be written.
+
+        What is written overtakes the batch, which may use the buffers of the calls before.
+        """
+        device, held = self.device, self._host_value_buffers[self._turn]
+        if held.host_values == host_values:
+            return held
+        if held.batch == device.batch:
+            self._turn = (self._turn + 1) % HOST_VALUE_BUFFERS
+            held = self._host_value_buffers[self._turn]
+            if held.batch == device.batch:
+                device.flush()
+        held.write(device, host_values)
+        return held
 
     def _encode(self, buffers: Sequence[Storage]) -> None:
         """Encode the work for the given buffers into the batch."""

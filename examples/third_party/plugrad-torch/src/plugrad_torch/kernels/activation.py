@@ -8,8 +8,8 @@ from torch.nn import functional
 from plugrad.kernels import activation
 from plugrad_torch.declare import Array, update
 
-SLOPE = 2 * math.sqrt(2 / math.pi)
-CUBIC = 0.044715
+GELU_SLOPE = 2 * math.sqrt(2 / math.pi)
+GELU_CUBIC = 0.044715
 
 
 def gelu(x: Array) -> Array:
@@ -28,15 +28,15 @@ def gelu_gradient(dy: Array, x: Array) -> Array:
 def gelu_tanh(x: Array) -> Array:
     """Return x times the sigmoid of 2 u, which does not cancel as 1 + tanh(u) does."""
     x = torch.clamp(x, min=-40)
-    return x / (1 + torch.exp(-SLOPE * (x + CUBIC * x**3)))
+    return x / (1 + torch.exp(-GELU_SLOPE * (x + GELU_CUBIC * x**3)))
 
 
 def gelu_tanh_gradient(dy: Array, x: Array) -> Array:
     """Return dy (s + x s'), where s is the sigmoid of 2 u."""
     x = torch.clamp(x, -40, 40)
-    s = torch.sigmoid(SLOPE * (x + CUBIC * x**3))
-    other = torch.sigmoid(-SLOPE * (x + CUBIC * x**3))
-    return dy * (s + x * SLOPE * (1 + 3 * CUBIC * x * x) * s * other)
+    s = torch.sigmoid(GELU_SLOPE * (x + GELU_CUBIC * x**3))
+    other = torch.sigmoid(-GELU_SLOPE * (x + GELU_CUBIC * x**3))
+    return dy * (s + x * GELU_SLOPE * (1 + 3 * GELU_CUBIC * x * x) * s * other)
 
 
 def sigmoid(x: Array) -> Array:

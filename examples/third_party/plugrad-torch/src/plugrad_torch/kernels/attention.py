@@ -6,7 +6,7 @@ from plugrad.kernels import attention as contracts
 from plugrad_torch.declare import Array, implements
 
 
-def weights(q: Array, k: Array, mask: Array | None, scale: float) -> Array:
+def attention_weights(q: Array, k: Array, mask: Array | None, scale: float) -> Array:
     """Return the softmax of the scores; zeros where the mask leaves no key."""
     scores = (q * scale) @ k.mT
     if mask is not None:
@@ -22,7 +22,7 @@ def weights(q: Array, k: Array, mask: Array | None, scale: float) -> Array:
 @implements(contracts.attention)
 def attention(q: Array, k: Array, v: Array, mask: Array | None, *, scale: float) -> Array:
     """Return the weighted averages of the values."""
-    return weights(q, k, mask, scale) @ v
+    return attention_weights(q, k, mask, scale) @ v
 
 
 @implements(contracts.attention_gradient)
@@ -30,7 +30,7 @@ def attention_gradient(
     dy: Array, q: Array, k: Array, v: Array, mask: Array | None, *, scale: float
 ) -> list[Array]:
     """Return the gradients for q, k and v."""
-    p = weights(q, k, mask, scale)
+    p = attention_weights(q, k, mask, scale)
     slopes = dy @ v.mT
     slopes = (slopes - (slopes * p).sum(-1, keepdim=True)) * p * scale
     return [slopes @ k, slopes.mT @ q, p.mT @ dy]

@@ -8,10 +8,10 @@ from torch.nn import functional
 from plugrad.extend import Shape, Window
 from plugrad.kernels import convolution, convolution3d, depthwise
 from plugrad_torch.declare import Array, update
-from plugrad_torch.windows import framed, unframed
+from plugrad_torch.windows import frame_images, unframe_images
 
 
-def weights_of(filter: Array, groups: int) -> Array:
+def to_torch_filters(filter: Array, groups: int) -> Array:
     """Return filters as PyTorch wants them: (output channels, input channels of a group, spatial axes)."""
     if groups > 1:
         filter = filter.reshape(*filter.shape[:-2], 1, -1)
@@ -27,9 +27,9 @@ class Convolution:
     def forward(self, x: Array, filter: Array, *, window: Window) -> Array:
         """Return the cross-correlation."""
         groups = x.shape[-1] if self.is_depthwise else 1
-        image = framed(x, window).movedim(-1, 1)
+        image = frame_images(x, window).movedim(-1, 1)
         slide = functional.conv2d if len(window.out) == 2 else functional.conv3d
-        weights = weights_of(filter, groups)
+        weights = to_torch_filters(filter, groups)
         y = slide(image, weights, None, window.strides, 0, window.dilations, groups)
         return y.movedim(1, -1)
 
@@ -38,15 +38,15 @@ class Convolution:
     ) -> Array:
         """Return the gradient for the images."""
         groups = input_shape[-1] if self.is_depthwise else 1
-        image = framed(torch.zeros(input_shape, dtype=dy.dtype), window)
-        dx, _ = self._backward(dy, image, weights_of(filter, groups), window, groups, 0)
-        return unframed(dx.movedim(1, -1), input_shape[1:-1], window)
+        image = frame_images(torch.zeros(input_shape, dtype=dy.dtype), window)
+        dx, _ = self._backward(dy, image, to_torch_filters(filter, groups), window, groups, 0)
+        return unframe_images(dx.movedim(1, -1), input_shape[1:-1], window)
 
     def filter_gradient(self, x: Array, dy: Array, *, filter_shape: Shape, window: Window) -> Array:
         """Return the gradient for the filters."""
         groups = x.shape[-1] if self.is_depthwise else 1
-        weights = weights_of(torch.zeros(filter_shape, dtype=x.dtype), groups)
-        _, dw = self._backward(dy, framed(x, window), weights, window, groups, 1)
+        weights = to_torch_filters(torch.zeros(filter_shape, dtype=x.dtype), groups)
+        _, dw = self._backward(dy, frame_images(x, window), weights, window, groups, 1)
         return dw.movedim((0, 1), (-1, -2)).reshape(filter_shape)
 
     def _backward(

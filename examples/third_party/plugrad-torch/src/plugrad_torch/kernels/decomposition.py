@@ -10,7 +10,9 @@ from plugrad.kernels import decomposition
 from plugrad_torch.declare import Array, update
 
 
-def solved(function: Callable[..., Any], name: str, trouble: str) -> Callable[..., Any]:
+def with_failure_message(
+    function: Callable[..., Any], name: str, trouble: str
+) -> Callable[..., Any]:
     """Return a function that names the kernel and the trouble where LAPACK fails."""
 
     def run(*inputs: Array, **attrs: Any) -> Any:
@@ -23,7 +25,7 @@ def solved(function: Callable[..., Any], name: str, trouble: str) -> Callable[..
     return run
 
 
-def with_nan(found: Array, input: Array) -> Array:
+def propagate_nan(found: Array, input: Array) -> Array:
     """Return NaN for matrices that hold NaN, which LAPACK may overlook."""
     return torch.where(input.isnan().any(-1).any(-1), torch.nan, found)
 
@@ -36,22 +38,24 @@ def solve(matrix: Array, rhs: Array) -> Array:
     )
 
 
-SINGULAR = "is singular or not finite"
-UNBOUNDED = "has no factors that could be found; its elements must be finite"
+SINGULAR_MESSAGE = "is singular or not finite"
+NO_FACTORS_MESSAGE = "has no factors that could be found; its elements must be finite"
 
 update(
     {
-        decomposition.cholesky: solved(
+        decomposition.cholesky: with_failure_message(
             torch.linalg.cholesky, "Cholesky", "is not positive definite"
         ),
-        decomposition.inverse: solved(torch.linalg.inv, "MatrixInverse", SINGULAR),
-        decomposition.solve: solved(solve, "MatrixSolve", SINGULAR),
-        decomposition.determinant: lambda input: with_nan(torch.linalg.det(input), input),
+        decomposition.inverse: with_failure_message(
+            torch.linalg.inv, "MatrixInverse", SINGULAR_MESSAGE
+        ),
+        decomposition.solve: with_failure_message(solve, "MatrixSolve", SINGULAR_MESSAGE),
+        decomposition.determinant: lambda input: propagate_nan(torch.linalg.det(input), input),
         decomposition.log_determinant: lambda input: [
-            with_nan(part, input) for part in torch.linalg.slogdet(input)
+            propagate_nan(part, input) for part in torch.linalg.slogdet(input)
         ],
-        decomposition.eigh: solved(torch.linalg.eigh, "Eigh", UNBOUNDED),
-        decomposition.svd: solved(torch.linalg.svd, "Svd", UNBOUNDED),
+        decomposition.eigh: with_failure_message(torch.linalg.eigh, "Eigh", NO_FACTORS_MESSAGE),
+        decomposition.svd: with_failure_message(torch.linalg.svd, "Svd", NO_FACTORS_MESSAGE),
         decomposition.qr: lambda input, *, full_matrices: list(
             torch.linalg.qr(input, "complete" if full_matrices else "reduced")
         ),

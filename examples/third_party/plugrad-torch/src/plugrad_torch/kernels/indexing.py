@@ -10,7 +10,7 @@ from plugrad_torch.declare import Array, implements
 from plugrad_torch.memory import TORCH_DTYPES
 
 
-def positions(kernel: str, indices: Array, axis: int, size: int) -> Array:
+def checked_positions(kernel: str, indices: Array, axis: int, size: int) -> Array:
     """Return positions from 0 to size - 1.
 
     Raises:
@@ -29,11 +29,11 @@ def flat_positions(kernel: str, indices: Array, shape: Shape) -> Array:
     """Return the position of each row of coordinates when the first axes of `shape` are flattened."""
     flat = torch.zeros(indices.shape[:-1], dtype=torch.int64)
     for axis in range(indices.shape[-1]):
-        flat = flat * shape[axis] + positions(kernel, indices[..., axis], axis, shape[axis])
+        flat = flat * shape[axis] + checked_positions(kernel, indices[..., axis], axis, shape[axis])
     return flat
 
 
-def sums_at(places: Array, values: Array, count: int) -> Array:
+def sum_at_positions(places: Array, values: Array, count: int) -> Array:
     """Return the sums of the rows of values at each place."""
     total = torch.zeros((count, *values.shape[1:]), dtype=values.dtype)
     return total.index_add_(0, places, values)
@@ -42,7 +42,7 @@ def sums_at(places: Array, values: Array, count: int) -> Array:
 @implements(indexing.gather)
 def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
     """Return the elements at the positions: x is (batches, before, size, after)."""
-    places, shape = _places("GatherV2", x.shape, indices, axis, batch_dims)
+    places, shape = _gathered_positions("GatherV2", x.shape, indices, axis, batch_dims)
     after = math.prod(x.shape[axis + 1 :])
     rows = x.reshape(math.prod(x.shape[: axis + 1]), after)
     return rows[places].reshape(shape)
@@ -53,18 +53,18 @@ def gather_gradient(
     dy: Array, indices: Array, *, shape: Shape, axis: int, batch_dims: int
 ) -> Array:
     """Return zeros of a shape with each part of dy added where it was taken from."""
-    places, _ = _places("GatherV2Grad", shape, indices, axis, batch_dims)
+    places, _ = _gathered_positions("GatherV2Grad", shape, indices, axis, batch_dims)
     rows = dy.reshape(places.numel(), math.prod(shape[axis + 1 :]))
-    return sums_at(places.reshape(-1), rows, math.prod(shape[: axis + 1])).reshape(shape)
+    return sum_at_positions(places.reshape(-1), rows, math.prod(shape[: axis + 1])).reshape(shape)
 
 
-def _places(
+def _gathered_positions(
     kernel: str, shape: Shape, indices: Array, axis: int, batch_dims: int
 ) -> tuple[Array, Shape]:
     """Return the flat positions of the gathered rows, and the shape of the result."""
     batch, before = math.prod(shape[:batch_dims]), math.prod(shape[batch_dims:axis])
     count, picked = shape[axis], indices.shape[batch_dims:]
-    found = positions(kernel, indices, axis, count).reshape(batch, 1, math.prod(picked))
+    found = checked_positions(kernel, indices, axis, count).reshape(batch, 1, math.prod(picked))
     places = found + torch.arange(batch * before).reshape(batch, before, 1) * count
     return places, (*shape[:axis], *picked, *shape[axis + 1 :])
 
@@ -98,4 +98,4 @@ def unsorted_segment_sum(x: Array, segment_ids: Array, *, num_segments: int) -> 
     ids = segment_ids.reshape(-1).long()
     is_inside = (ids >= 0) & (ids < num_segments)
     rows = x.reshape(ids.numel(), *x.shape[segment_ids.ndim :])
-    return sums_at(ids[is_inside], rows[is_inside], num_segments)
+    return sum_at_positions(ids[is_inside], rows[is_inside], num_segments)

@@ -42,7 +42,7 @@ def strided_slice(
     x: Array, *, begin: AxisPositions, end: AxisPositions, strides: AxisPositions
 ) -> Array:
     """Return every n-th element; a range that runs backwards is sliced forwards and reversed."""
-    key, backward = _slices(begin, end, strides)
+    key, backward = _forward_slices(begin, end, strides)
     return torch.flip(x[key], backward) if backward else x[key]
 
 
@@ -67,12 +67,12 @@ def strided_slice_update(
 ) -> Array:
     """Return a copy with the updates at the elements of the slice."""
     y = tensor.clone()
-    key, backward = _slices(begin, end, strides)
+    key, backward = _forward_slices(begin, end, strides)
     y[key] = torch.flip(updates.expand(y[key].shape), backward) if backward else updates
     return y
 
 
-def _slices(
+def _forward_slices(
     begin: AxisPositions, end: AxisPositions, strides: AxisPositions
 ) -> tuple[tuple[slice, ...], list[int]]:
     """Return slices that run forwards, and the axes on which the elements come in the other order."""

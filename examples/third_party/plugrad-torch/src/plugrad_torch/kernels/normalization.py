@@ -34,8 +34,8 @@ def batch_norm_training(
     mean = _mean(x, others)
     variance = _mean(torch.square(x - mean), others)
     y = (x - mean) / torch.sqrt(variance + variance_epsilon)
-    y = y if scale is None else y * _along(scale, x, axis)
-    y = y if offset is None else y + _along(offset, x, axis)
+    y = y if scale is None else y * _broadcast_channels(scale, x, axis)
+    y = y if offset is None else y + _broadcast_channels(offset, x, axis)
     return [y, mean.reshape(-1), variance.reshape(-1)]
 
 
@@ -52,10 +52,10 @@ def batch_norm_gradient(
 ) -> list[Array]:
     """Return the gradients for x, for the offset and for the scale."""
     others = tuple(i for i in range(x.ndim) if i != axis)
-    inverse = 1 / torch.sqrt(_along(variance, x, axis) + variance_epsilon)
-    h = (x - _along(mean, x, axis)) * inverse
+    inverse = 1 / torch.sqrt(_broadcast_channels(variance, x, axis) + variance_epsilon)
+    h = (x - _broadcast_channels(mean, x, axis)) * inverse
     dx = inverse * (dy - _mean(dy, others) - h * _mean(dy * h, others))
-    dx = dx if scale is None else dx * _along(scale, x, axis)
+    dx = dx if scale is None else dx * _broadcast_channels(scale, x, axis)
     return [dx, *(_total(part, others) for part in (dy, dy * h))]
 
 
@@ -67,7 +67,7 @@ def _total(x: Array, axes: tuple[int, ...]) -> Array:
     return x.sum(axes) if axes else x
 
 
-def _along(x: Array, like: Array, axis: int) -> Array:
+def _broadcast_channels(x: Array, like: Array, axis: int) -> Array:
     """Return a vector of channels in the shape in which it broadcasts."""
     return x.reshape(-1, *[1] * (like.ndim - 1 - axis))
 

@@ -7,34 +7,34 @@ import torch
 from plugrad.extend import Window
 from plugrad.kernels import pooling, pooling3d
 from plugrad_torch.declare import Array, implements, update
-from plugrad_torch.windows import cells, framed, lowest, unframed
+from plugrad_torch.windows import frame_images, iter_cells, lowest_value, unframe_images
 
 
-def largest(x: Array, window: Window) -> Array:
+def window_maximum(x: Array, window: Window) -> Array:
     """Return the largest element of each window."""
-    image = framed(x, window, lowest(x))
-    (_, first), *rest = cells(window)
+    image = frame_images(x, window, lowest_value(x))
+    (_, first), *rest = iter_cells(window)
     y = image[first].clone()
     for _, place in rest:
         torch.maximum(y, image[place], out=y)
     return y
 
 
-def average(x: Array, window: Window) -> Array:
+def window_average(x: Array, window: Window) -> Array:
     """Return the average over the cells of each window that lie in the image."""
-    image = framed(x, window)
-    return sum(image[place] for _, place in cells(window)) / counts(x, window)
+    image = frame_images(x, window)
+    return sum(image[place] for _, place in iter_cells(window)) / count_valid_cells(x, window)
 
 
-def counts(x: Array, window: Window) -> Array:
+def count_valid_cells(x: Array, window: Window) -> Array:
     """Return the number of cells of each window that lie in the image."""
-    inside = framed(torch.ones((1, *x.shape[1:-1], 1), dtype=x.dtype), window)
-    return sum((inside[place] for _, place in cells(window)), torch.zeros((), dtype=x.dtype))
+    inside = frame_images(torch.ones((1, *x.shape[1:-1], 1), dtype=x.dtype), window)
+    return sum((inside[place] for _, place in iter_cells(window)), torch.zeros((), dtype=x.dtype))
 
 
 def max_pool(x: Array, *, window: Window) -> Array:
     """Return the largest element of each window."""
-    return largest(x, window)
+    return window_maximum(x, window)
 
 
 def max_pool_gradient(
@@ -45,19 +45,19 @@ def max_pool_gradient(
     window: Window,
 ) -> Array:
     """Return dy at the first cell of each window that is equal to the window's maximum."""
-    image = framed(input, window, -math.inf)
+    image = frame_images(input, window, -math.inf)
     dx = torch.zeros_like(image)
     is_free = torch.ones_like(output, dtype=torch.bool)
-    for _, place in cells(window):
+    for _, place in iter_cells(window):
         is_first = (image[place] == output) & is_free
         is_free &= ~is_first
         dx[place] += dy * is_first
-    return unframed(dx, input.shape[1:-1], window)
+    return unframe_images(dx, input.shape[1:-1], window)
 
 
 def avg_pool(x: Array, *, window: Window) -> Array:
     """Return the average over the cells of each window that lie in the image."""
-    return average(x, window)
+    return window_average(x, window)
 
 
 def avg_pool_gradient(
@@ -67,11 +67,11 @@ def avg_pool_gradient(
     window: Window,
 ) -> Array:
     """Return dy divided by the number of cells in its window, added to each of them."""
-    dx = torch.zeros_like(framed(input, window))
-    share = dy / counts(input, window)
-    for _, place in cells(window):
+    dx = torch.zeros_like(frame_images(input, window))
+    share = dy / count_valid_cells(input, window)
+    for _, place in iter_cells(window):
         dx[place] += share
-    return unframed(dx, input.shape[1:-1], window)
+    return unframe_images(dx, input.shape[1:-1], window)
 
 
 update(
@@ -93,10 +93,10 @@ def max_pool_with_argmax(x: Array, *, window: Window, include_batch_in_index: bo
     """Return the largest elements and the position of the first cell with each; NaN is the largest."""
     shape = tuple(x.shape) if include_batch_in_index else (1, *x.shape[1:])
     numbers = torch.arange(math.prod(shape), dtype=torch.int32).reshape(shape)
-    positions, image = framed(numbers, window, -1), framed(x, window, lowest(x))
-    y = largest(x, window)
+    positions, image = frame_images(numbers, window, -1), frame_images(x, window, lowest_value(x))
+    y = window_maximum(x, window)
     found = torch.full(y.shape, -1, dtype=torch.int32)
-    for _, place in cells(window):
+    for _, place in iter_cells(window):
         is_largest = (image[place] == y) | image[place].isnan()
         found = torch.where(is_largest & (found < 0), positions[place], found)
     return [y, found]
@@ -110,4 +110,4 @@ def pool(
     pooling_type: pooling.PoolingType,
 ) -> Array:
     """Return the largest elements or the averages of windows of dilated cells."""
-    return largest(input, window) if pooling_type == "max" else average(input, window)
+    return window_maximum(input, window) if pooling_type == "max" else window_average(input, window)

@@ -15,7 +15,7 @@ from plugrad.kernels.rearrangement import (
 from plugrad_torch.declare import Array, implements, table
 
 
-def rearranged(x: Array, how: Rearrangement) -> Array:
+def rearrange(x: Array, how: Rearrangement) -> Array:
     """Return the elements, moved in blocks."""
     return x.reshape(how.cells).permute(how.order).reshape(how.shape)
 
@@ -23,7 +23,7 @@ def rearranged(x: Array, how: Rearrangement) -> Array:
 @implements(rearrangement.batch_to_space_nd)
 def batch_to_space_nd(x: Array, *, block_shape: Shape, crops: Pairs) -> Array:
     """Return the blocks joined along the spatial axes, cropped."""
-    large = rearranged(x, plan_batch_to_space(tuple(x.shape), block_shape))
+    large = rearrange(x, plan_batch_to_space(tuple(x.shape), block_shape))
     place = [slice(b, n - a) for n, (b, a) in zip(large.shape[1:], crops, strict=False)]
     return large[(slice(None), *place)]
 
@@ -33,13 +33,13 @@ def space_to_batch_nd(x: Array, *, block_shape: Shape, paddings: Pairs) -> Array
     """Return the cells of each block as elements of the batch."""
     margins = [(0, 0)] * (x.ndim - 1 - len(paddings)) + list(reversed(paddings))
     x = functional.pad(x, [n for pair in margins for n in pair])
-    return rearranged(x, plan_space_to_batch(tuple(x.shape), block_shape))
+    return rearrange(x, plan_space_to_batch(tuple(x.shape), block_shape))
 
 
 @implements(rearrangement.depth_to_space)
 def depth_to_space(x: Array, *, block_size: int, data_format: DataFormat) -> Array:
     """Return images in which groups of channels have become blocks of pixels."""
-    return rearranged(x, plan_depth_to_space(tuple(x.shape), block_size, data_format))
+    return rearrange(x, plan_depth_to_space(tuple(x.shape), block_size, data_format))
 
 
 @implements(rearrangement.mirror_pad)

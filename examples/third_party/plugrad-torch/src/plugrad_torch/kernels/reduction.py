@@ -56,16 +56,16 @@ def any_(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
 @implements(reduction.argmax)
 def argmax(x: Array, *, axis: int) -> Array:
     """Return the first position of the largest element; PyTorch does not promise which one."""
-    return _first(x, torch.amax(x, axis, keepdim=True), axis)
+    return _first_position_of(x, torch.amax(x, axis, keepdim=True), axis)
 
 
 @implements(reduction.argmin)
 def argmin(x: Array, *, axis: int) -> Array:
     """Return the first position of the smallest element."""
-    return _first(x, torch.amin(x, axis, keepdim=True), axis)
+    return _first_position_of(x, torch.amin(x, axis, keepdim=True), axis)
 
 
-def _first(x: Array, value: Array, axis: int) -> Array:
+def _first_position_of(x: Array, value: Array, axis: int) -> Array:
     """Return the first position along an axis of elements that equal a value, or are NaN as it is."""
     found = (x == value) | (x.isnan() & value.isnan())
     positions = torch.arange(x.shape[axis]).reshape(-1, *[1] * (x.ndim - 1 - axis))
@@ -75,18 +75,20 @@ def _first(x: Array, value: Array, axis: int) -> Array:
 @implements(reduction.bincount)
 def bincount(x: Array, weights: Array | None, *, size: int) -> Array:
     """Return the counts of all elements."""
-    return _bins(x.reshape(-1), None if weights is None else weights.reshape(-1), size)
+    return _weighted_bincount(x.reshape(-1), None if weights is None else weights.reshape(-1), size)
 
 
 @implements(reduction.dense_bincount)
 def dense_bincount(x: Array, weights: Array | None, *, size: int, binary_output: bool) -> Array:
     """Return the counts of each row, or whether each count is not 0."""
     if not binary_output:
-        return _bins(x, weights, size)
-    return (_bins(x, None, size) > 0).to(torch.int32 if weights is None else weights.dtype)
+        return _weighted_bincount(x, weights, size)
+    return (_weighted_bincount(x, None, size) > 0).to(
+        torch.int32 if weights is None else weights.dtype
+    )
 
 
-def _bins(x: Array, weights: Array | None, size: int) -> Array:
+def _weighted_bincount(x: Array, weights: Array | None, size: int) -> Array:
     """Return the sums of the weights along the last axis, with separate bins for each row."""
     shape = (*x.shape[:-1], size)
     rows = torch.arange(math.prod(x.shape[:-1])).reshape(*x.shape[:-1], 1)

@@ -14,7 +14,9 @@ def resize_bilinear(
     """Return images interpolated between rows, then between columns."""
     y = images if images.is_floating_point() else images.float()
     for axis in (1, 2):
-        low, high, share = _around(y, axis, size[axis - 1], align_corners, half_pixel_centers)
+        low, high, share = _neighbour_positions(
+            y, axis, size[axis - 1], align_corners, half_pixel_centers
+        )
         first, second = y.index_select(axis, low), y.index_select(axis, high)
         y = first + (second - first) * share
     return y
@@ -26,9 +28,11 @@ def resize_bilinear_gradient(
 ) -> Array:
     """Return dy distributed between columns, then between rows."""
     for axis in (2, 1):
-        low, high, share = _around(images, axis, size[axis - 1], align_corners, half_pixel_centers)
+        low, high, share = _neighbour_positions(
+            images, axis, size[axis - 1], align_corners, half_pixel_centers
+        )
         share = share.to(dy.dtype)
-        dx = _zeros(dy, axis, images.shape[axis])
+        dx = _zeros_with_length(dy, axis, images.shape[axis])
         dy = dx.index_add_(axis, low, dy * (1 - share)).index_add_(axis, high, dy * share)
     return dy
 
@@ -54,15 +58,15 @@ def resize_nearest_neighbor_gradient(
     for axis in (2, 1):
         length = images.shape[axis]
         shown = _source_positions(length, size[axis - 1], align_corners, half_pixel_centers)
-        dy = _zeros(dy, axis, length).index_add_(axis, shown, dy)
+        dy = _zeros_with_length(dy, axis, length).index_add_(axis, shown, dy)
     return dy
 
 
-def _zeros(dy: Array, axis: int, length: int) -> Array:
+def _zeros_with_length(dy: Array, axis: int, length: int) -> Array:
     return torch.zeros((*dy.shape[:axis], length, *dy.shape[axis + 1 :]), dtype=dy.dtype)
 
 
-def _around(
+def _neighbour_positions(
     images: Array, axis: int, count: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Array, Array, Array]:
     """Return, for each place along an axis, the positions before and after it and its distance from the first."""

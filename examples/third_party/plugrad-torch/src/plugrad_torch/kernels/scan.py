@@ -9,7 +9,7 @@ from plugrad.kernels import scan
 from plugrad_torch.declare import Array, update
 
 
-def scanned(function: Callable[..., Array], identity: int) -> Callable[..., Array]:
+def make_scan(function: Callable[..., Array], identity: int) -> Callable[..., Array]:
     """Return a scan by a function of PyTorch; floats are accumulated in double precision."""
 
     def run(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
@@ -24,4 +24,4 @@ def scanned(function: Callable[..., Array], identity: int) -> Callable[..., Arra
     return run
 
 
-update({scan.cumsum: scanned(torch.cumsum, 0), scan.cumprod: scanned(torch.cumprod, 1)})
+update({scan.cumsum: make_scan(torch.cumsum, 0), scan.cumprod: make_scan(torch.cumprod, 1)})

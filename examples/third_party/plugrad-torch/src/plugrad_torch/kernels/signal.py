@@ -9,8 +9,8 @@ from plugrad.kernels import signal
 from plugrad_torch.declare import Array, update
 
 
-def rows(transform: Callable[..., Array]) -> Callable[..., Array]:
-    """Return a transform that takes no rows, too: one row of zeros is transformed for the shape and the dtype."""
+def allow_no_rows(transform: Callable[..., Array]) -> Callable[..., Array]:
+    """Return a transform that also takes batches without rows; one row of zeros gives the shape and the dtype."""
 
     def run(input: Array, **attrs: Any) -> Array:
         if input.numel():
@@ -23,9 +23,9 @@ def rows(transform: Callable[..., Array]) -> Callable[..., Array]:
 
 update(
     {
-        signal.fft: rows(torch.fft.fft),
-        signal.ifft: rows(torch.fft.ifft),
-        signal.rfft: rows(torch.fft.rfft),
-        signal.irfft: rows(lambda input, *, length: torch.fft.irfft(input, length)),
+        signal.fft: allow_no_rows(torch.fft.fft),
+        signal.ifft: allow_no_rows(torch.fft.ifft),
+        signal.rfft: allow_no_rows(torch.fft.rfft),
+        signal.irfft: allow_no_rows(lambda input, *, length: torch.fft.irfft(input, length)),
     }
 )

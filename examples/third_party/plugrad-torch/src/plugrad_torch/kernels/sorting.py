@@ -7,7 +7,7 @@ from plugrad.kernels import sorting
 from plugrad_torch.declare import Array, implements, table, update
 
 
-def order(x: Array, axis: int, descending: bool) -> Array:
+def argsort_stably(x: Array, axis: int, descending: bool) -> Array:
     """Return the positions that sort an axis; equal elements stay in their order."""
     if x.is_complex():
         raise UnsupportedDtype("the torch backend does not order complex numbers")
@@ -17,25 +17,25 @@ def order(x: Array, axis: int, descending: bool) -> Array:
 @implements(sorting.sort)
 def sort(x: Array, *, axis: int, descending: bool) -> Array:
     """Return the elements in order."""
-    return torch.gather(x, axis, order(x, axis, descending)) if x.ndim else x
+    return torch.gather(x, axis, argsort_stably(x, axis, descending)) if x.ndim else x
 
 
 @implements(sorting.argsort)
 def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
-    """Return the positions in order, always stable."""
-    return order(x, axis, descending).int()
+    """Return the positions that sort an axis; the sort is always stable."""
+    return argsort_stably(x, axis, descending).int()
 
 
 @implements(sorting.top_k)
 def top_k(x: Array, *, k: int, sorted: bool) -> list[Array]:
     """Return the largest elements and their positions; of equal elements, the first."""
-    places = order(x, -1, descending=True)[..., :k]
+    places = argsort_stably(x, -1, descending=True)[..., :k]
     if not sorted:
         places = torch.sort(places, -1).values
     return [torch.gather(x, -1, places), places.int()]
 
 
-def searched(rows: Array, values: Array, right: bool) -> Array:
+def search_sorted_rows(rows: Array, values: Array, right: bool) -> Array:
     """Return the positions at which to insert values into sorted rows."""
     if rows.is_complex():
         raise UnsupportedDtype("the torch backend does not order complex numbers")
@@ -46,11 +46,11 @@ def searched(rows: Array, values: Array, right: bool) -> Array:
 
 update(
     {
-        sorting.search_sorted: lambda rows, values, *, side: searched(
+        sorting.search_sorted: lambda rows, values, *, side: search_sorted_rows(
             rows, values, side == "right"
         ),
-        sorting.lower_bound: lambda rows, values: searched(rows, values, False),
-        sorting.upper_bound: lambda rows, values: searched(rows, values, True),
+        sorting.lower_bound: lambda rows, values: search_sorted_rows(rows, values, False),
+        sorting.upper_bound: lambda rows, values: search_sorted_rows(rows, values, True),
     }
 )
 table.update({sorting.unique: host_implementations(sorting)[sorting.unique]}, on_host=True)

@@ -10,12 +10,12 @@ from plugrad_torch.declare import Array, implements, update
 from plugrad_torch.memory import TORCH_DTYPES
 
 
-def rounding(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Return a rounding that leaves integers as they are."""
+def skip_integers(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return a rounding function that returns integers unchanged."""
     return lambda x: function(x) if x.is_floating_point() else x
 
 
-def of_real(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+def refuse_complex(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """Return a function that refuses complex numbers, whose special values PyTorch does not get right."""
 
     def real(x: Array) -> Array:
@@ -35,14 +35,14 @@ update(
         unary.reciprocal: torch.reciprocal,
         unary.sqrt: torch.sqrt,
         unary.rsqrt: lambda x: 1 / torch.sqrt(x),
-        unary.ceil: rounding(torch.ceil),
-        unary.floor: rounding(torch.floor),
-        unary.round: rounding(torch.round),
-        unary.trunc: rounding(torch.trunc),
+        unary.ceil: skip_integers(torch.ceil),
+        unary.floor: skip_integers(torch.floor),
+        unary.round: skip_integers(torch.round),
+        unary.trunc: skip_integers(torch.trunc),
         unary.exp: torch.exp,
-        unary.expm1: of_real(torch.expm1),
+        unary.expm1: refuse_complex(torch.expm1),
         unary.log: torch.log,
-        unary.log1p: of_real(torch.log1p),
+        unary.log1p: refuse_complex(torch.log1p),
         unary.log2: torch.log2,
         unary.log10: torch.log10,
         unary.sin: torch.sin,

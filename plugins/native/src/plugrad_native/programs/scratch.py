@@ -1,0 +1,61 @@
+"""The memory that convolutions and their gradients take while they run, which a plan counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from plugrad.extend import count_elements
+from plugrad.kernels import convolution, convolution3d, fused
+from plugrad_cpu.extend import thread_pool
+from plugrad_native.declare import FLOAT32
+from plugrad_native.kernels.convolution import (
+    count_scratch,
+    find_reversed_window,
+    is_pointwise,
+    is_supported,
+)
+from plugrad_native.kernels.linalg import INTEGER_PRODUCTS_PER_ADDITION
+from plugrad_native.windows import describe_window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from plugrad.extend import Call, Shaped, Value
+
+CONVOLUTIONS: Final = frozenset({convolution.conv2d, convolution3d.conv3d, fused.conv2d})
+INPUT_GRADIENTS: Final = frozenset(
+    {convolution.conv2d_input_gradient, convolution3d.conv3d_input_gradient}
+)
+FILTER_GRADIENTS: Final = frozenset(
+    {convolution.conv2d_filter_gradient, convolution3d.conv3d_filter_gradient}
+)
+
+
+def count_scratch_bytes(call: Call, specs: Mapping[Value, Shaped]) -> int:
+    """Return the bytes that the implementation of this pack takes beside the results; 0 for most kernels."""
+    if call.kernel not in CONVOLUTIONS | INPUT_GRADIENTS | FILTER_GRADIENTS:
+        return 0
+    first, second = [specs[v] for v in call.inputs[:2] if v is not None]
+    result, window = specs[call.outputs[0]], call.attrs["window"]
+    images = result if call.kernel in INPUT_GRADIENTS else first
+    filters = result if call.kernel in FILTER_GRADIENTS else second
+    dtype = images.dtype.numpy
+    is_direct, turned_bytes, windows = dtype == FLOAT32, 0, (images.shape, window)
+    if not is_supported(images.shape, filters.shape, window, dtype):
+        return 0
+    if is_direct and call.kernel not in CONVOLUTIONS and is_pointwise(images.shape, window):
+        return 0
+    if call.kernel in INPUT_GRADIENTS:
+        back = find_reversed_window(first.shape, dtype, images.shape, window)
+        is_direct = back is not None
+        if back is not None:
+            windows = first.shape, back
+            turned_bytes = count_elements(filters.shape) * dtype.itemsize
+    descriptor = describe_window(*windows)
+    if descriptor is None:
+        return 0
+    outputs = result if call.kernel in CONVOLUTIONS else second if filters is result else first
+    products = count_elements(outputs.shape) * (count_elements(filters.shape) // filters.shape[-1])
+    parts = thread_pool.count_parts(products // INTEGER_PRODUCTS_PER_ADDITION, images.shape[0])
+    floats = count_scratch(descriptor, filters.shape[-1], dtype, is_direct=is_direct)
+    return parts * floats * FLOAT32.itemsize + turned_bytes
