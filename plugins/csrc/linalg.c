@@ -18,6 +18,7 @@ alignas(VECTOR_BYTES) static _Thread_local char packed_strips[BLOCK_BYTES];  // 
 #define VECTOR floats
 #define FUSED multiply_add
 #define PACKED "ps"
+#define READS_ROWS 1
 #define MATRIX matrix
 #define INTERLEAVE interleave
 #define MULTIPLY multiply_matrices
@@ -29,6 +30,7 @@ alignas(VECTOR_BYTES) static _Thread_local char packed_strips[BLOCK_BYTES];  // 
 #define VECTOR doubles
 #define FUSED multiply_add_doubles
 #define PACKED "pd"
+#define READS_ROWS 0
 #define MATRIX matrix_of_doubles
 #define INTERLEAVE interleave_doubles
 #define MULTIPLY multiply_doubles

@@ -1,5 +1,5 @@
 // What linalg.c includes for each type: products of matrices of type MATRIX, whose numbers are of type NUMBER. FUSED is
-// a * b + c in lanes of a VECTOR, and PACKED the last letters of its instruction.
+// a * b + c in lanes of a VECTOR, and PACKED the last letters of its instruction; READS_ROWS tells whether rows of a may be read where they are.
 #define WIDTH ((int)(sizeof(VECTOR) / sizeof(NUMBER)))
 // For loops over what whole vectors leave over: others would only make the code longer.
 #define ONE_AFTER_THE_OTHER _Pragma("clang loop vectorize(disable) unroll(disable)")
@@ -60,21 +60,27 @@ typedef struct {
         rows[i] = f.a + i * f.a_row;                                                               \
         __asm__("" : "+r"(rows[i]));                                                               \
     }
-#define FULL_TILES(vectors)                                                                        \
-    FULL_TILE(multiply_packed, vectors, , f.a[k * TILE_ROWS + i])                                  \
-    FULL_TILE(multiply_rows, vectors, ROWS_OF_A, rows[i][k])
-FULL_TILES(1)
-FULL_TILES(2)
-FULL_TILES(3)
+#define FULL_TILES(name, SETUP, ELEMENT)                                                           \
+    FULL_TILE(name, 1, SETUP, ELEMENT)                                                             \
+    FULL_TILE(name, 2, SETUP, ELEMENT)                                                             \
+    FULL_TILE(name, 3, SETUP, ELEMENT)
+FULL_TILES(multiply_packed, , f.a[k * TILE_ROWS + i])
+#if READS_ROWS
+FULL_TILES(multiply_rows, ROWS_OF_A, rows[i][k])
+#define TILE_OF(vectors)                                                                           \
+    (f.is_packed ? NAMED(multiply_packed_##vectors) : NAMED(multiply_rows_##vectors))
+#else
+#define TILE_OF(vectors) NAMED(multiply_packed_##vectors)
+#endif
 
 static void NAMED(multiply_full_tile)(NAMED(factors) f, NUMBER *target, ptrdiff_t stride,
                                       int columns, int accumulate) {
     if (columns == 3 * WIDTH)
-        (f.is_packed ? NAMED(multiply_packed_3) : NAMED(multiply_rows_3))(f, target, stride, accumulate);
+        TILE_OF(3)(f, target, stride, accumulate);
     else if (columns == 2 * WIDTH)
-        (f.is_packed ? NAMED(multiply_packed_2) : NAMED(multiply_rows_2))(f, target, stride, accumulate);
+        TILE_OF(2)(f, target, stride, accumulate);
     else
-        (f.is_packed ? NAMED(multiply_packed_1) : NAMED(multiply_rows_1))(f, target, stride, accumulate);
+        TILE_OF(1)(f, target, stride, accumulate);
 }
 
 static void NAMED(multiply_tile)(NAMED(factors) f, NUMBER *target, ptrdiff_t stride, int height,
@@ -137,7 +143,8 @@ static void NAMED(multiply_block)(MATRIX a, MATRIX b, NUMBER *out, ptrdiff_t str
                                   int columns, int depth, int accumulate) {
     NUMBER *const strips = (NUMBER *)packed_strips;
     alignas(VECTOR_BYTES) NUMBER panel[BLOCK_DEPTH * PANEL_WIDTH];
-    const int has_rows = a.column_stride == 1 && columns <= FEW_COLUMNS && a.row_stride % CROWDED;
+    const int has_rows =
+        READS_ROWS && a.column_stride == 1 && columns <= FEW_COLUMNS && a.row_stride % CROWDED;
     const int left = has_rows ? rows / TILE_ROWS * TILE_ROWS : 0;  // what is not packed
     NAMED(pack_strips)((MATRIX){a.data + left * a.row_stride, a.row_stride, a.column_stride},
                        rows - left, depth, strips);
@@ -247,6 +254,8 @@ static void NAMED(matmul_one)(MATRIX a, MATRIX b, NUMBER *out, int rows, int col
 }
 
 #undef WIDTH
+#undef TILE_OF
+#undef READS_ROWS
 #undef NUMBER
 #undef VECTOR
 #undef FUSED

@@ -204,14 +204,14 @@ def multiply_complex(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -
     ):
         return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     parts = matmul(
-        np.concatenate([left.real, left.imag], -2),
-        np.concatenate([right.real, right.imag], -1),
+        np.concatenate([np.real(left), np.imag(left)], -2),
+        np.concatenate([np.real(right), np.imag(right)], -1),
         transpose_a=False,
         transpose_b=False,
     )
     out = empty((*parts.shape[:-2], rows, columns), a.dtype)
-    np.subtract(parts[..., :rows, :columns], parts[..., rows:, columns:], out=out.real)
-    np.add(parts[..., :rows, columns:], parts[..., rows:, :columns], out=out.imag)
+    np.subtract(parts[..., :rows, :columns], parts[..., rows:, columns:], out=np.real(out))
+    np.add(parts[..., :rows, columns:], parts[..., rows:, :columns], out=np.imag(out))
     return out
 
 
