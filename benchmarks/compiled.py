@@ -88,7 +88,7 @@ def make_sides(name: str, columns: Mapping[str, Peer]) -> tuple[dict[str, Side],
 def compile_ms() -> float:
     """Return the milliseconds of compiling W1, without the trace and the first run."""
     work = jitted.WORKLOADS["W1"]()
-    first = min(jitted.first_call(work) for _ in range(3)) * 1e3
+    first = min(jitted.time_first_call(work) for _ in range(3)) * 1e3
     run = plugrad.jit(work.function)
     run(*work.args)
     both = take_turns(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MACHINE_EPSILONS: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 """The distance of 1 from the next number."""
-SLOW_SECONDS: Final = 0.2
+SLOW_CALL_MIN_SECONDS: Final = 0.2
 """What takes longer is called once in a turn, and has one: PyTorch's products of float16 take seconds."""
 IMAGE_SHAPE: Final = (0, 3, 1, 2)
 FILTER_SHAPE: Final = (3, 2, 0, 1)
@@ -232,7 +232,7 @@ def main() -> None:
                     "ours": measuring.Side(ours, finish=finish),
                     "theirs": measuring.Side(theirs),
                 }
-                is_slow = sides["theirs"].seconds(1, time.perf_counter) > SLOW_SECONDS
+                is_slow = sides["theirs"].seconds(1, time.perf_counter) > SLOW_CALL_MIN_SECONDS
                 how = (1, time.perf_counter, 0) if is_slow else (given.rounds,)
                 times = measuring.take_turns(sides, *how)
                 ratios[dtype].append(times["ours"].least / times["theirs"].least)

@@ -188,7 +188,7 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
 }
 
 
-def first_call(work: Workload) -> float:
+def time_first_call(work: Workload) -> float:
     """Return the seconds of a first call, including tracing and compilation."""
     run = plugrad.jit(work.function)
     begin = time.process_time()
@@ -222,7 +222,7 @@ def main() -> None:
         work = WORKLOADS[name]()
         work.function(*work.args)
         jitted, replayed = plugrad.jit(work.function), plugrad.jit(work.function)
-        compiled = min(first_call(work) for _ in range(3))
+        compiled = min(time_first_call(work) for _ in range(3))
         sides = {
             "eager": Side(lambda w=work: w.function(*w.args), finish=backend.synchronize),
             "replay": Side(

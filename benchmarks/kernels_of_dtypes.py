@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from cases import Cases
 
 
-def ours_in(dtype: str, function: Callable[..., Any], *tensors: Any) -> Callable[[], Any]:
+def plugrad_call_in(dtype: str, function: Callable[..., Any], *tensors: Any) -> Callable[[], Any]:
     """Return a call of a plugrad function on tensors of a dtype."""
     given = [x.astype(dtype) if x.dtype.kind == "floating" else x for x in tensors]
     return lambda: function(*given)
 
 
-def theirs_in(dtype: str, function: Callable[..., Any], *tensors: Any) -> Callable[[], Any]:
+def torch_call_in(dtype: str, function: Callable[..., Any], *tensors: Any) -> Callable[[], Any]:
     """Return a call of a PyTorch function on tensors of a dtype, in the given memory format."""
     given = [x.to(getattr(torch, dtype)) if x.is_floating_point() else x for x in tensors]
     return lambda: function(*given)
@@ -34,8 +34,8 @@ def add_float_cases(dtype: str, cases: Cases) -> None:
     def add(name: str, ours: Any, theirs: Any, *inputs: Any, **options: Any) -> None:
         cases.add(
             f"{name} {dtype}",
-            partial(ours_in, dtype, ours),
-            partial(theirs_in, dtype, theirs),
+            partial(plugrad_call_in, dtype, ours),
+            partial(torch_call_in, dtype, theirs),
             *inputs,
             is_prepared=True,
             **options,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cases import Cases
 
 
-def of_size(size: int, cases: Cases) -> None:
+def add_cases_of_size(size: int, cases: Cases) -> None:
     """Add the cases of functions of a given number of elements, in one axis or in rows of 4."""
     x, y = cases.uniform(size, low=0.1, high=0.9), cases.uniform(size, low=0.1, high=0.9)
     rows = cases.uniform(size // 4, 4)
@@ -139,6 +139,6 @@ def of_size(size: int, cases: Cases) -> None:
 
 
 FAMILIES: Final[dict[str, Callable[[Cases], None]]] = {
-    "few": partial(of_size, 8),
-    "some": partial(of_size, 1000),
+    "few": partial(add_cases_of_size, 8),
+    "some": partial(add_cases_of_size, 1000),
 }

@@ -45,7 +45,7 @@ def quadratic(v: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 
 def record_path(make, settings, own=None) -> list[list[float]]:
-    """Return the elements of both weights after each step, of which the second one may have own settings."""
+    """Return the elements of two weights after each step; the second weight may have its own settings."""
     v = torch.tensor([2.0, 1.0, -1.0], dtype=torch.float64, requires_grad=True)
     w = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
     optimizer = make([{"params": [v]}, {"params": [w], **(own or {})}], **settings)
@@ -89,7 +89,7 @@ def find_minimum(function, start: list[float]) -> dict:
 
 
 def record_learning_rates(make, settings, steps: int) -> list[float]:
-    """Return the learning rates of the steps, of which the first one is made before the schedule moves."""
+    """Return the learning rate of each step; the first step comes before the schedule's first move."""
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
     scheduler = make(optimizer, **settings)
     rates = []

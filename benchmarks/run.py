@@ -75,7 +75,7 @@ def installed_peers(names: list[str]) -> list[Peer]:
 
 
 class Comparison:
-    """What is compared, and how long."""
+    """The peers that are compared, for how long, and the results so far."""
 
     def __init__(self, peers: list[Peer], reference: str, *how: Any):
         """Start without results; `how` are the other arguments of `take_turns`."""
@@ -88,7 +88,7 @@ class Comparison:
         self.left_out: dict[str, list[str]] = {}
         """The kernels that take a dtype which a peer does not have, by peer."""
 
-    def workload(self, name: str) -> None:
+    def measure_workload(self, name: str) -> None:
         """Compare the values of a workload, and measure it in all peers that have it."""
         steps: dict[str, workloads.Workload] = {}
         checks: dict[str, list[float]] = {}
@@ -112,12 +112,12 @@ class Comparison:
             calls,
             kind="workload",
             name=name,
-            title=workloads.TITLES[name],
+            title=workloads.WORKLOAD_TITLES[name],
             values=checks,
             first_ms=first_ms,
         )
 
-    def kernel(self, case: Case) -> None:
+    def measure_kernel(self, case: Case) -> None:
         """Compare the results of a kernel, and measure it on plugrad's backends and in PyTorch."""
         functions: dict[str, Callable[[], Any]] = {}
         results: dict[str, list[Any]] = {}
@@ -125,7 +125,7 @@ class Comparison:
             with peer.surroundings():
                 if not peer.has_kernels:
                     continue
-                prepared = prepared_theirs if peer.name == "torch" else prepared_ours
+                prepared = prepare_torch_call if peer.name == "torch" else prepare_plugrad_call
                 try:
                     function, arrays = prepared(case)
                     functions[peer.name], results[peer.name] = function, arrays(function())
@@ -171,8 +171,8 @@ class Comparison:
         self.rows.append({**about, "ms": per_call, "ratios": ratios})
         self._print(self.rows[-1])
 
-    def header(self, kind: str) -> None:
-        """Print what the columns are."""
+    def print_header(self, kind: str) -> None:
+        """Print the titles of the columns."""
         names = " ".join(f"{name[:17]:>17}" for name in self.peers)
         print(f"\n{kind:36} {names}\n{'':36} milliseconds (times {self.reference})")
 
@@ -191,7 +191,7 @@ class Comparison:
             print(f"{'first call':36} {' '.join(cells)}".rstrip(), flush=True)
 
     def summaries(self, families: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
-        """Return, for each peer, what its ratios of kernels come to, of all or of some families."""
+        """Return for each peer a summary of its ratios over the kernels of all, or of some, families."""
         found: dict[str, dict[str, Any]] = {}
         for name in self.peers:
             ratios = [
@@ -211,7 +211,7 @@ class Comparison:
         return found
 
 
-def prepared_ours(case: Case) -> tuple[Callable[[], Any], Callable[[Any], list[Any]]]:
+def prepare_plugrad_call(case: Case) -> tuple[Callable[[], Any], Callable[[Any], list[Any]]]:
     """Return a function that computes a case in plugrad, and one that returns its results as arrays."""
     tensors = [plugrad.asarray(x) for x in case.inputs]
     function = case.ours(*tensors) if case.is_prepared else lambda: case.ours(*tensors)
@@ -222,17 +222,17 @@ def prepared_ours(case: Case) -> tuple[Callable[[], Any], Callable[[Any], list[A
 
     def arrays(result: Any) -> list[Any]:
         several = result if isinstance(result, tuple) else (result,)
-        return [as_known(x.numpy()) for x in several]
+        return [as_numpy_array(x.numpy()) for x in several]
 
     return function, arrays
 
 
-def as_known(array: Any) -> Any:
-    """Return an array, that of a dtype which NumPy does not have as float32."""
+def as_numpy_array(array: Any) -> Any:
+    """Return a NumPy array; a dtype that NumPy lacks becomes float32."""
     return array.astype("f4") if array.dtype.kind == "V" else array
 
 
-def prepared_theirs(case: Case) -> tuple[Callable[[], Any], Callable[[Any], list[Any]]]:
+def prepare_torch_call(case: Case) -> tuple[Callable[[], Any], Callable[[Any], list[Any]]]:
     """Return a function that computes a case in PyTorch, and one that returns its results as arrays."""
     torch, theirs = cases.torch, case.theirs
     assert theirs is not None
@@ -280,7 +280,7 @@ def check_result(case: Case, name: str, found: Any, expected: Any) -> None:
 
 
 def processor_name() -> str:
-    """Return what the processor is called, where the system tells."""
+    """Return the name of the processor, or an empty text where the system does not tell it."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
@@ -290,7 +290,7 @@ def processor_name() -> str:
 
 
 def main() -> None:
-    """Compare what the arguments ask for."""
+    """Compare the workloads and kernels that the arguments name."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("words", nargs="*", help="only what has one of them in its name or family")
     parser.add_argument(
@@ -320,14 +320,14 @@ def main() -> None:
         "date": time.strftime("%Y-%m-%d %H:%M"),
     }
     wanted = [word.lower() for word in options.words] or [""]
-    run.header("workload")
-    for name in workloads.TITLES:
+    run.print_header("workload")
+    for name in workloads.WORKLOAD_TITLES:
         if any(word in name.lower() for word in wanted):
-            run.workload(name)
-    run.header("kernel")
+            run.measure_workload(name)
+    run.print_header("kernel")
     for case in cases.Cases(KERNELS, quick=options.quick).found:
         if any(word in f"{case.family} {case.name}".lower() for word in wanted):
-            run.kernel(case)
+            run.measure_kernel(case)
     print()
     few = kernels_of_few.FAMILIES.keys()
     for title, families in (

@@ -36,7 +36,7 @@ TENSORS, ELEMENTS = 100, 2_500_000
 
 
 def time_call(call: Callable[[], Any], clock: Callable[[], float]) -> float:
-    """Return the time of a call, without that of its result's end."""
+    """Return the time of a call, without the time in which its result is released."""
     gc.collect()
     os.sync()
     start = clock()
@@ -82,7 +82,7 @@ def make_calls(
 
 
 def load_onto_backend(path: Path, backend: str) -> Any:
-    """Return what a file holds when it has arrived on a backend."""
+    """Load a file, and wait until its tensors are on a backend."""
     tree = plugrad.load(path, device=backend)
     plugrad.synchronize(backend)
     return tree

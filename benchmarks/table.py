@@ -25,7 +25,7 @@ PLUGRAD_COLUMNS = ("cpu", "cpu-jit")
 
 
 def make_table(reports: list[dict[str, Any]]) -> str:
-    """Return the table: the milliseconds of a call, and in brackets those of the first one."""
+    """Return the table: the milliseconds of a call, and in brackets the milliseconds of the first call."""
     rows = [row for report in reports for row in report["rows"] if row["kind"] == "workload"]
     versions = {name: version for report in reports for name, version in report["peers"].items()}
     present = [name for name in COLUMNS if any(name in row["ms"] for row in rows)]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MIN_MICROSECONDS: Final = 50
 """The time of a call from on threads should help."""
-GAINS_NOTHING: Final = 0.8
+NO_GAIN_MIN_RATIO: Final = 0.8
 """The ratio from which on a call counts as one that gains nothing."""
 LIMITS: Final = {
     "unet": 0.62,
@@ -41,7 +41,7 @@ LIMITS: Final = {
     "filter gradient, 64 x 28² x 16": 0.62,
 }
 """What two threads may take of the time of one, by the names of cases."""
-BITS_THREADS: Final = (1, 2, 7)
+BITWISE_TEST_THREADS: Final = (1, 2, 7)
 
 
 # --- what is measured ------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def required_cases() -> dict[str, Callable[[], Any]]:
     def normal(*shape: int) -> plugrad.Tensor:
         return plugrad.asarray(rng.normal(size=shape).astype("f4"))
 
-    unet = user_programs.map_arrays(user_programs.PROGRAMS["unet"](), plugrad.asarray)
+    unet = user_programs.map_arrays(user_programs.INPUTS_OF_PROGRAM["unet"](), plugrad.asarray)
     weights = {name: plugrad.asarray(value) for name, value in workloads.transformer().items()}
     block = plugrad.value_and_grad(lambda w: peer_plugrad.block_loss(w, workloads.ATTENTION_HEADS))
     a, b = normal(10_000_000), normal(10_000_000)
@@ -94,7 +94,7 @@ def required_cases() -> dict[str, Callable[[], Any]]:
 
 
 def all_cases() -> dict[str, Callable[[], Any]]:
-    """Return all functions by their names; that of a kernel begins with its family."""
+    """Return all functions by name; the names of kernels begin with their family."""
     import cases
     import kernels_of_arrays
     import kernels_of_networks
@@ -103,14 +103,14 @@ def all_cases() -> dict[str, Callable[[], Any]]:
     found = {f"required: {name}": function for name, function in required_cases().items()}
     families = kernels_of_arrays.FAMILIES | kernels_of_networks.FAMILIES
     for case in cases.Cases(families, quick=False).found:
-        found[f"{case.family}: {case.name}"] = lambda case=case: run.prepared_ours(case)[0]
+        found[f"{case.family}: {case.name}"] = lambda case=case: run.prepare_plugrad_call(case)[0]
     return found
 
 
 # --- a process with a number of threads ------------------------------------------------------------
 
 
-def serve(backend: str, words: Sequence[str], is_busy: bool) -> None:
+def answer_questions(backend: str, words: Sequence[str], is_busy: bool) -> None:
     """Answer questions on the standard input: of one line of names, seconds, and digests of results."""
     import plugrad
 
@@ -209,7 +209,7 @@ class CriticalPath:
         workers.Workers.run_in_threads = run_in_turn
 
     def _in_turn(self, calls: Sequence[Callable[[], Any]], threads: int) -> None:
-        """Make the calls. Of so many threads, that which is ready first would have made the next one."""
+        """Make the calls in turn, and give each to the simulated thread that would be free first."""
         spent = [0.0] * threads
         for call in calls:
             begin = time.thread_time()
@@ -267,7 +267,7 @@ class Server:
         return line.rstrip("\n")
 
     def end(self) -> None:
-        """End it."""
+        """End the process."""
         self._process.communicate()
 
 
@@ -283,7 +283,9 @@ def compare_bits(servers: dict[int, Server]) -> None:
         if len({*digests}) > 1:
             different += 1
             print(f"{name}: other bits with other numbers of threads", flush=True)
-    print(f"{different} of {len(first.names)} cases depend on the number of threads {BITS_THREADS}")
+    print(
+        f"{different} of {len(first.names)} cases depend on the number of threads {BITWISE_TEST_THREADS}"
+    )
     if different:
         sys.exit(1)
 
@@ -312,7 +314,7 @@ def print_times(one: Server, several: Server, threads: int, rounds: int) -> None
         mark = f"  limit {limit}" if limit else ""
         if least[0] * 1e6 >= MIN_MICROSECONDS and not limit:
             long.append(ratio)
-            if ratio > GAINS_NOTHING:
+            if ratio > NO_GAIN_MIN_RATIO:
                 slow.append(name)
                 mark = "  gains nothing"
         if limit and ratio > limit:
@@ -326,7 +328,7 @@ def print_times(one: Server, several: Server, threads: int, rounds: int) -> None
 
         print(
             f"{len(long)} kernels take {MIN_MICROSECONDS} µs or more: geometric mean {geometric_mean(long):.2f}, "
-            f"{len(slow)} above {GAINS_NOTHING}"
+            f"{len(slow)} above {NO_GAIN_MIN_RATIO}"
         )
     if missed:
         print(f"above their limits: {'; '.join(missed)}")
@@ -345,9 +347,9 @@ def main() -> None:
     options = parser.parse_intermixed_args()
     words = [word.lower() for word in options.words]
     if options.serve:
-        serve(options.backend, words, options.busy)
+        answer_questions(options.backend, words, options.busy)
         return
-    counts = BITS_THREADS if options.bits else (1, options.threads)
+    counts = BITWISE_TEST_THREADS if options.bits else (1, options.threads)
     servers = {n: Server(options.backend, n, words, options.busy) for n in counts}
     try:
         if options.bits:

@@ -51,7 +51,7 @@ def random_integers(limit: int, *shape: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).integers(limit, size=shape)
 
 
-def lstm() -> Arrays:
+def lstm_inputs() -> Arrays:
     return {
         "x": random_normal(32, 100, 32),
         "labels": random_integers(10, 32),
@@ -62,7 +62,7 @@ def lstm() -> Arrays:
     }
 
 
-def nbody() -> Arrays:
+def nbody_inputs() -> Arrays:
     return {
         "places": random_normal(500, 3),
         "speeds": random_normal(500, 3, seed=1),
@@ -70,18 +70,18 @@ def nbody() -> Arrays:
     }
 
 
-def black_scholes() -> Arrays:
+def black_scholes_inputs() -> Arrays:
     each = {"spot": (80, 120), "strike": (80, 120), "years": (0.1, 2.0)}
     return {
         name: random_uniform(200_000, low=a, high=b, seed=int(b)) for name, (a, b) in each.items()
     }
 
 
-def kmeans() -> Arrays:
+def kmeans_inputs() -> Arrays:
     return {"points": random_normal(20_000, 8), "centres": random_normal(16, 8, seed=1)}
 
 
-def kalman() -> Arrays:
+def kalman_inputs() -> Arrays:
     turn = np.eye(4, k=2, dtype="f4") * 0.1 + np.eye(4, dtype="f4")
     return {
         "measurements": random_normal(200, 2),
@@ -90,11 +90,11 @@ def kalman() -> Arrays:
     }
 
 
-def floyd_warshall() -> Arrays:
+def floyd_warshall_inputs() -> Arrays:
     return {"lengths": random_uniform(200, 200)}
 
 
-def augmentation() -> Arrays:
+def augmentation_inputs() -> Arrays:
     return {
         "images": random_uniform(16, 128, 128, 3),
         "flips": random_integers(2, 16),
@@ -103,7 +103,7 @@ def augmentation() -> Arrays:
     }
 
 
-def unet() -> Arrays:
+def unet_inputs() -> Arrays:
     def kernel(size: int, inputs: int, outputs: int) -> Any:
         return random_normal(size, size, inputs, outputs, scale=0.1, seed=inputs + outputs)
 
@@ -118,7 +118,7 @@ def unet() -> Arrays:
     }
 
 
-def graph_network() -> Arrays:
+def graph_network_inputs() -> Arrays:
     return {
         "nodes": random_normal(2000, 32),
         "senders": random_integers(2000, 20_000),
@@ -129,7 +129,7 @@ def graph_network() -> Arrays:
     }
 
 
-def gaussian_process() -> Arrays:
+def gaussian_process_inputs() -> Arrays:
     return {
         "x": random_normal(200, 3),
         "y": random_normal(200),
@@ -138,7 +138,7 @@ def gaussian_process() -> Arrays:
     }
 
 
-def hmc() -> Arrays:
+def hmc_inputs() -> Arrays:
     x = random_normal(1000, 10)
     return {
         "x": x,
@@ -148,7 +148,7 @@ def hmc() -> Arrays:
     }
 
 
-def decoding() -> Arrays:
+def decoding_inputs() -> Arrays:
     size = 128
     shapes = ((size, 3 * size), (size, size), (size, 4 * size), (4 * size, size))
     return {
@@ -164,7 +164,7 @@ def decoding() -> Arrays:
     }
 
 
-def vae() -> Arrays:
+def vae_inputs() -> Arrays:
     return {
         "x": random_uniform(64, 784),
         "noise": random_normal(64, 16),
@@ -181,31 +181,31 @@ def vae() -> Arrays:
     }
 
 
-def newton() -> Arrays:
+def newton_inputs() -> Arrays:
     x = random_normal(500, 20)
     return {"x": x, "y": (x.sum(1) > 0).astype("f4"), "weights": np.zeros(20, "f4")}
 
 
-def life() -> Arrays:
+def life_inputs() -> Arrays:
     return {"cells": random_integers(2, 256, 256)}
 
 
-def heat() -> Arrays:
+def heat_inputs() -> Arrays:
     return {"field": random_uniform(200, 200)}
 
 
-def page_rank() -> Arrays:
+def page_rank_inputs() -> Arrays:
     return {
         "sources": random_integers(5000, 50_000),
         "targets": random_integers(5000, 50_000, seed=1),
     }
 
 
-def viterbi() -> Arrays:
+def viterbi_inputs() -> Arrays:
     return {"scores": random_normal(200, 48), "transitions": random_normal(48, 48, seed=1)}
 
 
-def policy_gradient() -> Arrays:
+def policy_gradient_inputs() -> Arrays:
     return {
         "states": random_normal(500, 4),
         "actions": random_integers(2, 500),
@@ -215,7 +215,7 @@ def policy_gradient() -> Arrays:
     }
 
 
-def bag_of_words() -> Arrays:
+def bag_of_words_inputs() -> Arrays:
     return {
         "words": random_integers(5000, 64, 40),
         "labels": random_integers(4, 64),
@@ -224,32 +224,32 @@ def bag_of_words() -> Arrays:
     }
 
 
-PROGRAMS: dict[str, Callable[[], Arrays]] = {
-    make.__name__: make
+INPUTS_OF_PROGRAM: dict[str, Callable[[], Arrays]] = {
+    make.__name__.removesuffix("_inputs"): make
     for make in (
         *(
-            lstm,
-            nbody,
-            black_scholes,
-            kmeans,
-            kalman,
-            floyd_warshall,
-            augmentation,
-            unet,
-            graph_network,
+            lstm_inputs,
+            nbody_inputs,
+            black_scholes_inputs,
+            kmeans_inputs,
+            kalman_inputs,
+            floyd_warshall_inputs,
+            augmentation_inputs,
+            unet_inputs,
+            graph_network_inputs,
         ),
         *(
-            gaussian_process,
-            hmc,
-            decoding,
-            vae,
-            newton,
-            life,
-            heat,
-            page_rank,
-            viterbi,
-            policy_gradient,
-            bag_of_words,
+            gaussian_process_inputs,
+            hmc_inputs,
+            decoding_inputs,
+            vae_inputs,
+            newton_inputs,
+            life_inputs,
+            heat_inputs,
+            page_rank_inputs,
+            viterbi_inputs,
+            policy_gradient_inputs,
+            bag_of_words_inputs,
         ),
     )
 }
@@ -272,13 +272,13 @@ def relative_difference(results: Any, expected: Any) -> float:
     return float(np.max(np.abs(results.astype("f8") - expected))) / largest
 
 
-def sides_of(name: str, compiles: bool) -> tuple[Mapping[str, Side], float]:
-    """Return what takes turns in a program, and how far the results of plugrad are from those of torch."""
+def make_sides(name: str, compiles: bool) -> tuple[Mapping[str, Side], float]:
+    """Return the measured sides of a program, and the largest difference between plugrad's and torch's results."""
     import torch
     import user_programs_torch
 
     torch.set_num_threads(1)
-    arrays = PROGRAMS[name]()
+    arrays = INPUTS_OF_PROGRAM[name]()
     ours, theirs = getattr(user_programs_plugrad, name), getattr(user_programs_torch, name)
     given = map_arrays(arrays, plugrad.asarray)
     theirs_given = map_arrays(arrays, torch.as_tensor)
@@ -302,7 +302,9 @@ def sides_of(name: str, compiles: bool) -> tuple[Mapping[str, Side], float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", choices=[[], *PROGRAMS], default=[], metavar="names")
+    parser.add_argument(
+        "names", nargs="*", choices=[[], *INPUTS_OF_PROGRAM], default=[], metavar="names"
+    )
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--compile", action="store_true")
@@ -311,8 +313,8 @@ def main() -> None:
     columns = ["plugrad", "jit", "torch", *(["compiled"] if arguments.compile else [])]
     print(f"{'milliseconds':18}{''.join(f'{c:>10}' for c in columns)}   plugrad, jit ÷ torch")
     ratios: list[tuple[float, float]] = []
-    for name in arguments.names or PROGRAMS:
-        sides, worst = sides_of(name, arguments.compile)
+    for name in arguments.names or INPUTS_OF_PROGRAM:
+        sides, worst = make_sides(name, arguments.compile)
         if not worst <= TOLERANCE:
             raise SystemExit(
                 f"{name}: plugrad and torch differ by {worst:.1e}, more than {TOLERANCE}"

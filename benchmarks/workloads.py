@@ -20,7 +20,7 @@ OPS_PER_RUN = 1000
 """Ops in one run of D1 and D2."""
 CHAINS_PER_RUN = 50
 """Chains in one run of D3 and D4."""
-TITLES = {
+WORKLOAD_TITLES = {
     "D1": "addition of two tensors of 4 elements",
     "D2": "the same while a gradient is recorded",
     "D3": "ten ops on 4 elements, forward and backward",
@@ -220,7 +220,7 @@ def small_pair() -> tuple[Array, Array]:
 
 
 def multiply_add_chain(a: Any) -> Any:
-    """D3 and D4: ten ops, multiply and add in turn."""
+    """The chain of workloads D3 and D4: ten ops, multiply and add in turn."""
     y = a
     for _ in range(5):
         y = y * a

@@ -111,7 +111,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Exclude what a module leaves for good, such as compiled shaders, from garbage collections too.
+    """Exclude the objects that a module leaves for good, such as compiled shaders, from garbage collections too.
 
     Late tests that collect garbage again and again took a minute each, among millions of objects.
     """

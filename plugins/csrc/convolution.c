@@ -327,10 +327,231 @@ static void add_filter_gradient(const float *x, const float *dy, float *dfilter,
     }
 }
 
+// Short patches are not copied: a block of the image is, with the padding beside it, and products read them where
+// they lie in that.
+#define MOST_NUMBERS 32  // of a patch
+
+static inline int has_short_patches(const window *w) {
+    return w->depth.dilation == 1 && w->height.dilation == 1 && w->width.dilation == 1 &&
+           w->height.stride <= w->height.filter && w->width.stride <= w->width.filter &&
+           w->channels <= 2 && patch_size(w) <= MOST_NUMBERS && position_count(w) > 0;
+}
+
+// How far apart the patches, sums or results of two lines and of two pixels are.
+typedef struct {
+    ptrdiff_t line, pixel;
+} distances;
+
+// Some columns of some lines of pixels of the results.
+typedef struct {
+    int lines, columns;
+    distances patches;
+} block;
+
+// Copy what the patches of a block cover; `offsets` are those of the numbers of a patch. With `is_split`, cells that
+// are a stride apart lie side by side, and so do the patches of two pixels.
+SHORT_LOOPS static block copy_block(const window *w, const float *x, int first, int lines, int columns,
+                                    int is_split, float *padded, int *offsets) {
+    const corner c = corner_of(w, first);
+    const int cells = (columns - 1) * w->width.stride + w->width.filter, channels = w->channels;
+    const int rows = (lines - 1) * w->height.stride + w->height.filter;
+    const int step = is_split ? w->width.stride : 1, part = round_up(cells, step) / step;
+    const int length = part * step * channels;
+    const int left = smaller(c.column < 0 ? -c.column : 0, cells);
+    const int right = smaller(w->width.size - c.column, cells);
+    for (int l = 0; l < w->depth.filter; l++) {
+        const ptrdiff_t layer = layer_offset(w, c, l);
+        for (int i = 0; i < w->height.filter; i++)
+            for (int j = 0; j < w->width.filter; j++)
+                for (int k = 0; k < channels; k++)
+                    *offsets++ = (l * rows + i) * length +
+                                 (is_split ? (j % step * channels + k) * part + j / step
+                                           : j * channels + k);
+        for (int i = 0; i < rows; i++, padded += length) {
+            const ptrdiff_t row = row_offset(w, c, layer, i);
+            const float *source = x + row + (ptrdiff_t)c.column * channels;
+            const int end = row < 0 || right < left ? left : right;
+            if (!is_split || (step == 1 && channels == 1)) {
+                const int begin = left * channels;
+                for (int k = 0; k < begin; k++) padded[k] = 0;
+                copy_run_float32(source + begin, (end - left) * channels, padded + begin);
+                for (int k = end * channels; k < length; k++) padded[k] = 0;
+                continue;
+            }
+            for (int j = 0; j < cells; j++)
+                for (int k = 0; k < channels; k++)
+                    padded[(j % step * channels + k) * part + j / step] =
+                        j < left || j >= end ? 0 : source[j * channels + k];
+        }
+    }
+    return (block){lines, columns, {w->height.stride * length, is_split ? 1 : w->width.stride * channels}};
+}
+
+// Visit the blocks of the pixels: `first` is the first pixel of `lines` times `columns`.
+#define EACH_BLOCK(w, ...)                                                                         \
+    const int most_columns = smaller((w)->width.out, MOST_ROWS);                                   \
+    const int most_lines = MOST_ROWS / most_columns;                                               \
+    for (int image = 0; image < (w)->batch * (w)->depth.out; image++)                              \
+        for (int row = 0; row < (w)->height.out; row += most_lines)                                \
+            for (int column = 0; column < (w)->width.out; column += most_columns) {                \
+                const int lines = smaller(most_lines, (w)->height.out - row);                      \
+                const int columns = smaller(most_columns, (w)->width.out - column);                \
+                const int first = (image * (w)->height.out + row) * (w)->width.out + column;       \
+                __VA_ARGS__                                                                        \
+            }
+
+#define REPEATED(x, lane) __builtin_shufflevector(x, x, lane, lane, lane, lane)
+
+// to (SLAB numbers for each pixel) = from + `count` numbers of the patches * weights, at last plus a bias and within
+// limits.
+__attribute__((always_inline)) static inline void
+add_numbers(const float *x, block b, const float *weights, ptrdiff_t row, int count, const float *from,
+            distances source, float *to, distances target, int is_last, const float *bias, float least,
+            float most) {
+    quad cells[GROUP][2];
+    for (int k = 0; k < count; k++)
+        for (int j = 0; j < 2; j++) cells[k][j] = load_quad(weights + k * row + 4 * j);
+    for (int i = 0; i < b.lines; i++, x += b.patches.line, from += source.line, to += target.line) {
+        const float *numbers = x, *sums = from;
+        float *results = to;
+        _Pragma("clang loop unroll_count(8)")
+        for (int p = 0; p < b.columns; p++) {
+            const quad y = load_quad(numbers);
+            const quad factors[GROUP] = {REPEATED(y, 0), REPEATED(y, 1), REPEATED(y, 2), REPEATED(y, 3)};
+            UNROLLED for (int j = 0; j < 2; j++) {
+                quad sum = load_quad(sums + 4 * j);
+                UNROLLED for (int k = 0; k < count; k++) sum = multiply_add(factors[k], cells[k][j], sum);
+                if (is_last) sum = limited(sum + load_quad(bias + 4 * j), least, most);
+                store_quad(results + 4 * j, sum);
+            }
+            numbers += b.patches.pixel, sums += source.pixel, results += target.pixel;
+        }
+    }
+}
+
+// The results of a block, for a slab of the filters, whose rows are `row` apart.
+static void convolve_block(const window *w, const float *padded, const int *offsets, block b, const float *weights,
+                           ptrdiff_t row, float *out, distances target, const float *bias, float least,
+                           float most) {
+    float sums[MOST_ROWS * SLAB];
+    const float zeros[SLAB] = {}, *from = zeros;
+    const distances dense = {b.columns * SLAB, SLAB};
+    distances source = {0, 0};
+    const int size = patch_size(w), run = w->width.filter * w->channels;
+    for (int r = 0, count; r < size; r += count, weights += count * row, from = sums, source = dense) {
+        const float *x = padded + offsets[r];
+        const int left = run - r % run;
+#define ADD(n)                                                                                     \
+    count = n;                                                                                     \
+    if (r + count < size)                                                                          \
+        add_numbers(x, b, weights, row, n, from, source, sums, dense, 0, NULL, 0, 0);              \
+    else                                                                                           \
+        add_numbers(x, b, weights, row, n, from, source, out, target, 1, bias, least, most);
+        if (left == 3 || (left > 4 && run % 3 == 0)) {
+            ADD(3)
+        } else if (left >= 4) {
+            ADD(4)
+        } else {
+            ADD(1)
+        }
+    }
+}
+
+// scratch: a block of the image
+static void convolve_short_patches(const float *x, const float *filter, float *out, const window *w,
+                                   const float *bias, float least, float most, int out_channels,
+                                   float *padded) {
+    const int size = patch_size(w), whole = out_channels / SLAB * SLAB, rest = out_channels - whole;
+    float weights[MOST_NUMBERS * SLAB], constants[SLAB], results[MOST_ROWS * SLAB];
+    const float no_bias[SLAB] = {-0.f, -0.f, -0.f, -0.f, -0.f, -0.f, -0.f, -0.f};
+    int offsets[MOST_NUMBERS];
+    for (int j = 0; j < SLAB; j++) {
+        for (int r = 0; r < size; r++)
+            weights[r * SLAB + j] = j < rest ? filter[(ptrdiff_t)r * out_channels + whole + j] : 0;
+        constants[j] = bias && j < rest ? bias[whole + j] : -0.f;
+    }
+    const distances target = {(ptrdiff_t)w->width.out * out_channels, out_channels};
+    EACH_BLOCK(w, {
+        const block b = copy_block(w, x, first, lines, columns, 0, padded, offsets);
+        float *to = out + (ptrdiff_t)first * out_channels;
+        for (int left = 0; left < whole; left += SLAB)
+            convolve_block(w, padded, offsets, b, filter + left, out_channels, to + left, target,
+                           bias ? bias + left : no_bias, least, most);
+        if (!rest) continue;
+        convolve_block(w, padded, offsets, b, weights, SLAB, results, (distances){columns * SLAB, SLAB},
+                       constants, least, most);
+        for (int p = 0; p < lines * columns; p++)
+            for (int j = 0; j < rest; j++)
+                to[p / columns * target.line + p % columns * target.pixel + whole + j] =
+                    results[p * SLAB + j];
+    })
+}
+
+// sums (SLAB numbers for each of a patch) += the patches of `count` pixels, which are side by side, * their gradients.
+__attribute__((always_inline)) static inline void add_pixels(const float *x, const int *offsets, int size,
+                                                             const float *dy, ptrdiff_t row, int count,
+                                                             float *sums) {
+    quad cells[GROUP][2];
+    for (int k = 0; k < count; k++)
+        for (int j = 0; j < 2; j++) cells[k][j] = load_quad(dy + k * row + 4 * j);
+    _Pragma("clang loop unroll_count(3)")
+    for (int r = 0; r < size; r++) {
+        const quad y = load_quad(x + offsets[r]);
+        const quad factors[GROUP] = {REPEATED(y, 0), REPEATED(y, 1), REPEATED(y, 2), REPEATED(y, 3)};
+        UNROLLED for (int j = 0; j < 2; j++) {
+            quad sum = load_quad(sums + r * SLAB + 4 * j);
+            UNROLLED for (int k = 0; k < count; k++) sum = multiply_add(factors[k], cells[k][j], sum);
+            store_quad(sums + r * SLAB + 4 * j, sum);
+        }
+    }
+}
+
+// scratch: the sums by slabs, and a block of the image
+static void add_gradient_of_short_patches(const float *x, const float *dy, float *dfilter, const window *w,
+                                          int out_channels, float *scratch) {
+    const int size = patch_size(w), slabs = round_up(out_channels, SLAB);
+    float *padded = scratch + (ptrdiff_t)size * slabs;
+    int offsets[MOST_NUMBERS];
+#define EACH_SUM(statement)                                                                        \
+    for (int r = 0; r < size; r++)                                                                 \
+        for (int j = 0; j < slabs; j++) {                                                          \
+            float *sum = scratch + (j / SLAB * size + r) * SLAB + j % SLAB;                        \
+            statement;                                                                             \
+        }
+    EACH_SUM(*sum = j < out_channels ? dfilter[(ptrdiff_t)r * out_channels + j] : 0)
+    EACH_BLOCK(w, {
+        const block b = copy_block(w, x, first, lines, columns, 1, padded, offsets);
+        for (int left = 0; left < out_channels; left += SLAB)
+            for (int i = 0; i < lines; i++) {
+                const float *line = padded + i * b.patches.line;
+                const float *gradients =
+                    dy + (first + (ptrdiff_t)i * w->width.out) * out_channels + left;
+                float *const sum = scratch + left * size, few[GROUP * SLAB] = {};
+                const int width = smaller(SLAB, out_channels - left);
+                for (int j = 0, count; j < columns; j += count, gradients += count * out_channels) {
+                    count = smaller(GROUP, columns - j);
+                    if (width == SLAB && count == GROUP) {
+                        add_pixels(line + j, offsets, size, gradients, out_channels, GROUP, sum);
+                        continue;
+                    }
+                    for (int k = 0; k < count; k++)
+                        for (int n = 0; n < width; n++)
+                            few[k * SLAB + n] = gradients[k * out_channels + n];
+                    if (count == GROUP)
+                        add_pixels(line + j, offsets, size, few, SLAB, GROUP, sum);
+                    for (int k = 0; k < count && count < GROUP; k++)
+                        add_pixels(line + j + k, offsets, size, few + k * SLAB, SLAB, 1, sum);
+                }
+            }
+    })
+    EACH_SUM(if (j < out_channels) dfilter[(ptrdiff_t)r * out_channels + j] = *sum)
+}
+
 KERNEL(convolution_filter_gradient_float32)(const float *x, const float *dy, float *dfilter,
                                             const window *w, int out_channels, float *scratch) {
-    (has_groups(w) ? add_filter_gradient : copy_filter_gradient)(x, dy, dfilter, w, out_channels,
-                                                                 scratch);
+    (has_groups(w)          ? add_filter_gradient
+     : has_short_patches(w) ? add_gradient_of_short_patches
+                            : copy_filter_gradient)(x, dy, dfilter, w, out_channels, scratch);
 }
 
 // The same plus a bias for each channel, which may be absent, within limits.
@@ -340,6 +561,10 @@ KERNEL(convolution_float32)(const float *x, const float *filter, float *out, con
     const int depth = patch_size(w), pixels = position_count(w);
     if (has_groups(w)) {
         convolve_groups(x, filter, out, w, bias, least, most, out_channels, scratch);
+        return;
+    }
+    if (has_short_patches(w)) {
+        convolve_short_patches(x, filter, out, w, bias, least, most, out_channels, scratch);
         return;
     }
     const matrix weights = {filter, out_channels, 1};
@@ -357,6 +582,7 @@ EXPORTED(chunk_scratch) int64_t chunk_scratch(const window *w, int out_channels)
     const int count = smaller(CHUNK, position_count(w));
     int64_t size = (int64_t)(patch_size(w) + BEHIND) * count;
 #ifdef __wasm__
+    // This is more than short patches need.
     const int64_t packed = (int64_t)(CHUNK + GROUP + round_up(out_channels, SLAB)) * MOST_ROWS;
     size = w->channels + (size < packed ? packed : size);
 #else

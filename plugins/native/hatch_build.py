@@ -247,7 +247,7 @@ def get_target_abi() -> str:
 
 
 def get_extension_suffix(name: str, abi: str) -> str:
-    """Return what the file name of an extension module ends with on a platform."""
+    """Return the suffix of the file name of an extension module on a platform."""
     if abi == "abi3":
         return ".pyd" if name.startswith("win") else ".abi3.so"
     if name.startswith("win"):
@@ -418,7 +418,7 @@ def generate_kernel_table(kernels: list[tuple[str, str, str]]) -> str:
 
 
 def generate_array_needs(parameters: str) -> tuple[str, ...]:
-    """Return what table.h calls the needs of a kernel, as initializers in C."""
+    """Return the array sizes that a kernel needs (`needs` in table.h), as initializers in C."""
     declared = [re.findall(r"\w+|\*", p) for p in parameters.split(",")]
     places = {words[-1]: place for place, words in enumerate(declared, 1)}
     numbers = [words[-1] for words in declared if "*" not in words]

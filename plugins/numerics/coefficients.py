@@ -11,9 +11,9 @@ import mpmath as mp
 import numpy as np
 
 mp.mp.dps = 40
-INFINITE_PLACE = mp.mpf(10) ** 25
+STAND_IN_FOR_INFINITY = mp.mpf(10) ** 25
 DIGAMMA_ROOT = mp.findroot(mp.digamma, 1.46)
-DIGAMMA_COUNT = 32
+DIGAMMA_ROOT_COUNT = 32
 """How many roots of digamma below 0 are tabulated, one between each two whole numbers."""
 LGAMMA_POLES = range(2, 33)
 """The poles of log(abs(gamma)), as positive numbers, near which there are tables."""
@@ -35,8 +35,8 @@ def log_gamma(x):
 
 
 @mp.workdps(90)
-def find_distance(n, side):
-    """Return how far the root of log_gamma beside the pole -n is from it; there is none right of -2, but left of it."""
+def find_root_distance_from_pole(n, side):
+    """Return the distance between the pole -n and the root of log_gamma on a side; -2 has only one on the left."""
     if n == 2:
         side = -1
     # The gamma function is near side * (-1)**n / (n! * distance) there.
@@ -49,14 +49,14 @@ def find_distance(n, side):
 
 
 EXPI_ROOT = find_root(mp.ei, mp.mpf("0.37"), mp.mpf("0.38"))
-LGAMMA_DISTANCES = [find_distance(n, side) for n in LGAMMA_POLES for side in (1, -1)]
+LGAMMA_DISTANCES = [find_root_distance_from_pole(n, side) for n in LGAMMA_POLES for side in (1, -1)]
 LGAMMA_ROOTS = [
     find_root(log_gamma, *map(mp.mpf, ends))
     for ends in (("-2.6", "-2.1"), ("-2.9", "-2.65"), ("-3.5", "-3.05"), ("-3.99", "-3.5"))
 ]
 DIGAMMA_ROOTS = [
     find_root(mp.digamma, -n - 1 + mp.mpf(10) ** -9, -n - mp.mpf(10) ** -9)
-    for n in range(DIGAMMA_COUNT)
+    for n in range(DIGAMMA_ROOT_COUNT)
 ]
 
 
@@ -78,12 +78,12 @@ def log_gamma_between_poles(y):
 
 
 def digamma_below_0(y):
-    """Return digamma(-y) multiplied by its distances from the two poles and divided by that from the root."""
+    """Return digamma(-y) multiplied by its distances from the two poles and divided by its distance from the root."""
     n = int(mp.floor(y))
     return mp.digamma(-y) * (n + 1 - y) * (y - n) / (-y - DIGAMMA_ROOTS[n])
 
 
-def phase_parts(order):
+def bessel_phase_functions(order):
     """Return the functions P and Q of 24 / x with J = sqrt(2 / (pi x)) (P cos - Q sin) of the phase (DLMF 10.17)."""
 
     def both(y):
@@ -97,15 +97,15 @@ def phase_parts(order):
     return lambda y: both(y)[0], lambda y: both(y)[1]
 
 
-def erfinv_of(w):
+def erfinv_divided_by(w):
     """Return erfinv(x) / w for w = sqrt(-log(1 - x * x))."""
     x = mp.sqrt(-mp.expm1(-w * w))
     return mp.erfinv(x) / w
 
 
-P0, Q0 = phase_parts(0)
-P1, Q1 = phase_parts(1)
-FUNCTIONS = {
+P0, Q0 = bessel_phase_functions(0)
+P1, Q1 = bessel_phase_functions(1)
+TABULATED_FUNCTIONS = {
     # name: function, first end, last end, pieces, degree
     "lgamma_near_roots": (lambda x: mp.loggamma(x) / ((x - 1) * (x - 2)), 0.5, 3, 20, 12),
     "lgamma": (mp.loggamma, 3, 16, 26, 12),
@@ -115,12 +115,12 @@ FUNCTIONS = {
     "gamma": (mp.gamma, 1, 12, 44, 13),
     "digamma_near_root": (lambda x: mp.digamma(x) / (x - DIGAMMA_ROOT), 1, 3, 16, 12),
     "digamma": (mp.digamma, 3, 16, 26, 12),
-    "digamma_below_0": (digamma_below_0, 0, DIGAMMA_COUNT, 4 * DIGAMMA_COUNT, 13),
+    "digamma_below_0": (digamma_below_0, 0, DIGAMMA_ROOT_COUNT, 4 * DIGAMMA_ROOT_COUNT, 13),
     "trigamma": (lambda x: mp.psi(1, x), 1, 16, 60, 15),
     "erfcx": (lambda y: mp.exp((4 / y - 4) ** 2) * mp.erfc(4 / y - 4) / y, 0, 1, 64, 11),
     "erfcx_near_0": (lambda x: mp.exp(x * x) * mp.erfc(x), 0, 1, 4, 14),
     "erfinv": (lambda s: mp.erfinv(mp.sqrt(s)) / mp.sqrt(s), 0, 0.5625, 18, 12),
-    "erfinv_tail": (erfinv_of, 0.875, 6.125, 42, 12),
+    "erfinv_tail": (erfinv_divided_by, 0.875, 6.125, 42, 12),
     "j0": (mp.j0, 0, 24, 48, 13),
     "j1": (lambda x: mp.j1(x) / x, 0, 24, 48, 13),
     "y0": (lambda x: mp.bessely(0, x) - 2 / mp.pi * mp.log(x / 2) * mp.j0(x), 0, 24, 48, 13),
@@ -167,7 +167,7 @@ ROOTS_IN_TWO_PARTS = {
 """Roots that are written in two parts, of which the second is what the first lacks."""
 
 
-def polynomial(function, first, last, degree):
+def interpolating_polynomial(function, first, last, degree):
     """Return the coefficients of the interpolating polynomial in t, which is -1 and 1 at the ends."""
     n = degree + 1
     middle, half = (first + last) / 2, (last - first) / 2
@@ -192,12 +192,12 @@ def polynomial(function, first, last, degree):
     return found
 
 
-def table(name):
+def coefficient_table(name):
     """Return where the pieces of a function begin and how many there are in 1, and their coefficients."""
-    function, first, last, pieces, degree = FUNCTIONS[name]
+    function, first, last, pieces, degree = TABULATED_FUNCTIONS[name]
     width = (mp.mpf(last) - first) / pieces
     rows = [
-        polynomial(function, first + k * width, first + (k + 1) * width, degree)
+        interpolating_polynomial(function, first + k * width, first + (k + 1) * width, degree)
         for k in range(pieces)
     ]
     head = np.array([float(first), float(1 / width)])
@@ -206,8 +206,8 @@ def table(name):
 
 if __name__ == "__main__":
     arrays = {}
-    for name in FUNCTIONS:
-        head, rows = table(name)
+    for name in TABULATED_FUNCTIONS:
+        head, rows = coefficient_table(name)
         arrays[f"{name}.ends"], arrays[name] = head, rows
         print(name, rows.shape, abs(rows[:, -1] / rows[:, 0]).max())
     for name, roots in ROOTS_IN_TWO_PARTS.items():

@@ -13,8 +13,8 @@ from fcntl import F_DUPFD, fcntl
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-FLAGS = (
+BROWSER_COMMANDS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+BROWSER_FLAGS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -23,9 +23,9 @@ FLAGS = (
 )
 
 
-def installed() -> str | None:
-    """Return the path of a browser that this machine has."""
-    return next(filter(None, map(shutil.which, NAMES)), None)
+def find_browser() -> str | None:
+    """Return the path of an installed browser, or None."""
+    return next(filter(None, map(shutil.which, BROWSER_COMMANDS)), None)
 
 
 class Browser:
@@ -43,7 +43,7 @@ class Browser:
             os.dup2(write, 4)
 
         self._process = subprocess.Popen(
-            [program, *FLAGS, f"--user-data-dir={self._profile.name}", "about:blank"],
+            [program, *BROWSER_FLAGS, f"--user-data-dir={self._profile.name}", "about:blank"],
             preexec_fn=numbered,
             pass_fds=(3, 4),
             stdout=subprocess.DEVNULL,
@@ -79,7 +79,7 @@ class Browser:
                 return answer["result"]
 
     def _message(self) -> dict:
-        """Return the next message; note what it says of the page."""
+        """Return the next message; record the events of the page in it."""
         while b"\0" not in self._rest:
             read = os.read(self._read, 1 << 20)
             assert read, "the browser has ended"
@@ -136,7 +136,7 @@ class Browser:
         return answer["result"].get("value")
 
     def screenshot(self, path: Path, height: int = 900) -> None:
-        """Write what the window shows as a PNG file; a larger height than the window's shows more of the page."""
+        """Write a PNG file of the window; a larger height than the window's shows more of the page."""
         width = self.evaluate("innerWidth")
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
         answer = self.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=height > 900)

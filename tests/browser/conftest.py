@@ -2,15 +2,15 @@
 
 import pytest
 
-from browser.chromium import NAMES, Browser, installed
+from browser.chromium import BROWSER_COMMANDS, Browser, find_browser
 
 
 @pytest.fixture(scope="session")
 def browser():
     """A headless browser."""
-    program = installed()
+    program = find_browser()
     if program is None:
-        pytest.skip(f"no browser is installed: none of {', '.join(NAMES)}")
+        pytest.skip(f"no browser is installed: none of {', '.join(BROWSER_COMMANDS)}")
     running = Browser(program)
     yield running
     running.close()

@@ -11,7 +11,10 @@ from plugrad.ops import chained
 from plugrad.tensor.tensor import Tensor
 
 CORE = Path(__file__).parents[2] / "core" / "src" / "plugrad"
-METHOD_FILES = {"Chained": CORE / "tensor" / "chained.py", "Tensor": CORE / "tensor" / "tensor.py"}
+METHOD_FILES = {
+    "ChainedOps": CORE / "tensor" / "chained.py",
+    "Tensor": CORE / "tensor" / "tensor.py",
+}
 ANNOTATION_REPLACEMENTS = {
     "Tensor": "T",
     "TensorLike": "Like[T]",

@@ -210,7 +210,7 @@ def settings_page() -> str:
 
 
 def hooks_page() -> str:
-    """Return the hooks with their arguments and what they are for."""
+    """Return the page of the hooks: their arguments and their purposes."""
     lines = [
         "# Hooks",
         "",
@@ -251,7 +251,7 @@ PACKS = {"native": "cpu"}
 
 
 def manifest_file(plugin: str) -> Path:
-    """Return where a first-party plugin says what it offers."""
+    """Return the path of the manifest of a first-party plugin."""
     file = PLUGIN_MANIFEST_FILE if plugin in PACKS else BACKEND_MANIFEST_FILE
     return ROOT / "plugins" / plugin / "src" / f"plugrad_{plugin}" / file
 
@@ -293,7 +293,7 @@ def exports() -> str | None:
 
 
 def main() -> None:
-    """Write the pages and notebooks, the kernels into the manifests, and what the native pack exports."""
+    """Write the pages and notebooks, the kernels in the manifests, and the exports of the native pack."""
     (FOLDER / contract_pages.FOLDER).mkdir(parents=True, exist_ok=True)
     for name, text in PAGES.items():
         (FOLDER / name).write_text(text(), "utf-8")

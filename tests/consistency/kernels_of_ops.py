@@ -126,7 +126,7 @@ def kernel_link(name: str) -> str:
 
 
 def describe_kernels(op: Op) -> list[str]:
-    """Return what the page of an op says about its kernels: gradients, backends and dtypes."""
+    """Return the text about the kernels of an op, for its page: gradients, backends and dtypes."""
     names = kernels_of_op(op)
     if not names:
         return ["**Kernels**: none of its own, so it runs on every backend."]

@@ -254,7 +254,7 @@ def reference_page(page: str) -> str:
 
 
 def command_help(command: str) -> str:
-    """Return what ``plugrad COMMAND --help`` prints."""
+    """Return the help text of ``plugrad COMMAND --help``."""
     printed = StringIO()
     with mock.patch.dict(os.environ, COLUMNS="80"), redirect_stdout(printed), suppress(SystemExit):
         cli.main([command, "--help"])

@@ -35,7 +35,7 @@ def doctests_of_module(module):
 
 @pytest.fixture
 def restore_registries():
-    """Remove after the test what an example has registered; the kernels of the backends stay."""
+    """Remove the registrations of examples after the test; the kernels of the backends stay."""
     open_installed()
     restore = snapshot_registries()
     yield

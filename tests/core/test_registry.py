@@ -230,7 +230,7 @@ def test_backend_whose_setup_fails_leaves_no_kernel_behind(register_for_test, fa
 
 
 def run_in_new_process(program, *, warnings="error"):
-    """Run a program in a new process and return what it prints."""
+    """Run a program in a new process and return its output."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PLUGRAD_")}
     environment |= {"PLUGRAD_BACKEND": "cpu"}
     done = subprocess.run(

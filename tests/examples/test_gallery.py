@@ -17,7 +17,7 @@ from consistency import notebooks
 
 FOLDER = Path(__file__).parents[2] / "examples"
 PICTURES = Path(__file__).parents[2] / "docs" / "examples"
-SMALL = {
+SMALL_CONSTANTS = {
     "ecosystem": {"DIGIT_COUNT": 200},
     "autoencoder": {"EPOCHS": 3, "BATCH_SIZE": 512},
     "fine_tuning": {"EPOCHS": 1, "STEPS": 3},
@@ -32,7 +32,7 @@ PRETRAINED_MODELS = {"bert", "gpt2", "vision_transformer"}
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(monkeypatch, tmp_path):
+def work_in_empty_folder(monkeypatch, tmp_path):
     """Draw into files of an empty folder."""
     # here, because it takes longer than to collect all tests of a family
     from matplotlib import pyplot
@@ -62,34 +62,34 @@ class ConstantReplacer(ast.NodeTransformer):
         return node
 
 
-def smaller(code, name):
-    return ast.fix_missing_locations(ConstantReplacer(SMALL[name]).visit(ast.parse(code)))
+def shrink_example(code, name):
+    return ast.fix_missing_locations(ConstantReplacer(SMALL_CONSTANTS[name]).visit(ast.parse(code)))
 
 
-def run(name):
+def run_example(name):
     """Run an example that is made small, and return its names."""
     path = FOLDER / f"{name}.py"
     known = {"__name__": "__main__", "__file__": str(path)}
-    exec(compile(smaller(path.read_text("utf-8"), name), str(path), "exec"), known)
+    exec(compile(shrink_example(path.read_text("utf-8"), name), str(path), "exec"), known)
     return known
 
 
 @cache
-def on_cpu(name):
+def run_on_cpu(name):
     with plugrad.use("cpu"):
-        return run(name)
+        return run_example(name)
 
 
 @pytest.mark.parametrize("name", ["autoencoder", "fine_tuning", "pendulum"])
 def test_what_learns_does_so_as_on_the_cpu(name, backend):
-    losses = run(name)["losses"]
+    losses = run_example(name)["losses"]
     assert losses[-1] < losses[0]
-    np.testing.assert_allclose(losses, on_cpu(name)["losses"], rtol=1e-3)
+    np.testing.assert_allclose(losses, run_on_cpu(name)["losses"], rtol=1e-3)
 
 
 def test_reaction_and_diffusion_are_those_of_numpy(backend):
-    u, v = (run("reaction_diffusion")[name].numpy() for name in "uv")
-    known = on_cpu("reaction_diffusion")
+    u, v = (run_example("reaction_diffusion")[name].numpy() for name in "uv")
+    known = run_on_cpu("reaction_diffusion")
     expected_u, expected_v = 1 - known["initial_v"].astype(float), known["initial_v"].astype(float)
     around = np.array([[0.05, 0.2, 0.05], [0.2, -1, 0.2], [0.05, 0.2, 0.05]])
     for _ in range(known["STEPS"]):
@@ -104,7 +104,7 @@ def test_reaction_and_diffusion_are_those_of_numpy(backend):
 
 
 def test_filters_and_warps_are_those_of_scipy_and_of_the_cpu(backend):
-    known, expected = run("images"), on_cpu("images")
+    known, expected = run_example("images"), run_on_cpu("images")
     grey = known["grayscale"].numpy()[..., 0].astype(float)
     edges = np.hypot(*(scipy.ndimage.sobel(grey, axis) for axis in (0, 1)))
     inside = slice(1, -1), slice(1, -1)
@@ -115,10 +115,10 @@ def test_filters_and_warps_are_those_of_scipy_and_of_the_cpu(backend):
         assert np.mean(away > 1e-3) < (0.01 if title in ("swirled", "from the side") else 1e-9)
 
 
-@pytest.mark.parametrize("name", [name for name in SMALL if name != "ecosystem"])
+@pytest.mark.parametrize("name", [name for name in SMALL_CONSTANTS if name != "ecosystem"])
 def test_pictures_are_not_blank(name):
-    on_cpu.cache_clear()
-    on_cpu(name)
+    run_on_cpu.cache_clear()
+    run_on_cpu(name)
     (picture,) = Path().glob(f"{name}.*")
     from matplotlib import image
 
@@ -127,8 +127,8 @@ def test_pictures_are_not_blank(name):
 
 
 @pytest.fixture(scope="module")
-def companions(tmp_path_factory):
-    """What the example of SciPy and scikit-learn prints on each backend, in a process where SciPy is new."""
+def ecosystem_output(tmp_path_factory):
+    """The output of the example of SciPy and scikit-learn on each backend, in a process that has not imported SciPy."""
     program = (
         "import json, sys, plugrad\n"
         "from contextlib import redirect_stdout\n"
@@ -147,7 +147,7 @@ def companions(tmp_path_factory):
     ]
     done = subprocess.run(
         [sys.executable, "-c", program, path, *names],
-        input=ast.unparse(smaller(path.read_text("utf-8"), "ecosystem")),
+        input=ast.unparse(shrink_example(path.read_text("utf-8"), "ecosystem")),
         env=os.environ | {"MPLBACKEND": "agg", "PLUGRAD_UNSUPPORTED_DTYPE": "silent"},
         cwd=tmp_path_factory.mktemp("ecosystem"),
         capture_output=True,
@@ -158,8 +158,8 @@ def companions(tmp_path_factory):
     return json.loads(done.stdout)
 
 
-def test_scipy_and_scikit_learn_compute_on_the_backend(companions, backend):
-    assert companions[backend].splitlines() == [
+def test_scipy_and_scikit_learn_compute_on_the_backend(ecosystem_output, backend):
+    assert ecosystem_output[backend].splitlines() == [
         f"scikit-learn gives a Tensor on {backend}:0",
         "the gradient of SciPy's logsumexp sums to 1.0000",
         "BFGS ends at [1. 1.]",
@@ -180,7 +180,7 @@ def test_notebooks_run_in_jupyter(tmp_path):
             nbformat.validate(notebook)
             for cell in notebook.cells:
                 if cell.cell_type == "code":
-                    cell.source = ast.unparse(smaller(cell.source, name))
+                    cell.source = ast.unparse(shrink_example(cell.source, name))
             runner = NotebookClient(notebook, km=manager)
             runner.kc = client
             runner.execute(reset_kc=False)

@@ -16,7 +16,7 @@ RECORDED = Path(__file__).parent / "hugging_face" / "logits.npz"
 
 
 @cache
-def module(name):
+def import_example(name):
     """Return an example as a module."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     found = importlib.util.module_from_spec(spec)
@@ -26,63 +26,65 @@ def module(name):
 
 
 @cache
-def recorded():
+def recorded_logits():
     with np.load(RECORDED) as file:
         return dict(file)
 
 
-def load(kind, folder, **how):
+def load_small_model(kind, folder, **how):
     folders.make_folder(kind, folder, **how)
-    return module(kind).load(folder)
+    return import_example(kind).load(folder)
 
 
-def close(found, kind):
-    expected = recorded()[kind]
+def assert_close_to_recorded(found, kind):
+    expected = recorded_logits()[kind]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("how", [{}, {"dtype": "F16"}, {"dtype": "BF16", "files": 3}], ids=str)
 def test_bert_computes_what_transformers_computes(how, tmp_path, backend):
-    model, params = load("bert", tmp_path, **how)
-    tokens, types, present, _ = folders.inputs()
+    model, params = load_small_model("bert", tmp_path, **how)
+    tokens, types, present, _ = folders.model_inputs()
     logits = model(params, plugrad.asarray(tokens), types=types, present=present)
-    close(logits.numpy(), "bert")
+    assert_close_to_recorded(logits.numpy(), "bert")
 
 
 def test_vision_transformer_computes_what_transformers_computes(tmp_path, backend):
-    model, params, config = load("vision_transformer", tmp_path)
-    close(model(params, plugrad.asarray(folders.inputs()[-1])).numpy(), "vision_transformer")
+    model, params, config = load_small_model("vision_transformer", tmp_path)
+    assert_close_to_recorded(
+        model(params, plugrad.asarray(folders.model_inputs()[-1])).numpy(), "vision_transformer"
+    )
     assert config["id2label"]["1"] == "dog"
 
 
 @pytest.mark.parametrize("how", [{}, {"dtype": "BF16", "files": 2}], ids=str)
 def test_gpt2_computes_what_transformers_computes(how, tmp_path, backend):
     """At once, and by steps of several tokens and of one, with what has been read in a state."""
-    model, params = load("gpt2", tmp_path, **how)
-    tokens = plugrad.asarray(folders.inputs()[0])
-    close(model(params, tokens).numpy(), "gpt2")
+    model, params = load_small_model("gpt2", tmp_path, **how)
+    tokens = plugrad.asarray(folders.model_inputs()[0])
+    assert_close_to_recorded(model(params, tokens).numpy(), "gpt2")
     state = model.initial_state(params, len(tokens), 12)
     found, start = {}, 0
     for end in (4, 5, 6, 9):
         logits, state = model.step(params, tokens[:, start:end], state)
         found[end - 1], start = logits.numpy(), end
-    expected = recorded()["gpt2"]
+    expected = recorded_logits()["gpt2"]
     for place, logits in found.items():
         np.testing.assert_allclose(logits, expected[:, place], rtol=0, atol=1e-4)
 
 
 def test_gpt2_continues_as_transformers_does(tmp_path, backend):
-    model, params = load("gpt2", tmp_path)
-    tokens = folders.inputs()[0][0].tolist()
-    found = list(module("gpt2").generate(model, params, tokens, 10))
-    assert found == recorded()["continued"].tolist()
+    model, params = load_small_model("gpt2", tmp_path)
+    tokens = folders.model_inputs()[0][0].tolist()
+    found = list(import_example("gpt2").generate(model, params, tokens, 10))
+    assert found == recorded_logits()["continued"].tolist()
 
 
 def test_each_token_is_a_replay(tmp_path):
     """Two traces: one of the text, and one of a token."""
     traces = []
     with plugrad.use("cpu"):
-        model, params = load("gpt2", tmp_path)
+        model, params = load_small_model("gpt2", tmp_path)
 
         class Counted(type(model)):
             def step(self, params, x, state):
@@ -90,39 +92,41 @@ def test_each_token_is_a_replay(tmp_path):
                 return super().step(params, x, state)
 
         counted = Counted(**vars(model))
-        assert len(list(module("gpt2").generate(counted, params, [1, 2, 3], 8))) == 8
+        assert len(list(import_example("gpt2").generate(counted, params, [1, 2, 3], 8))) == 8
     assert traces == [(1, 3), (1, 1)]
 
 
-def frequencies(**options):
+def choice_frequencies(**options):
     """Return how often each of five tokens is chosen."""
     logits = plugrad.asarray(
         np.tile(np.log([[0.4, 0.3, 0.15, 0.1, 0.05]]), (4000, 1)), dtype="float32"
     )
     plugrad.random.seed(5)
     given = {"temperature": 1.0, "top_k": 0, "top_p": 1.0} | options
-    return np.bincount(module("gpt2").choose(logits, **given).numpy(), minlength=5) / 4000
+    return np.bincount(import_example("gpt2").choose(logits, **given).numpy(), minlength=5) / 4000
 
 
 def test_tokens_are_chosen_by_their_probabilities(backend):
-    np.testing.assert_allclose(frequencies(), [0.4, 0.3, 0.15, 0.1, 0.05], atol=0.03)
+    np.testing.assert_allclose(choice_frequencies(), [0.4, 0.3, 0.15, 0.1, 0.05], atol=0.03)
     sharp = np.array([0.4, 0.3, 0.15, 0.1, 0.05]) ** 2
-    np.testing.assert_allclose(frequencies(temperature=0.5), sharp / sharp.sum(), atol=0.03)
-    np.testing.assert_allclose(frequencies(top_k=2), [4 / 7, 3 / 7, 0, 0, 0], atol=0.03)
-    np.testing.assert_allclose(frequencies(top_p=0.8), [8 / 17, 6 / 17, 3 / 17, 0, 0], atol=0.03)
-    np.testing.assert_array_equal(frequencies(top_p=0.1), [1, 0, 0, 0, 0])
-    np.testing.assert_array_equal(frequencies(temperature=0), [1, 0, 0, 0, 0])
+    np.testing.assert_allclose(choice_frequencies(temperature=0.5), sharp / sharp.sum(), atol=0.03)
+    np.testing.assert_allclose(choice_frequencies(top_k=2), [4 / 7, 3 / 7, 0, 0, 0], atol=0.03)
+    np.testing.assert_allclose(
+        choice_frequencies(top_p=0.8), [8 / 17, 6 / 17, 3 / 17, 0, 0], atol=0.03
+    )
+    np.testing.assert_array_equal(choice_frequencies(top_p=0.1), [1, 0, 0, 0, 0])
+    np.testing.assert_array_equal(choice_frequencies(temperature=0), [1, 0, 0, 0, 0])
 
 
 def test_texts_that_do_not_fit_are_refused(tmp_path):
     with plugrad.use("cpu"):
-        model, params = load("gpt2", tmp_path)
+        model, params = load_small_model("gpt2", tmp_path)
         for tokens in ([], [1] * 15):
             with pytest.raises(SystemExit, match="more than the 20"):
-                next(module("gpt2").generate(model, params, tokens, 10))
+                next(import_example("gpt2").generate(model, params, tokens, 10))
 
 
-def tokenizer(folder, words):
+def write_tokenizer(folder, words):
     """Write tokenizer.json: words between spaces."""
     tokenizers = pytest.importorskip("tokenizers")
     found = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, "[UNK]"))
@@ -142,10 +146,10 @@ WORDS = {f"w{i}": i for i in range(29)} | {"[MASK]": 29, "[UNK]": 30}
 )
 def test_programs_read_texts(kind, arguments, expected, tmp_path, monkeypatch, capsys):
     folders.make_folder(kind, tmp_path)
-    tokenizer(tmp_path, WORDS)
+    write_tokenizer(tmp_path, WORDS)
     monkeypatch.setattr(sys, "argv", [kind, str(tmp_path), *arguments])
     with plugrad.use("cpu"):
-        module(kind).main()
+        import_example(kind).main()
     lines = capsys.readouterr().out.splitlines()
     assert len([line for line in lines if line.strip()]) >= expected
 
@@ -155,6 +159,6 @@ def test_the_program_for_pictures(tmp_path, monkeypatch, capsys):
     picture = EXAMPLES.parent / "docs" / "examples" / "images.jpg"
     monkeypatch.setattr(sys, "argv", ["vision_transformer", str(tmp_path), str(picture)])
     with plugrad.use("cpu"):
-        module("vision_transformer").main()
+        import_example("vision_transformer").main()
     lines = capsys.readouterr().out.splitlines()
     assert sorted(line.split()[-1] for line in lines) == ["bird", "cat", "dog"]

@@ -25,7 +25,7 @@ PROJECTS = (
 )
 
 
-def environment(**variables):
+def clean_environment(**variables):
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PLUGRAD_", "PYTEST_"))}
     # Else the plugin of Hypothesis would import all of it at the end of each run.
     own = {
@@ -36,33 +36,37 @@ def environment(**variables):
 
 
 @pytest.fixture(scope="module", params=PROJECTS)
-def installed(request, tmp_path_factory):
+def installed_project(request, tmp_path_factory):
     """A project away from the repository: its wheel in `site`, and in the folder nothing but its tests."""
     return install_once(request.param, tmp_path_factory)
 
 
-folders: dict[str, Path] = {}
+folders_of_projects: dict[str, Path] = {}
 
 
 def install_once(project, tmp_path_factory):
     """Return the folder of a project, which one process of the tests installs once."""
-    if project not in folders:
-        folders[project] = install(project, tmp_path_factory.mktemp("elsewhere"))
-    return folders[project]
+    if project not in folders_of_projects:
+        folders_of_projects[project] = install_project(
+            project, tmp_path_factory.mktemp("elsewhere")
+        )
+    return folders_of_projects[project]
 
 
-def install(project, elsewhere):
+def install_project(project, elsewhere):
     folder = elsewhere / project
     source = shutil.copytree(FOLDER / project, folder / "source")
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
     subprocess.run(
         [*build, "--no-index", "--wheel-dir", folder / "wheels", source],
         check=True,
-        env=environment(),
+        env=clean_environment(),
     )
     (wheel,) = (folder / "wheels").glob("*.whl")
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*install, "--target", folder / "site", wheel], check=True, env=environment())
+    install_project = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run(
+        [*install_project, "--target", folder / "site", wheel], check=True, env=clean_environment()
+    )
     shutil.copytree(source / "tests", folder / "tests")
     shutil.copy(source / "pyproject.toml", folder)
     shutil.rmtree(source)
@@ -74,7 +78,7 @@ def run_tests(folder, *arguments, others=()):
     path = os.pathsep.join(str(each / "site") for each in (folder, *others))
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
-        env=environment(PYTHONPATH=path, PLUGRAD_TORCH_THREADS="1"),
+        env=clean_environment(PYTHONPATH=path, PLUGRAD_TORCH_THREADS="1"),
         cwd=folder,
         capture_output=True,
         text=True,
@@ -82,7 +86,7 @@ def run_tests(folder, *arguments, others=()):
     )
 
 
-def require(backend):
+def skip_without_backend(backend):
     try:
         with plugrad.use(backend):
             pass
@@ -90,30 +94,30 @@ def require(backend):
         pytest.skip(str(error))
 
 
-def test_own_tests_pass(installed, tmp_path_factory):
-    if installed.name == "plugrad-acme-kernels":
-        require("webgpu")
-        done = run_tests(installed, "-k", "Sigmoid or sigmoid")
-    elif installed.name == "plugrad-acme-numexpr":
+def test_own_tests_pass(installed_project, tmp_path_factory):
+    if installed_project.name == "plugrad-acme-kernels":
+        skip_without_backend("webgpu")
+        done = run_tests(installed_project, "-k", "Sigmoid or sigmoid")
+    elif installed_project.name == "plugrad-acme-numexpr":
         pytest.importorskip("numexpr", reason="numexpr is not installed")
         others = [install_once("plugrad-acme-float64", tmp_path_factory)]
-        done = run_tests(installed, "-k", "test_groups or Exp.", others=others)
-    elif installed.name == "plugrad-torch":
+        done = run_tests(installed_project, "-k", "test_groups or Exp.", others=others)
+    elif installed_project.name == "plugrad-torch":
         pytest.importorskip("torch", reason="PyTorch is not installed")
-        done = run_tests(installed, "--plugrad-report=report.json")
-    elif installed.name == "plugrad-acme-float64":
-        done = run_tests(installed, "--plugrad-report=report.json")
+        done = run_tests(installed_project, "--plugrad-report=report.json")
+    elif installed_project.name == "plugrad-acme-float64":
+        done = run_tests(installed_project, "--plugrad-report=report.json")
     else:
-        done = run_tests(installed)
+        done = run_tests(installed_project)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
-    if installed.name == "plugrad-torch":
-        report = json.loads((installed / "report.json").read_text("utf-8"))
+    if installed_project.name == "plugrad-torch":
+        report = json.loads((installed_project / "report.json").read_text("utf-8"))
         found = report["backends"]["torch"]
         assert list(found["levels"]) == list(CONFORMANCE_LEVELS)
         assert sum(1 for counts in found["kernels"].values() if counts["passed"]) >= 200
-    if installed.name == "plugrad-acme-float64":
-        _check_report(json.loads((installed / "report.json").read_text("utf-8")))
+    if installed_project.name == "plugrad-acme-float64":
+        _check_report(json.loads((installed_project / "report.json").read_text("utf-8")))
 
 
 def _check_report(report):
@@ -137,15 +141,17 @@ def test_composites_of_an_op_pack_run_on_a_backend_that_does_not_know_it(tmp_pat
     assert " 1 skipped" in done.stdout
 
 
-def test_wheel_holds_the_package_and_its_manifest(installed):
-    (wheel,) = (installed / "wheels").glob("*.whl")
+def test_wheel_holds_the_package_and_its_manifest(installed_project):
+    (wheel,) = (installed_project / "wheels").glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    package = installed.name.replace("-", "_")
-    kind = "backend" if installed.name.endswith(("float64", "numexpr", "torch")) else "plugin"
+    package = installed_project.name.replace("-", "_")
+    kind = (
+        "backend" if installed_project.name.endswith(("float64", "numexpr", "torch")) else "plugin"
+    )
     assert {f"{package}/__init__.py", f"{package}/plugrad-{kind}.toml"} <= names
 
 
-def test_plugrad_lists_what_it_brings_without_running_it(installed):
+def test_plugrad_lists_what_it_brings_without_running_it(installed_project):
     program = (
         "import json, plugrad, sys\n"
         "found = [p for p in plugrad.plugins() if p.distribution.startswith(('plugrad-acme', 'plugrad-torch'))]\n"
@@ -154,8 +160,8 @@ def test_plugrad_lists_what_it_brings_without_running_it(installed):
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env=environment(PYTHONPATH=str(installed / "site")),
-        cwd=installed,
+        env=clean_environment(PYTHONPATH=str(installed_project / "site")),
+        cwd=installed_project,
         capture_output=True,
         text=True,
         check=True,
@@ -176,5 +182,5 @@ def test_plugrad_lists_what_it_brings_without_running_it(installed):
             ],
             "plugrad-torch": [("backend", "torch", "available")],
             "plugrad-acme-telemetry": [("hooks", "acme_telemetry", "available")],
-        }[installed.name]
+        }[installed_project.name]
     )

@@ -28,7 +28,7 @@ def transforms_near_identity(spread=0.3, tilt=0.02, shift=2.0):
     return Domain(draw)
 
 
-def domain_of_dtype(domain, dtype):
+def with_fixed_dtype(domain, dtype):
     return Domain(lambda rng, shape, _: domain.draw(rng, shape, dtype), dtype)
 
 
@@ -60,7 +60,7 @@ CROP_CASES_OF_INTEGERS = [
     Case(
         image.crop_and_resize,
         references.crop_and_resize,
-        [uniform(-9, 9), domain_of_dtype(uniform(-0.3, 1.3), "float32"), integers(0, 1)],
+        [uniform(-9, 9), with_fixed_dtype(uniform(-0.3, 1.3), "float32"), integers(0, 1)],
         [(2, 5, 4, 3), (5, 4), (5,)],
         {"crop_size": (3, 4), "method": method},
         INTEGER_DTYPES,

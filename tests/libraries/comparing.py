@@ -10,7 +10,7 @@ import plugrad
 TOLERANCE = {"float64": 1e-6, "float32": 2e-3}
 """Relative to the greatest value of a result. Iterations stop earlier in float32."""
 
-Made = Callable[[np.ndarray], Any]
+Constructors = Callable[[np.ndarray], Any]
 
 
 def leaves(result: Any) -> Iterator[Any]:
@@ -39,7 +39,7 @@ def describe_difference(found: Any, wanted: Any, tolerance: float) -> str:
     return ""
 
 
-def make_constructors() -> tuple[Made, Made, plugrad.DType]:
+def make_constructors() -> tuple[Constructors, Constructors, plugrad.DType]:
     """Return a constructor of tensors on the active backend, one of arrays, and the dtype of real numbers."""
     known = plugrad.which().backend.dtypes()
     real = plugrad.float64 if plugrad.complex128 in known else plugrad.float32

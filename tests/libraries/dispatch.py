@@ -24,13 +24,15 @@ import plugrad
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from libraries.comparing import TOLERANCE, Made, describe_difference, make_constructors
+from libraries.comparing import TOLERANCE, Constructors, describe_difference, make_constructors
 
 
 def run_calls(library: str, only: str = "") -> Iterator[tuple[str, bool, str]]:
     """Return (name, whether the call accepts tensors, description of the problem) for each call."""
     tensor, array, real = make_constructors()
-    calls: dict[str, Callable[[Made], Any]] = import_module(f"libraries.{library}_calls").CALLS
+    calls: dict[str, Callable[[Constructors], Any]] = import_module(
+        f"libraries.{library}_calls"
+    ).CALLS
     for name, call in calls.items():
         if only not in name:
             continue

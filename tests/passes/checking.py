@@ -35,7 +35,7 @@ def check_pass(apply, function, *args):
 
 
 def result_bits(graph, args):
-    """Return the shapes and bits of what a graph gives."""
+    """Return the shapes and bits of the results of a graph."""
     variables = map(get_array, graph.variables.values())
     arrays = compile_replay(graph)(*[x.array for x in args], *variables)
     return [(x.shape, comparable_bits(graph.backend.to_numpy(x))) for x in arrays]
@@ -43,7 +43,7 @@ def result_bits(graph, args):
 
 @contextmanager
 def verified_passes():
-    """Verify, inside the block, each graph that is recorded, and what each pass makes of it."""
+    """Verify each graph recorded inside the block, and the result of each pass over it."""
 
     def verified(apply):
         def checked(graph):

@@ -36,7 +36,7 @@ NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.1, 3.7, -2.5, 1e-40, 1e30, math.inf, -math.in
 
 
 def swap_in_scan(x):
-    """Two arrays change places in each round, and one of them is stacked."""
+    """A scan whose carry exchanges two arrays in each round, and stacks one of them."""
     last, stacked = plugrad.scan(lambda c, _: ((c[1] * 0.5 + x, c[0]), c[0]), (x, -x), length=3)
     return plugrad.sum(stacked, axis=0) + last[1]
 
@@ -55,11 +55,11 @@ def halve_until_small(x):
 
 
 def round_trip_through_float64(x):
-    """Return numbers that have been of a wider dtype, where there is one."""
+    """Return numbers cast to a wider dtype and back, if there is a wider one."""
     return x.astype("float64").astype("float32") if "float64" in x.backend.dtypes() else x
 
 
-UNARY = {
+UNARY_OPS = {
     "-x": lambda x: -x,
     "--x": lambda x: plugrad.negative(-x),
     "x * 1": lambda x: x * plugrad.ones_like(x),
@@ -104,7 +104,7 @@ UNARY = {
     "halved while it is large": halve_until_small,
     "product with itself": lambda x: x @ plugrad.matrix_transpose(x) if x.ndim > 1 else x,
 }
-BINARY = {
+BINARY_OPS = {
     "+": plugrad.add,
     "-": plugrad.subtract,
     "*": plugrad.multiply,
@@ -117,8 +117,8 @@ BINARY = {
 MAX_ELEMENTS = 20_000
 operand_indices = st.integers(0, 30)
 step_specs = st.one_of(
-    st.tuples(st.sampled_from(sorted(UNARY)), operand_indices, st.none()),
-    st.tuples(st.sampled_from(sorted(BINARY)), operand_indices, operand_indices),
+    st.tuples(st.sampled_from(sorted(UNARY_OPS)), operand_indices, st.none()),
+    st.tuples(st.sampled_from(sorted(BINARY_OPS)), operand_indices, operand_indices),
 )
 array_specs = st.builds(
     lambda shape, numbers, seed, is_turned: (shape, numbers, seed, is_turned),
@@ -138,7 +138,7 @@ def make_array(shape, has_edges, seed, is_turned):
 
 
 def make_program(steps, constants):
-    """Return a function that makes the steps; those that do not fit their operands are left out."""
+    """Return a function that runs the steps; steps that do not fit their operands are skipped."""
 
     def run(*xs):
         values = [*xs, *constants]
@@ -148,7 +148,7 @@ def make_program(steps, constants):
                 continue
             if other is not None and name not in ("@", "joined") and not can_broadcast(one, other):
                 continue
-            y = UNARY[name](one) if other is None else BINARY[name](one, other)
+            y = UNARY_OPS[name](one) if other is None else BINARY_OPS[name](one, other)
             if y.size <= MAX_ELEMENTS and y.ndim < 6:
                 values.append(y)
         return values[len(xs) + len(constants) :][-4:]

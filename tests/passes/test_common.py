@@ -10,7 +10,7 @@ from plugrad.passes.common import merge_common_calls
 X = plugrad.asarray(np.array([-1.5, 0.0, 2.5], "float32"))
 
 
-def names_after(function, *args):
+def kernel_names_after_pass(function, *args):
     return kernel_names(check_pass(merge_common_calls, function, *args))
 
 
@@ -27,13 +27,15 @@ def test_what_follows_equal_calls_is_equal():
     def f(x):
         return plugrad.sum(plugrad.exp(x) * 2) - plugrad.sum(plugrad.exp(x) * 2)
 
-    assert names_after(f, X) == ["Exp", "Multiply", "Sum", "Sub"]
+    assert kernel_names_after_pass(f, X) == ["Exp", "Multiply", "Sum", "Sub"]
 
 
 def test_other_inputs_and_attributes_stay():
-    assert names_after(lambda x: (x - x[::-1], x[::-1] - x), X).count("Sub") == 2
+    assert kernel_names_after_pass(lambda x: (x - x[::-1], x[::-1] - x), X).count("Sub") == 2
     rows = plugrad.asarray(np.ones((2, 2), "float32"))
-    assert names_after(lambda x: (plugrad.sum(x, axis=0), plugrad.sum(x, axis=1)), rows) == [
+    assert kernel_names_after_pass(
+        lambda x: (plugrad.sum(x, axis=0), plugrad.sum(x, axis=1)), rows
+    ) == [
         "Sum",
         "Sum",
     ]
@@ -47,7 +49,7 @@ def test_attributes_that_are_equal_but_not_the_same_stay():
     def f(x):
         return [clip(x, clip_value_min=least, clip_value_max=1.0) for least in (0.0, -0.0, 0.0)]
 
-    assert len(names_after(f, zeros)) == 2
+    assert len(kernel_names_after_pass(f, zeros)) == 2
 
 
 def test_attributes_that_are_nan():
@@ -57,7 +59,7 @@ def test_attributes_that_are_nan():
     def f(x):
         return [pad(x, paddings=((1, 0),), constant_value=n) for n in (nan, nan, float("nan"))]
 
-    assert names_after(f, X) == ["PadV2", "PadV2"]
+    assert kernel_names_after_pass(f, X) == ["PadV2", "PadV2"]
 
 
 def test_attributes_that_are_not_hashable_stay():

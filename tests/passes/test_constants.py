@@ -11,7 +11,7 @@ from plugrad.passes.constants import FOLDED_MAX_BYTES, fold_constants
 X = plugrad.asarray(np.array([-1.5, 0.0, 2.5], "float32"))
 
 
-def names_after(function, *args):
+def kernel_names_after_pass(function, *args):
     return kernel_names(check_pass(fold_constants, function, *args))
 
 
@@ -26,23 +26,29 @@ def test_calls_with_constant_inputs_are_made_once():
 
 def test_several_outputs_and_optional_inputs():
     rows = plugrad.asarray(np.arange(6.0, dtype="float32").reshape(3, 2))
-    assert names_after(lambda x: x[:2] + plugrad.unstack(rows)[1], X) == ["Slice", "Add"]
+    assert kernel_names_after_pass(lambda x: x[:2] + plugrad.unstack(rows)[1], X) == [
+        "Slice",
+        "Add",
+    ]
 
 
 def test_large_results_stay():
     count = FOLDED_MAX_BYTES // 4
     x = plugrad.asarray(np.ones(1, "float32"))
-    assert names_after(lambda x: x + plugrad.zeros(count), x) == ["Add"]
-    assert names_after(lambda x: x + plugrad.zeros(count + 1), x) == ["Fill", "Add"]
+    assert kernel_names_after_pass(lambda x: x + plugrad.zeros(count), x) == ["Add"]
+    assert kernel_names_after_pass(lambda x: x + plugrad.zeros(count + 1), x) == ["Fill", "Add"]
     large = plugrad.zeros(10 * count)
-    assert names_after(lambda x: x + plugrad.sum(large + 1), x) == ["Add", "Sum", "Add"]
-    assert names_after(lambda x: x + plugrad.sum(large), x) == ["Add"]
+    assert kernel_names_after_pass(lambda x: x + plugrad.sum(large + 1), x) == ["Add", "Sum", "Add"]
+    assert kernel_names_after_pass(lambda x: x + plugrad.sum(large), x) == ["Add"]
 
 
 def test_a_shape_is_enough_for_ones_and_zeros():
-    assert names_after(lambda x: x + plugrad.ones_like(x), X) == ["Add"]
+    assert kernel_names_after_pass(lambda x: x + plugrad.ones_like(x), X) == ["Add"]
     rows = plugrad.ones((2, 2))  # whose ones might lie in the order of its axes in memory
-    assert names_after(lambda x: plugrad.zeros_like(x) + x, rows) == ["ZerosLike", "Add"]
+    assert kernel_names_after_pass(lambda x: plugrad.zeros_like(x) + x, rows) == [
+        "ZerosLike",
+        "Add",
+    ]
 
 
 def test_a_call_that_fails_fails_when_the_program_runs():

@@ -19,7 +19,7 @@ def find_kernel_groups(function, *args):
 
 
 def check_groups(graph):
-    """Joining the steps of each group leaves a graph without circles, and values go in and out as they are said to."""
+    """Check that fusing each group leaves an acyclic graph, and that the groups list their inputs and outputs."""
     groups = find_groups(graph)
     node = {i: ("group", n) for n, group in enumerate(groups) for i in group.steps}
     assert len(node) == sum(len(group.steps) for group in groups)

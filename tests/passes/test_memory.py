@@ -20,12 +20,12 @@ TENSOR_BYTES = X.size * 4
 def plan_function(function, *args, **options):
     graph = recorded_graph(function, *args)
     plan = plan_memory(graph, **options)
-    check_places(graph, plan)
+    check_memory_plan(graph, plan)
     return plan
 
 
-def check_places(graph, plan):
-    """Two values that live at the same time do not overlap, and the peak is that of a walk through the steps."""
+def check_memory_plan(graph, plan):
+    """Check that values alive at the same time do not overlap, and that the peak is that of running the steps."""
     owned = list(plan.offsets)
     births = {}
     for index, step in enumerate(graph.steps):

@@ -64,7 +64,7 @@ BACKEND_TEMPLATE = """
 def backend_source(
     name: str, *, probe: str = "pass", implementation: str = "np.exp", returned: str = "Toy()"
 ) -> str:
-    """Return the source of a backend that works, apart from what the arguments replace."""
+    """Return the source of a backend that works, except for the parts that the arguments replace."""
     return textwrap.dedent(BACKEND_TEMPLATE).format(
         name=name, probe=probe, implementation=implementation, returned=returned
     )

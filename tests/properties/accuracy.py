@@ -34,8 +34,8 @@ MACHINES: Final = {
     "webgpu": "webgpu",
 }
 """What is measured, by the names that `use_machine` takes, and how the page calls it."""
-COUNT: Final = 20_000
-STEPS: Final = (
+ARGUMENT_COUNT: Final = 20_000
+PAGE_FIGURES: Final = (
     0.5,
     1,
     1.5,
@@ -59,8 +59,8 @@ STEPS: Final = (
     1e6,
 )
 """The figures of the page. A measured error below it by a sixth or more gets a figure, since processors differ."""
-HEADROOM: Final = 1.2
-SAMPLES: Final = {10: 64, 1000: 64, 100_000: 8, 1_000_000: 3}
+FIGURE_HEADROOM_FACTOR: Final = 1.2
+SAMPLE_COUNT_OF_LENGTH: Final = {10: 64, 1000: 64, 100_000: 8, 1_000_000: 3}
 """How often numbers are reduced, by their count. Their errors vary more than others: see `published_error`."""
 HAS_LONG_DOUBLES: Final = np.finfo(np.longdouble).nmant >= 63
 """Whether NumPy has numbers with which results in double precision can be compared."""
@@ -181,8 +181,8 @@ def random_arguments(domain: tuple[float, float], place: int, dtype: str) -> Arr
     rng = np.random.default_rng(place)
     low, high = domain
     if low > 0 and high / low > 1e12:
-        return (10 ** rng.uniform(math.log10(low), math.log10(high), COUNT)).astype(dtype)
-    return rng.uniform(low, high, COUNT).astype(dtype)
+        return (10 ** rng.uniform(math.log10(low), math.log10(high), ARGUMENT_COUNT)).astype(dtype)
+    return rng.uniform(low, high, ARGUMENT_COUNT).astype(dtype)
 
 
 @cache
@@ -211,7 +211,9 @@ def function_error(function: Function, domain: int, dtype: str) -> float:
 def complex_arguments(dtype: str) -> Array:
     """Return random complex numbers with magnitudes from 1e-6 to 30."""
     rng = np.random.default_rng(0)
-    x, y = 10.0 ** rng.uniform(-6, 1.5, (2, COUNT)) * rng.choice([-1, 1], (2, COUNT))
+    x, y = 10.0 ** rng.uniform(-6, 1.5, (2, ARGUMENT_COUNT)) * rng.choice(
+        [-1, 1], (2, ARGUMENT_COUNT)
+    )
     return (x + 1j * y).astype(dtype)
 
 
@@ -378,7 +380,7 @@ def iter_page_rows(dtype: str) -> Iterator[tuple[str, Callable[[], float]]]:
 def iter_reduction_rows(dtype: str) -> Iterator[tuple[str, Callable[[], float]]]:
     """Yield the rows of the page about reductions."""
     for fold in FOLDS:
-        for length, samples in SAMPLES.items():
+        for length, samples in SAMPLE_COUNT_OF_LENGTH.items():
             yield (
                 f"{fold.name} | {length:,}",
                 lambda f=fold, n=length, k=samples: max(
@@ -443,10 +445,10 @@ SECTION_TEXTS: Final = {
 def published_error(error: float, section: str) -> float:
     """Return the error that the page shows for a measured one: twice the error for a few sums."""
     if section.endswith("length"):
-        return next((step for step in STEPS if step >= max(1, error * 2)), math.inf)
+        return next((step for step in PAGE_FIGURES if step >= max(1, error * 2)), math.inf)
     if error <= 0.5:
         return 0.5
-    return next((step for step in STEPS if step >= error * HEADROOM), math.inf)
+    return next((step for step in PAGE_FIGURES if step >= error * FIGURE_HEADROOM_FACTOR), math.inf)
 
 
 def committed_errors() -> dict[tuple[str, str, str], float]:

@@ -65,36 +65,36 @@ def arguments_of_case(case):
     return small.draw(np.random.default_rng(0), case.dtypes[0]), case.attributes(case.dtypes[0])
 
 
-F = np.arange(6, dtype="float32").reshape(2, 3) / 8 + 0.125
-M = np.array([[2, 0.5], [0.5, 1]], "float32")
-WHOLE = np.array([[0, 1, 2], [2, 1, 0]], "int32")
-B = np.array([[True, False, True], [False, True, True]])
-C = (F + 1j).astype("complex64")
-V = np.array([1, 2, 3], "float32")
-S = np.array(["a b", "c"], np.dtypes.StringDType())
-IMG = np.linspace(0, 1, 2 * 4 * 4 * 3, dtype="float32").reshape(2, 4, 4, 3)
-ROW = IMG[:, :, 0]
-VOL = np.linspace(0, 1, 2 * 3 * 3 * 3 * 2, dtype="float32").reshape(2, 3, 3, 3, 2)
-FLT = np.ones((2, 2, 3, 2), "float32")
-LAB = np.array([[1, 0, 0], [0, 1, 0]], "float32")
-ORDER = np.arange(3)
+FLOATS = np.arange(6, dtype="float32").reshape(2, 3) / 8 + 0.125
+MATRIX = np.array([[2, 0.5], [0.5, 1]], "float32")
+INTEGERS = np.array([[0, 1, 2], [2, 1, 0]], "int32")
+BOOLS = np.array([[True, False, True], [False, True, True]])
+COMPLEX = (FLOATS + 1j).astype("complex64")
+VECTOR = np.array([1, 2, 3], "float32")
+STRINGS = np.array(["a b", "c"], np.dtypes.StringDType())
+IMAGES = np.linspace(0, 1, 2 * 4 * 4 * 3, dtype="float32").reshape(2, 4, 4, 3)
+SEQUENCES = IMAGES[:, :, 0]
+VOLUMES = np.linspace(0, 1, 2 * 3 * 3 * 3 * 2, dtype="float32").reshape(2, 3, 3, 3, 2)
+FILTERS = np.ones((2, 2, 3, 2), "float32")
+LABELS = np.array([[1, 0, 0], [0, 1, 0]], "float32")
+PERMUTATION = np.arange(3)
 
 
-def i32(*x):
+def int32_array(*x):
     return np.array(x, "int32")
 
 
-def f32(*x):
+def float32_array(*x):
     return np.array(x, "float32")
 
 
-def cell(data, c, h):
+def lstm_cell(data, c, h):
     return plugrad.basic_lstm_cell(
         1.0, np.ones((2 + 2, 8), "float32"), np.ones(8, "float32"), data, c, h
     )
 
 
-def call(*args, **kwargs):
+def arguments(*args, **kwargs):
     return args, kwargs
 
 
@@ -106,61 +106,61 @@ def add_calls(names, *args, **kwargs):
         EXPLICIT_CALLS[name] = args, kwargs
 
 
-add_calls("sum prod", F, axis=0, keepdims=True, dtype="float32")
+add_calls("sum prod", FLOATS, axis=0, keepdims=True, dtype="float32")
 add_calls(
     "max min mean all any count_nonzero euclidean_norm log_sum_exp moments",
-    F,
+    FLOATS,
     axis=0,
     keepdims=True,
 )
-add_calls("complex", F, F)
-add_calls("std var", F, axis=0, keepdims=True, correction=1.0)
-add_calls("nanvar nanstd", F, axis=0, correction=1.0, keepdims=True)
-add_calls("nansum nanprod nanmax nanmin nanmean median nanmedian", F, axis=0, keepdims=True)
-add_calls("quantile nanquantile", F, 0.5, axis=0, keepdims=True, method="linear")
-add_calls("linalg.eig linalg.eigvals linalg.expm linalg.logm linalg.lu linalg.sqrtm", M)
-add_calls("argmax argmin nanargmax nanargmin", F, axis=0, keepdims=True)
-add_calls("nancumprod nancumsum", F, axis=0, dtype="float32")
-add_calls("diag", V)
+add_calls("complex", FLOATS, FLOATS)
+add_calls("std var", FLOATS, axis=0, keepdims=True, correction=1.0)
+add_calls("nanvar nanstd", FLOATS, axis=0, correction=1.0, keepdims=True)
+add_calls("nansum nanprod nanmax nanmin nanmean median nanmedian", FLOATS, axis=0, keepdims=True)
+add_calls("quantile nanquantile", FLOATS, 0.5, axis=0, keepdims=True, method="linear")
+add_calls("linalg.eig linalg.eigvals linalg.expm linalg.logm linalg.lu linalg.sqrtm", MATRIX)
+add_calls("argmax argmin nanargmax nanargmin", FLOATS, axis=0, keepdims=True)
+add_calls("nancumprod nancumsum", FLOATS, axis=0, dtype="float32")
+add_calls("diag", VECTOR)
 add_calls(
     "unique_all unique_counts unique_inverse unique_values nonzero matrix_transpose stop_gradient",
-    F,
+    FLOATS,
 )
 add_calls(
     "cumulative_sum cumulative_prod",
-    F,
+    FLOATS,
     axis=0,
     dtype="float32",
     include_initial=False,
     exclusive=False,
     reverse=True,
 )
-add_calls("sort argsort", F, axis=0, descending=True, stable=True)
+add_calls("sort argsort", FLOATS, axis=0, descending=True, stable=True)
 add_calls("empty ones zeros", (2, 3), dtype="float32", device="cpu")
-add_calls("empty_like ones_like zeros_like", F, dtype="float32", device="cpu")
-add_calls("tril triu", F, k=1)
-add_calls("softmax log_softmax", F, axis=-1)
-add_calls("glu", f32(2, 4), axis=-1)
-add_calls("lower_bound upper_bound", F, F)
-add_calls("max_pool avg_pool", IMG, 2, 1, "valid", dim_rounding_mode="floor")
-add_calls("max_pool3d avg_pool3d", VOL, 2, 1, "valid", dim_rounding_mode="floor")
-add_calls("fft.fft fft.ifft fft.irfft fft.hfft", C, n=4, axis=-1, norm="ortho")
-add_calls("fft.rfft fft.ihfft", F, n=4, axis=-1, norm="ortho")
-add_calls("fft.rfftn", F, s=(2, 4), axes=(0, 1), norm="ortho")
-add_calls("fft.fftn fft.ifftn fft.irfftn", C, s=(2, 4), axes=(0, 1), norm="ortho")
+add_calls("empty_like ones_like zeros_like", FLOATS, dtype="float32", device="cpu")
+add_calls("tril triu", FLOATS, k=1)
+add_calls("softmax log_softmax", FLOATS, axis=-1)
+add_calls("glu", float32_array(2, 4), axis=-1)
+add_calls("lower_bound upper_bound", FLOATS, FLOATS)
+add_calls("max_pool avg_pool", IMAGES, 2, 1, "valid", dim_rounding_mode="floor")
+add_calls("max_pool3d avg_pool3d", VOLUMES, 2, 1, "valid", dim_rounding_mode="floor")
+add_calls("fft.fft fft.ifft fft.irfft fft.hfft", COMPLEX, n=4, axis=-1, norm="ortho")
+add_calls("fft.rfft fft.ihfft", FLOATS, n=4, axis=-1, norm="ortho")
+add_calls("fft.rfftn", FLOATS, s=(2, 4), axes=(0, 1), norm="ortho")
+add_calls("fft.fftn fft.ifftn fft.irfftn", COMPLEX, s=(2, 4), axes=(0, 1), norm="ortho")
 add_calls("fft.fftfreq fft.rfftfreq", 4, d=1.0, dtype="float32", device="cpu")
-add_calls("fft.fftshift fft.ifftshift", F, axes=0)
+add_calls("fft.fftshift fft.ifftshift", FLOATS, axes=0)
 add_calls(
     "losses.absolute_difference losses.hinge_loss losses.mean_squared_error",
-    LAB,
-    F,
-    F,
+    LABELS,
+    FLOATS,
+    FLOATS,
     reduction="mean",
 )
 add_calls(
     "linalg.cholesky linalg.det linalg.eigh linalg.eigvalsh linalg.inv linalg.slogdet "
     "linalg.svdvals",
-    M,
+    MATRIX,
 )
 add_calls("random.standard_normal", (2, 3), dtype="float32", device="cpu")
 add_calls(
@@ -174,35 +174,35 @@ add_calls(
 add_calls("signal.hamming_window signal.hann_window", 4, dtype="float32")
 add_calls(
     "image.resize_bilinear image.resize_nearest_neighbor",
-    IMG,
+    IMAGES,
     (3, 5),
     align_corners=True,
     half_pixel_centers=False,
 )
 EXPLICIT_CALLS |= {
-    "image.resize": call(
-        *(IMG, (3, 5), "cubic"), align_corners=False, antialias=True, cubic_coefficient=-0.5
+    "image.resize": arguments(
+        *(IMAGES, (3, 5), "cubic"), align_corners=False, antialias=True, cubic_coefficient=-0.5
     ),
-    "image.grid_sample": call(
-        *(IMG, np.full((2, 2, 3, 2), 0.25, "float32"), "linear"),
+    "image.grid_sample": arguments(
+        *(IMAGES, np.full((2, 2, 3, 2), 0.25, "float32"), "linear"),
         padding_mode="border",
         align_corners=False,
     ),
 }
 CONVOLUTION_OPTIONS = {"data_format": "NHWC", "dilations": 1, "dim_rounding_mode": "floor"}
 FUSED_OPTIONS = {
-    "bias": f32(1, 2),
+    "bias": float32_array(1, 2),
     "activation": "prelu",
-    "prelu_activation_weights": f32(1, 2),
+    "prelu_activation_weights": float32_array(1, 2),
     "leakyrelu_alpha": 0.2,
 }
 EXPLICIT_CALLS |= {
-    "add_n": call([F, F]),
-    "gelu": call(F, approximate=True),
-    "arange": call(0, 5, 1, dtype="int32", device="cpu"),
-    "asarray": call(F, dtype="float32", device="cpu", copy=True),
-    "astype": call(F, "int32", copy=True, device="cpu"),
-    "basic_lstm_cell": call(
+    "add_n": arguments([FLOATS, FLOATS]),
+    "gelu": arguments(FLOATS, approximate=True),
+    "arange": arguments(0, 5, 1, dtype="int32", device="cpu"),
+    "asarray": arguments(FLOATS, dtype="float32", device="cpu", copy=True),
+    "astype": arguments(FLOATS, "int32", copy=True, device="cpu"),
+    "basic_lstm_cell": arguments(
         1.0,
         np.ones((4, 8), "float32"),
         np.ones(8, "float32"),
@@ -210,30 +210,30 @@ EXPLICIT_CALLS |= {
         np.ones((1, 2), "float32"),
         np.ones((1, 2), "float32"),
     ),
-    "multi_rnn_cell": call(
-        [cell],
+    "multi_rnn_cell": arguments(
+        [lstm_cell],
         np.ones((1, 2), "float32"),
         [np.ones((1, 2), "float32")],
         [np.ones((1, 2), "float32")],
     ),
-    "attention": call(F, F, F, np.ones((2, 2), bool), scale=0.5),
-    "batch_norm_training": call(F, V, V, axis=-1, variance_epsilon=0.1),
-    "layer_norm": call(F, offset=V, scale=V, axis=-1, variance_epsilon=0.1),
-    "batch_norm": call(F, V, V, V, V, variance_epsilon=0.1),
-    "batch_to_space_nd": call(IMG[:2].repeat(2, 0), [2, 2], [[0, 1], [1, 0]]),
-    "space_to_batch_nd": call(IMG, [2, 2], [[0, 2], [1, 1]]),
-    "bincount": call(i32(1, 2, 2), V, size=3),
-    "dense_bincount": call(WHOLE, F, size=3, binary_output=False),
-    "boolean_mask": call(F, B[0], 1),
-    "broadcast_arrays": call(F, V),
-    "broadcast_shapes": call((2, 1), (1, 3)),
-    "broadcast_to": call(F, (2, 2, 3)),
-    "clip": call(F, 0.0, 1.0),
-    "concat": call([F, F], axis=0),
-    "stack": call([F, F], axis=0),
-    "confusion_matrix": call(i32(0, 1), i32(1, 1), 2),
-    "conv1d": call(
-        ROW,
+    "attention": arguments(FLOATS, FLOATS, FLOATS, np.ones((2, 2), bool), scale=0.5),
+    "batch_norm_training": arguments(FLOATS, VECTOR, VECTOR, axis=-1, variance_epsilon=0.1),
+    "layer_norm": arguments(FLOATS, offset=VECTOR, scale=VECTOR, axis=-1, variance_epsilon=0.1),
+    "batch_norm": arguments(FLOATS, VECTOR, VECTOR, VECTOR, VECTOR, variance_epsilon=0.1),
+    "batch_to_space_nd": arguments(IMAGES[:2].repeat(2, 0), [2, 2], [[0, 1], [1, 0]]),
+    "space_to_batch_nd": arguments(IMAGES, [2, 2], [[0, 2], [1, 1]]),
+    "bincount": arguments(int32_array(1, 2, 2), VECTOR, size=3),
+    "dense_bincount": arguments(INTEGERS, FLOATS, size=3, binary_output=False),
+    "boolean_mask": arguments(FLOATS, BOOLS[0], 1),
+    "broadcast_arrays": arguments(FLOATS, VECTOR),
+    "broadcast_shapes": arguments((2, 1), (1, 3)),
+    "broadcast_to": arguments(FLOATS, (2, 2, 3)),
+    "clip": arguments(FLOATS, 0.0, 1.0),
+    "concat": arguments([FLOATS, FLOATS], axis=0),
+    "stack": arguments([FLOATS, FLOATS], axis=0),
+    "confusion_matrix": arguments(int32_array(0, 1), int32_array(1, 1), 2),
+    "conv1d": arguments(
+        SEQUENCES,
         np.ones((2, 3, 2), "float32"),
         1,
         "valid",
@@ -241,8 +241,8 @@ EXPLICIT_CALLS |= {
         dilation=1,
         dim_rounding_mode="floor",
     ),
-    "conv1d_transpose": call(
-        ROW,
+    "conv1d_transpose": arguments(
+        SEQUENCES,
         np.ones((2, 2, 3), "float32"),
         (2, 5, 2),
         1,
@@ -253,12 +253,12 @@ EXPLICIT_CALLS |= {
         groups=1,
         output_padding=0,
     ),
-    "conv2d": call(IMG, FLT, 1, "valid", **CONVOLUTION_OPTIONS),
-    "conv2d_transpose": call(
-        IMG, np.ones((2, 2, 2, 3), "float32"), (2, 5, 5, 2), 1, "valid", **CONVOLUTION_OPTIONS
+    "conv2d": arguments(IMAGES, FILTERS, 1, "valid", **CONVOLUTION_OPTIONS),
+    "conv2d_transpose": arguments(
+        IMAGES, np.ones((2, 2, 2, 3), "float32"), (2, 5, 5, 2), 1, "valid", **CONVOLUTION_OPTIONS
     ),
-    "conv3d": call(
-        VOL,
+    "conv3d": arguments(
+        VOLUMES,
         np.ones((2, 2, 2, 2, 3), "float32"),
         1,
         "valid",
@@ -266,8 +266,8 @@ EXPLICIT_CALLS |= {
         dilations=1,
         dim_rounding_mode="floor",
     ),
-    "conv3d_transpose": call(
-        VOL,
+    "conv3d_transpose": arguments(
+        VOLUMES,
         np.ones((2, 2, 2, 3, 2), "float32"),
         (2, 4, 4, 4, 3),
         1,
@@ -276,150 +276,179 @@ EXPLICIT_CALLS |= {
         dilations=1,
         dim_rounding_mode="floor",
     ),
-    "depthwise_conv2d": call(IMG, FLT, 1, "valid", **CONVOLUTION_OPTIONS),
-    "separable_conv2d": call(
-        IMG, FLT, np.ones((1, 1, 6, 2), "float32"), 1, "valid", data_format="NHWC", dilations=1
+    "depthwise_conv2d": arguments(IMAGES, FILTERS, 1, "valid", **CONVOLUTION_OPTIONS),
+    "separable_conv2d": arguments(
+        IMAGES,
+        FILTERS,
+        np.ones((1, 1, 6, 2), "float32"),
+        1,
+        "valid",
+        data_format="NHWC",
+        dilations=1,
     ),
-    "dilation2d": call(
-        IMG, np.ones((2, 2, 3), "float32"), 1, "valid", data_format="NHWC", dilations=1
+    "dilation2d": arguments(
+        IMAGES, np.ones((2, 2, 3), "float32"), 1, "valid", data_format="NHWC", dilations=1
     ),
-    "pool": call(IMG, (2, 2), "max", 1, "valid", dilations=1, dim_rounding_mode="floor"),
-    "max_pool_with_argmax": call(IMG, 2, 1, "valid", include_batch_in_index=True),
-    "max_unpool": call(
-        IMG[:, :1, :1],
+    "pool": arguments(IMAGES, (2, 2), "max", 1, "valid", dilations=1, dim_rounding_mode="floor"),
+    "max_pool_with_argmax": arguments(IMAGES, 2, 1, "valid", include_batch_in_index=True),
+    "max_unpool": arguments(
+        IMAGES[:, :1, :1],
         np.array([[[[0, 1, 2]]], [[[3, 4, 5]]]], "int32"),
         (2, 4, 4, 3),
         include_batch_in_index=False,
         data_format="NHWC",
     ),
-    "depth_to_space": call(np.ones((1, 2, 2, 4), "float32"), 2, "NHWC"),
-    "diff": call(F, axis=-1, n=1, prepend=F, append=F),
-    "dot": call(V, V),
-    "vecdot": call(F, F, axis=-1),
-    "matmul": call(F, F, False, True),
-    "tensordot": call(F, F, axes=2),
-    "dropout": call(F, 0.5, (2, 1), seed=3),
-    "einsum": call("ij,kj->ik", F, F),
-    "ensure_shape": call(F, (2, None)),
-    "expand_dims": call(F, 0),
-    "eye": call(2, 3, k=1, dtype="float32", device="cpu"),
-    "flip": call(F, axis=0),
-    "from_dlpack": call(F, device="cpu", copy=True),
-    "full": call((2, 3), 1.0, dtype="float32", device="cpu"),
-    "full_like": call(F, 1.0, dtype="float32", device="cpu"),
-    "gather_nd": call(F, i32([0, 1], [1, 2])),
-    "in_top_k": call(F, i32(0, 1), 1),
-    "isin": call(F, V, invert=False),
-    "linspace": call(0.0, 1.0, 5, dtype="float32", device="cpu", endpoint=True),
-    "local_response_normalization": call(IMG, 2, 1.0, 1.0, 0.5),
-    "meshgrid": call(V, V, indexing="xy"),
-    "mirror_pad": call(F, [(1, 1), (1, 1)], "reflect"),
-    "moveaxis": call(F, 0, 1),
-    "moving_average": call(F, F, 0.5, step=2),
-    "one_hot": call(WHOLE, 3, 1, 0, "float32"),
-    "pad": call(F, [(1, 1), (0, 1)], 0),
-    "permute_dims": call(F, (1, 0)),
-    "ragged_gather": call([i32(0, 1, 3)], V, i32(1, 0), 1),
-    "ragged_range": call(i32(0, 1), i32(3, 5), i32(1, 2)),
-    "ragged_tensor_to_tensor": call(
-        i32(2, 3), V, f32(0).reshape(()), [i32(0, 1, 3)], ["ROW_SPLITS"]
+    "depth_to_space": arguments(np.ones((1, 2, 2, 4), "float32"), 2, "NHWC"),
+    "diff": arguments(FLOATS, axis=-1, n=1, prepend=FLOATS, append=FLOATS),
+    "dot": arguments(VECTOR, VECTOR),
+    "vecdot": arguments(FLOATS, FLOATS, axis=-1),
+    "matmul": arguments(FLOATS, FLOATS, False, True),
+    "tensordot": arguments(FLOATS, FLOATS, axes=2),
+    "dropout": arguments(FLOATS, 0.5, (2, 1), seed=3),
+    "einsum": arguments("ij,kj->ik", FLOATS, FLOATS),
+    "ensure_shape": arguments(FLOATS, (2, None)),
+    "expand_dims": arguments(FLOATS, 0),
+    "eye": arguments(2, 3, k=1, dtype="float32", device="cpu"),
+    "flip": arguments(FLOATS, axis=0),
+    "from_dlpack": arguments(FLOATS, device="cpu", copy=True),
+    "full": arguments((2, 3), 1.0, dtype="float32", device="cpu"),
+    "full_like": arguments(FLOATS, 1.0, dtype="float32", device="cpu"),
+    "gather_nd": arguments(FLOATS, int32_array([0, 1], [1, 2])),
+    "in_top_k": arguments(FLOATS, int32_array(0, 1), 1),
+    "isin": arguments(FLOATS, VECTOR, invert=False),
+    "linspace": arguments(0.0, 1.0, 5, dtype="float32", device="cpu", endpoint=True),
+    "local_response_normalization": arguments(IMAGES, 2, 1.0, 1.0, 0.5),
+    "meshgrid": arguments(VECTOR, VECTOR, indexing="xy"),
+    "mirror_pad": arguments(FLOATS, [(1, 1), (1, 1)], "reflect"),
+    "moveaxis": arguments(FLOATS, 0, 1),
+    "moving_average": arguments(FLOATS, FLOATS, 0.5, step=2),
+    "one_hot": arguments(INTEGERS, 3, 1, 0, "float32"),
+    "pad": arguments(FLOATS, [(1, 1), (0, 1)], 0),
+    "permute_dims": arguments(FLOATS, (1, 0)),
+    "ragged_gather": arguments([int32_array(0, 1, 3)], VECTOR, int32_array(1, 0), 1),
+    "ragged_range": arguments(int32_array(0, 1), int32_array(3, 5), int32_array(1, 2)),
+    "ragged_tensor_to_tensor": arguments(
+        int32_array(2, 3),
+        VECTOR,
+        float32_array(0).reshape(()),
+        [int32_array(0, 1, 3)],
+        ["ROW_SPLITS"],
     ),
-    "repeat": call(F, 2, axis=0),
-    "reshape": call(F, (3, 2), copy=False),
-    "roll": call(F, 1, axis=0),
-    "scatter_nd": call(i32([0], [1]), F, (3, 3)),
-    "searchsorted": call(V, V, side="left", sorter=ORDER),
-    "setdiff1d": call(V, V[:1]),
-    "slice": call(F, (0, 1), (1, 2)),
-    "sparse_to_dense": call(i32([0, 1], [1, 2]), f32(5, 6), (2, 3), f32(0).reshape(())),
-    "split": call(F, (1, 2), 1),
-    "squeeze": call(F[None], 0),
-    "strided_slice": call(F, [0, 0], [2, 3], [1, 2], 0, 0, 0, 0, 0),
-    "take": call(F, i32(0, 1), axis=0, batch_dims=0),
-    "take_along_axis": call(F, WHOLE, axis=-1),
-    "tensor_scatter_update": call(F, i32([0], [1]), F),
-    "tile": call(F, (2, 1)),
-    "to_device": call(F, "cpu"),
-    "top_k": call(F, 2, sorted=True),
-    "unique": call(F, axis=0),
-    "unsorted_segment_sum": call(F, i32(0, 1), 2),
-    "unstack": call(F, axis=0),
-    "fused.conv2d": call(IMG, FLT, 1, "valid", **CONVOLUTION_OPTIONS, **FUSED_OPTIONS),
-    "fused.depthwise_conv2d": call(
-        IMG,
-        FLT[..., :1],
+    "repeat": arguments(FLOATS, 2, axis=0),
+    "reshape": arguments(FLOATS, (3, 2), copy=False),
+    "roll": arguments(FLOATS, 1, axis=0),
+    "scatter_nd": arguments(int32_array([0], [1]), FLOATS, (3, 3)),
+    "searchsorted": arguments(VECTOR, VECTOR, side="left", sorter=PERMUTATION),
+    "setdiff1d": arguments(VECTOR, VECTOR[:1]),
+    "slice": arguments(FLOATS, (0, 1), (1, 2)),
+    "sparse_to_dense": arguments(
+        int32_array([0, 1], [1, 2]), float32_array(5, 6), (2, 3), float32_array(0).reshape(())
+    ),
+    "split": arguments(FLOATS, (1, 2), 1),
+    "squeeze": arguments(FLOATS[None], 0),
+    "strided_slice": arguments(FLOATS, [0, 0], [2, 3], [1, 2], 0, 0, 0, 0, 0),
+    "take": arguments(FLOATS, int32_array(0, 1), axis=0, batch_dims=0),
+    "take_along_axis": arguments(FLOATS, INTEGERS, axis=-1),
+    "tensor_scatter_update": arguments(FLOATS, int32_array([0], [1]), FLOATS),
+    "tile": arguments(FLOATS, (2, 1)),
+    "to_device": arguments(FLOATS, "cpu"),
+    "top_k": arguments(FLOATS, 2, sorted=True),
+    "unique": arguments(FLOATS, axis=0),
+    "unsorted_segment_sum": arguments(FLOATS, int32_array(0, 1), 2),
+    "unstack": arguments(FLOATS, axis=0),
+    "fused.conv2d": arguments(IMAGES, FILTERS, 1, "valid", **CONVOLUTION_OPTIONS, **FUSED_OPTIONS),
+    "fused.depthwise_conv2d": arguments(
+        IMAGES,
+        FILTERS[..., :1],
         1,
         "valid",
         **CONVOLUTION_OPTIONS,
-        **{**FUSED_OPTIONS, "bias": V, "prelu_activation_weights": V},
+        **{**FUSED_OPTIONS, "bias": VECTOR, "prelu_activation_weights": VECTOR},
     ),
-    "fused.matmul": call(F, F, transpose_a=False, transpose_b=True, **FUSED_OPTIONS),
-    "image.crop_and_resize": call(IMG, f32([0, 0, 1, 1]), i32(0), (2, 2), "bilinear", 0),
-    "image.flip_left_right": call(IMG),
-    "image.from_pixels": call(np.ones((2, 2, 3), "uint8"), 3),
-    "image.to_pixels": call(np.ones((2, 2, 3), "float32"), alpha=1.0),
-    "image.grayscale_to_rgb": call(IMG[..., :1]),
-    "image.rgb_to_grayscale": call(IMG),
-    "image.rotate_with_offset": call(IMG, 0.5, 0, 0.5),
-    "image.threshold": call(IMG[0], "binary", False, 0.5),
-    "image.transform": call(IMG, f32([1, 0, 0, 0, 1, 0, 0, 0]), "nearest", "constant", 0, (3, 3)),
-    "image.non_max_suppression": call(f32([0, 0, 1, 1], [0, 0, 2, 2]), f32(1, 2), 2, 0.5, 0.0),
-    "image.non_max_suppression_padded": call(
-        f32([0, 0, 1, 1], [0, 0, 2, 2]), f32(1, 2), 2, 0.5, 0.0, True
+    "fused.matmul": arguments(FLOATS, FLOATS, transpose_a=False, transpose_b=True, **FUSED_OPTIONS),
+    "image.crop_and_resize": arguments(
+        IMAGES, float32_array([0, 0, 1, 1]), int32_array(0), (2, 2), "bilinear", 0
     ),
-    "image.non_max_suppression_with_score": call(
-        f32([0, 0, 1, 1], [0, 0, 2, 2]), f32(1, 2), 2, 0.5, 0.0, 0.1
+    "image.flip_left_right": arguments(IMAGES),
+    "image.from_pixels": arguments(np.ones((2, 2, 3), "uint8"), 3),
+    "image.to_pixels": arguments(np.ones((2, 2, 3), "float32"), alpha=1.0),
+    "image.grayscale_to_rgb": arguments(IMAGES[..., :1]),
+    "image.rgb_to_grayscale": arguments(IMAGES),
+    "image.rotate_with_offset": arguments(IMAGES, 0.5, 0, 0.5),
+    "image.threshold": arguments(IMAGES[0], "binary", False, 0.5),
+    "image.transform": arguments(
+        IMAGES, float32_array([1, 0, 0, 0, 1, 0, 0, 0]), "nearest", "constant", 0, (3, 3)
     ),
-    "linalg.band_part": call(F, 1, 1),
-    "linalg.cross": call(F, F, axis=-1),
-    "linalg.diagonal": call(F, offset=0),
-    "linalg.gram_schmidt": call(M),
-    "linalg.matrix_norm": call(M, keepdims=True, ord="fro"),
-    "corrcoef": call(F, rowvar=True),
-    "cov": call(F, rowvar=True, correction=1.0, fweights=i32(1, 2, 1), aweights=V),
-    "histogram": call(V, 4, range=(0.0, 4.0), weights=V, density=True),
-    "linalg.cond": call(M, p=2),
-    "linalg.lstsq": call(M, M, rcond=0.1),
-    "linalg.solve_triangular": call(M, M, lower=True, unit_diagonal=False),
-    "linalg.solve_sylvester": call(M, M, M),
-    "linalg.fractional_matrix_power": call(M, 1.5),
-    "linalg.matrix_power": call(M, 2),
-    "linalg.matrix_rank": call(M, rtol=0.1),
-    "linalg.norm": call(M, "euclidean", 0, True),
-    "linalg.outer": call(V, V),
-    "linalg.pinv": call(M, rtol=0.1),
-    "linalg.qr": call(M, mode="reduced"),
-    "linalg.solve": call(M, M),
-    "linalg.svd": call(M, full_matrices=True),
-    "linalg.trace": call(M, offset=0, dtype="float32"),
-    "linalg.vector_norm": call(F, axis=0, keepdims=True, ord=2),
-    "losses.compute_weighted_loss": call(F, F, reduction="mean"),
-    "losses.cosine_distance": call(LAB, F, f32([1], [1]), axis=-1, reduction="mean"),
-    "losses.huber_loss": call(LAB, F, F, delta=1.0, reduction="mean"),
-    "losses.log_loss": call(LAB, F, F, epsilon=1e-7, reduction="mean"),
-    "losses.sigmoid_cross_entropy": call(LAB, F, F, label_smoothing=0.1, reduction="mean"),
-    "losses.softmax_cross_entropy": call(
-        LAB, F, f32(1, 1), label_smoothing=0.1, reduction="mean", axis=-1
+    "image.non_max_suppression": arguments(
+        float32_array([0, 0, 1, 1], [0, 0, 2, 2]), float32_array(1, 2), 2, 0.5, 0.0
     ),
-    "random.bernoulli": call((2, 3), 0.5, dtype="bool", device="cpu"),
-    "random.gamma": call((2, 3), 1.0, 1.0, dtype="float32", device="cpu"),
-    "random.integers": call((2, 3), 0, 5, dtype="int32", device="cpu"),
-    "random.multinomial": call(F, 3, normalized=False),
-    "random.permutation": call(F, axis=0, device="cpu"),
-    "random.seed": call(3),
-    "signal.cosine_window": call(4, 0.5, 0.5, dtype="float32"),
-    "signal.frame": call(V, 2, 1, True, 0),
-    "signal.stft": call(V, 2, 1, 2, plugrad.signal.hann_window),
-    "sparse.sparse_fill_empty_rows": call(
-        i32([0, 1], [2, 1]), f32(1, 2), i32(3, 2), f32(0).reshape(())
+    "image.non_max_suppression_padded": arguments(
+        float32_array([0, 0, 1, 1], [0, 0, 2, 2]), float32_array(1, 2), 2, 0.5, 0.0, True
     ),
-    "sparse.sparse_reshape": call(i32([0, 1], [1, 1]), i32(2, 2), i32(4, 1)),
-    "sparse.sparse_segment_mean": call(F, i32(0, 1), i32(0, 1)),
-    "sparse.sparse_segment_sum": call(F, i32(0, 1), i32(0, 1)),
-    "string.static_regex_replace": call(S, "a", "b", True),
-    "string.string_n_grams": call(S, i32(0, 2), "|", [1, 2], "L", "R", 1, True),
-    "string.string_split": call(S, " ", True),
-    "string.string_to_hash_bucket_fast": call(S, 10),
+    "image.non_max_suppression_with_score": arguments(
+        float32_array([0, 0, 1, 1], [0, 0, 2, 2]), float32_array(1, 2), 2, 0.5, 0.0, 0.1
+    ),
+    "linalg.band_part": arguments(FLOATS, 1, 1),
+    "linalg.cross": arguments(FLOATS, FLOATS, axis=-1),
+    "linalg.diagonal": arguments(FLOATS, offset=0),
+    "linalg.gram_schmidt": arguments(MATRIX),
+    "linalg.matrix_norm": arguments(MATRIX, keepdims=True, ord="fro"),
+    "corrcoef": arguments(FLOATS, rowvar=True),
+    "cov": arguments(
+        FLOATS, rowvar=True, correction=1.0, fweights=int32_array(1, 2, 1), aweights=VECTOR
+    ),
+    "histogram": arguments(VECTOR, 4, range=(0.0, 4.0), weights=VECTOR, density=True),
+    "linalg.cond": arguments(MATRIX, p=2),
+    "linalg.lstsq": arguments(MATRIX, MATRIX, rcond=0.1),
+    "linalg.solve_triangular": arguments(MATRIX, MATRIX, lower=True, unit_diagonal=False),
+    "linalg.solve_sylvester": arguments(MATRIX, MATRIX, MATRIX),
+    "linalg.fractional_matrix_power": arguments(MATRIX, 1.5),
+    "linalg.matrix_power": arguments(MATRIX, 2),
+    "linalg.matrix_rank": arguments(MATRIX, rtol=0.1),
+    "linalg.norm": arguments(MATRIX, "euclidean", 0, True),
+    "linalg.outer": arguments(VECTOR, VECTOR),
+    "linalg.pinv": arguments(MATRIX, rtol=0.1),
+    "linalg.qr": arguments(MATRIX, mode="reduced"),
+    "linalg.solve": arguments(MATRIX, MATRIX),
+    "linalg.svd": arguments(MATRIX, full_matrices=True),
+    "linalg.trace": arguments(MATRIX, offset=0, dtype="float32"),
+    "linalg.vector_norm": arguments(FLOATS, axis=0, keepdims=True, ord=2),
+    "losses.compute_weighted_loss": arguments(FLOATS, FLOATS, reduction="mean"),
+    "losses.cosine_distance": arguments(
+        LABELS, FLOATS, float32_array([1], [1]), axis=-1, reduction="mean"
+    ),
+    "losses.huber_loss": arguments(LABELS, FLOATS, FLOATS, delta=1.0, reduction="mean"),
+    "losses.log_loss": arguments(LABELS, FLOATS, FLOATS, epsilon=1e-7, reduction="mean"),
+    "losses.sigmoid_cross_entropy": arguments(
+        LABELS, FLOATS, FLOATS, label_smoothing=0.1, reduction="mean"
+    ),
+    "losses.softmax_cross_entropy": arguments(
+        LABELS, FLOATS, float32_array(1, 1), label_smoothing=0.1, reduction="mean", axis=-1
+    ),
+    "random.bernoulli": arguments((2, 3), 0.5, dtype="bool", device="cpu"),
+    "random.gamma": arguments((2, 3), 1.0, 1.0, dtype="float32", device="cpu"),
+    "random.integers": arguments((2, 3), 0, 5, dtype="int32", device="cpu"),
+    "random.multinomial": arguments(FLOATS, 3, normalized=False),
+    "random.permutation": arguments(FLOATS, axis=0, device="cpu"),
+    "random.seed": arguments(3),
+    "signal.cosine_window": arguments(4, 0.5, 0.5, dtype="float32"),
+    "signal.frame": arguments(VECTOR, 2, 1, True, 0),
+    "signal.stft": arguments(VECTOR, 2, 1, 2, plugrad.signal.hann_window),
+    "sparse.sparse_fill_empty_rows": arguments(
+        int32_array([0, 1], [2, 1]),
+        float32_array(1, 2),
+        int32_array(3, 2),
+        float32_array(0).reshape(()),
+    ),
+    "sparse.sparse_reshape": arguments(
+        int32_array([0, 1], [1, 1]), int32_array(2, 2), int32_array(4, 1)
+    ),
+    "sparse.sparse_segment_mean": arguments(FLOATS, int32_array(0, 1), int32_array(0, 1)),
+    "sparse.sparse_segment_sum": arguments(FLOATS, int32_array(0, 1), int32_array(0, 1)),
+    "string.static_regex_replace": arguments(STRINGS, "a", "b", True),
+    "string.string_n_grams": arguments(STRINGS, int32_array(0, 2), "|", [1, 2], "L", "R", 1, True),
+    "string.string_split": arguments(STRINGS, " ", True),
+    "string.string_to_hash_bucket_fast": arguments(STRINGS, 10),
 }
 
 CALLS = {**calls_from_cases(), **EXPLICIT_CALLS}

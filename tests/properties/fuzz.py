@@ -30,7 +30,7 @@ import numpy as np
 import plugrad
 from plugrad.errors import KernelFailed, PlugradError
 from properties.fuzz_targets import make_targets
-from properties.fuzz_values import OwnError, Values
+from properties.fuzz_values import OwnError, RandomValues
 
 MAX_CALL_SECONDS = 5  # of processor time for one call
 MAX_WALL_SECONDS = 60  # seconds after which a call hangs, also on a busy machine
@@ -116,7 +116,7 @@ def main():
             name = names[number % len(names)]
             write_report("call", number=number, name=name)
             faulthandler.dump_traceback_later(MAX_WALL_SECONDS, exit=True)
-            function, args, kwargs = known[name](Values(rng, options.backend, other))
+            function, args, kwargs = known[name](RandomValues(rng, options.backend, other))
             wrong = find_problem(function, args, kwargs)
             if wrong is not None:
                 given = [short_repr(x) for x in args] + [

@@ -16,10 +16,10 @@ from plugrad.extend import KERNELS
 from plugrad.registry import transaction
 from plugrad.testing.checks import as_tensors
 from plugrad.testing.tables import rows
-from properties.calls import CALLS, F, public_ops
-from properties.fuzz_values import OwnError, as_tensor, failing
+from properties.calls import CALLS, FLOATS as F, public_ops
+from properties.fuzz_values import OwnError, as_tensor, raise_own_error
 
-NOT_CALLED = {
+UNCALLED_NAMES = {
     "__dir__": "takes no argument",
     "__getattr__": "an unknown name is an AttributeError, as in Python",
     "image.write_png": "writes files",
@@ -37,7 +37,7 @@ def public_callables():
         if space not in ("errors", "extend", "kernels"):
             page = getattr(plugrad, space)
             found |= {f"{space}.{n}": getattr(page, n) for n in dir(page) if n[0] != "_"}
-    return {n: f for n, f in found.items() if callable(f) and n not in NOT_CALLED}
+    return {n: f for n, f in found.items() if callable(f) and n not in UNCALLED_NAMES}
 
 
 # --- ops: a right call, of which some arguments are others ---------------------------------------
@@ -62,14 +62,14 @@ def mutate_arguments(call, values, optional):
     return [drawn(x) for x in args], given
 
 
-def optional_of(function):
+def optional_parameters(function):
     """Return the names of the arguments that have a default."""
     parameters = inspect.signature(function).parameters.values()
     return {p.name for p in parameters if p.default is not p.empty}
 
 
 def op_target(function, call):
-    optional = optional_of(function)
+    optional = optional_parameters(function)
 
     def target(values):
         args, kwargs = mutate_arguments(call, values, optional)
@@ -80,7 +80,7 @@ def op_target(function, call):
 
 def traced_target(function, call):
     """Return a target that calls an op in a traced function, whose inputs are the tensors and arrays."""
-    optional = optional_of(function)
+    optional = optional_parameters(function)
 
     def target(values):
         args, kwargs = mutate_arguments(call, values, optional)
@@ -126,7 +126,7 @@ def free_target(called, /, **choices):
             elif p.name == "function":
                 value = values.function()
             elif any(map(callable, known)):
-                value = values.to_call()
+                value = values.replace_function()
             else:
                 value = values.anything()
             if p.kind is p.KEYWORD_ONLY:
@@ -227,19 +227,19 @@ def with_own_errors(function):
     return called
 
 
-STEPS = [
+SCAN_FUNCTIONS = [
     with_own_errors(lambda carry, x: (carry, x)),
     with_own_errors(lambda carry, x: (carry * 2.0, carry)),
     with_own_errors(lambda carry, x: (carry + plugrad.random.normal(2), x)),
     with_own_errors(lambda carry, x: (carry, plugrad.sum(carry) if carry is x else None)),
     with_own_errors(lambda carry, x: carry),
 ]
-BRANCHES = [
+COND_BRANCHES = [
     with_own_errors(lambda *args: args),
     with_own_errors(lambda x: x * 2.0),
     with_own_errors(lambda x: x[0]),
 ]
-SHRINKING_STEPS = [
+WHILE_BODIES = [
     with_own_errors(lambda x: x * 0.5),
     with_own_errors(lambda x: x * 0.1),
     with_own_errors(lambda x: x[:1] * 0.5),
@@ -253,12 +253,12 @@ def initial_carries():
 
 def call_scan(values):
     choices = {"init": initial_carries(), "xs": [F, [F, F], {"a": F}, None], "length": [2, None, 0]}
-    return free_target(plugrad.scan, function=STEPS, **choices)(values)
+    return free_target(plugrad.scan, function=SCAN_FUNCTIONS, **choices)(values)
 
 
 def call_cond(values):
     flags = [True, plugrad.asarray(False), 1.0]
-    return free_target(plugrad.cond, flag=flags, yes=BRANCHES, no=BRANCHES)(values)
+    return free_target(plugrad.cond, flag=flags, yes=COND_BRANCHES, no=COND_BRANCHES)(values)
 
 
 def call_while_loop(values):
@@ -267,12 +267,12 @@ def call_while_loop(values):
     if rng.random() < 0.6:
         args = [
             with_own_errors(lambda x: plugrad.sum(x) > 1),
-            rng.choice(SHRINKING_STEPS),
+            rng.choice(WHILE_BODIES),
             rng.choice(initial_carries()),
         ]
         return plugrad.while_loop, args, {}
     flag = rng.choice([False, plugrad.asarray(False), plugrad.asarray([True, False]), None, "text"])
-    never = rng.choice([lambda carry: flag, lambda: flag, failing, 1])
+    never = rng.choice([lambda carry: flag, lambda: flag, raise_own_error, 1])
     return plugrad.while_loop, [with_own_errors(never), values.function(), values.anything()], {}
 
 
@@ -308,7 +308,7 @@ def restoring_target(target):
     return safe
 
 
-def with_custom_gradient(values):
+def custom_grad_arguments(values):
     """Return a call of `custom_grad` of a function that returns almost valid results."""
     anything = values.anything()
     gradient = values.rng.choice([anything, lambda *args: anything, lambda dy, saved: dy])
@@ -328,15 +328,15 @@ def with_custom_gradient(values):
     return call, [values.rng.choice([function, function, anything]), values.anything()], {}
 
 
-def variables(values):
+def random_variables(values):
     """Return some variables, or any values."""
     right = [plugrad.Variable(F), plugrad.Variable(1.0, trainable=values.rng.random() < 0.7)]
     return values.mutated(right) if values.rng.random() < 0.5 else right
 
 
-def with_variables(values):
+def variable_grads_arguments(values):
     """Return a call of `variable_grads` of a function that may use the variables."""
-    given = variables(values)
+    given = random_variables(values)
     known = [v for v in given if isinstance(v, plugrad.Tensor)] if type(given) is list else []
     loss = values.rng.choice([lambda: plugrad.add_n([plugrad.sum(v * v) for v in known])] * 3)
     function = loss if values.rng.random() < 0.6 else values.function()
@@ -348,7 +348,7 @@ def optimizer_target(kind):
     make = free_target(kind, learning_rate=[0.1, lambda step: 0.1], beta1=[0.9], beta2=[0.9])
 
     def step(result, values):
-        given = variables(values)
+        given = random_variables(values)
         choice = values.rng.randrange(5 if isinstance(result, optimizers.Optimizer) else 2)
         if choice == 0:
             known = (
@@ -382,13 +382,13 @@ METHODS = (
 )
 
 
-LEFT_ALONE = str, bytes, bytearray, np.ma.MaskedArray  # their own operators decide
+TYPES_WITH_OWN_OPERATORS = str, bytes, bytearray, np.ma.MaskedArray  # their own operators decide
 
 
 def binary_target(function):
     def target(values):
         pair = [values.tensor(), values.anything()]
-        if values.rng.random() < 0.4 and not isinstance(pair[1], LEFT_ALONE):
+        if values.rng.random() < 0.4 and not isinstance(pair[1], TYPES_WITH_OWN_OPERATORS):
             pair.reverse()
         return function, pair, {}
 
@@ -416,7 +416,7 @@ def subscript_arguments(values):
     return operator.getitem, [values.tensor(), key], {}
 
 
-def of_transposed(values):
+def transposed_arguments(values):
     x = values.tensor()
     return (lambda x: (x.T, x.mT)), [x], {}
 
@@ -440,13 +440,13 @@ def generator_target(name):
             return (lambda state: setattr(made, "state", state)), [state], {}
         call = CALLS.get(f"random.{name}", ([2], {}))
         function = getattr(made, name)
-        args, kwargs = mutate_arguments(call, values, optional_of(function))
+        args, kwargs = mutate_arguments(call, values, optional_parameters(function))
         return function, args, kwargs
 
     return target
 
 
-def with_file(function, **choices):
+def file_target(function, **choices):
     """Return a target that may also raise an OSError."""
 
     def call(*args, **kwargs):
@@ -463,7 +463,7 @@ def with_file(function, **choices):
 # --- kernels and settings ------------------------------------------------------------------------
 
 
-def by_name(values):
+def run_kernel_arguments(values):
     """Return a call of `run_kernel` with the inputs and attributes of a conformance case, or others."""
     row = values.rng.choice(ROWS)
     dtype = row.tested_dtypes[0]
@@ -520,7 +520,7 @@ REGISTRATIONS = (
 
 
 def make_targets():
-    """Return the fuzz targets by the names of what they call."""
+    """Return the fuzz targets by the names of the functions that they call."""
     ops, found = public_ops(), {}
     for name, call in CALLS.items():
         found[name], found[f"{name}, traced"] = (
@@ -549,9 +549,9 @@ def make_targets():
     found["use"] = compose(free_target(plugrad.use, spec=["cpu", "cpu:0", "acme"]), enter_and_exit)
     found["tidy"] = compose(free_target(plugrad.tidy), lambda made, values: made(values.function()))
     found["tidy.keep"] = free_target(lambda x: plugrad.tidy().keep(x))
-    found["custom_grad"] = with_custom_gradient
-    found["variable_grads"] = with_variables
-    found["run_kernel"] = by_name
+    found["custom_grad"] = custom_grad_arguments
+    found["variable_grads"] = variable_grads_arguments
+    found["run_kernel"] = run_kernel_arguments
     found["jvp"] = free_target(plugrad.jvp, args=[(F,), (1.0, 2.0)], tangents=[(F,), (1.0, 2.0)])
     found["Variable"] = free_target(plugrad.Variable, trainable=[True, False])
     found["Variable.assign"] = assignment_arguments
@@ -565,7 +565,7 @@ def make_targets():
         right = [F, F], 1.0
         found[f"optimizers.{name}"] = op_target(getattr(optimizers, name), (right, {}))
     for name, kind in vars(optimizers).items():
-        if inspect.isclass(kind) and f"optimizers.{name}" not in NOT_CALLED:
+        if inspect.isclass(kind) and f"optimizers.{name}" not in UNCALLED_NAMES:
             found[f"optimizers.{name}"] = (
                 optimizer_target(kind) if hasattr(kind, "minimize") else free_target(kind)
             )
@@ -573,21 +573,21 @@ def make_targets():
         found[f"operator.{name}"] = binary_target(getattr(operator, name))
     for name in METHODS.split():
         found[f"Tensor.{name}"] = method_target(name)
-    found["Tensor[]"], found["Tensor.T"] = subscript_arguments, of_transposed
+    found["Tensor[]"], found["Tensor.T"] = subscript_arguments, transposed_arguments
     drawing = [n for n in dir(plugrad.random.Generator) if n[0] != "_"]
     for name in ["__init__", *drawing]:
         found[f"random.Generator.{name}"] = generator_target(name)
     for name in ("get", "set", "explain", "options", "override"):
         found[f"config.{name}"] = setting_target(name)
-    found["image.read_png"] = with_file(plugrad.image.read_png, channels=[1, 3, 4])
+    found["image.read_png"] = file_target(plugrad.image.read_png, channels=[1, 3, 4])
     kept = {"path": ["kept"], "tree": [{"a": F, "b": [1, None]}, plugrad.Variable(F)]}
     for name in ("save", "load"):
-        found[name] = with_file(getattr(plugrad, name), **kept)
+        found[name] = file_target(getattr(plugrad, name), **kept)
     for name in ("read_weights", "write_weights"):
         weights = {"path": ["weights"], "weights": [{"a": F}], "manifest": ["weights/model.json"]}
-        found[f"tfjs.{name}"] = with_file(getattr(plugrad.tfjs, name), **weights)
-    found["tfjs.load_graph_model"] = with_file(plugrad.tfjs.load_graph_model, folder=["weights"])
-    found["tfjs.read_model"] = with_file(plugrad.tfjs.read_model)
+        found[f"tfjs.{name}"] = file_target(getattr(plugrad.tfjs, name), **weights)
+    found["tfjs.load_graph_model"] = file_target(plugrad.tfjs.load_graph_model, folder=["weights"])
+    found["tfjs.read_model"] = file_target(plugrad.tfjs.read_model)
     info = plugrad.__array_namespace_info__()
     for name in ("default_dtypes", "dtypes"):
         found[f"__array_namespace_info__.{name}"] = free_target(getattr(info, name), device=["cpu"])

@@ -23,7 +23,7 @@ class MeaninglessObject:
         pass
 
 
-class Raising:
+class RaisingObject:
     """An object whose special methods raise `OwnError`."""
 
     def fail(self, *args, **kwargs):
@@ -32,7 +32,7 @@ class Raising:
     __array__ = __index__ = __float__ = __len__ = __iter__ = __getitem__ = __call__ = fail
 
 
-class Lying:
+class LyingObject:
     """An object whose special methods return values of wrong types."""
 
     def nonsense(self, *args, **kwargs):
@@ -41,26 +41,26 @@ class Lying:
     __array__ = __index__ = __float__ = __len__ = __iter__ = __getitem__ = nonsense
 
 
-class Endless:
+class EndlessSequence:
     """An infinite sequence."""
 
     def __iter__(self):
         return itertools.count()
 
 
-def nothing(*args, **kwargs):
+def return_none(*args, **kwargs):
     return None
 
 
-def returned(*args, **kwargs):
+def return_arguments(*args, **kwargs):
     return args
 
 
-def failing(*args, **kwargs):
+def raise_own_error(*args, **kwargs):
     raise OwnError
 
 
-def nested(depth):
+def nested_list(depth):
     inner = 1
     for _ in range(depth):
         inner = [inner]
@@ -73,7 +73,7 @@ def endless_list():
     return x
 
 
-def disposed():
+def disposed_tensor():
     x = plugrad.ones(3)
     x.dispose()
     return x
@@ -105,7 +105,7 @@ TEXTS = [
     *("nope::cpu", "same", "valid", "mean", "nearest", "\ud800", "é" * 300, "%s{}", "ij,jk->ik"),
     *("...i->i", "->", "(", "[a-", b"", b"bytes", b"\xff", bytearray(b"ab"), memoryview(b"abc")),
 ]
-OTHERS = [
+OTHER_VALUES = [
     *(
         None,
         None,
@@ -173,15 +173,15 @@ ARRAYS = [
     np.ma.masked_array([1.0, 2.0], [True, False]),
     np.broadcast_to(np.float32(1), (300, 300)),
 ]
-MADE = [
+VALUE_FACTORIES = [
     MeaninglessObject,
-    Raising,
-    Lying,
-    Endless,
-    disposed,
+    RaisingObject,
+    LyingObject,
+    EndlessSequence,
+    disposed_tensor,
     endless_list,
-    lambda: nested(70),
-    lambda: nested(5000),
+    lambda: nested_list(70),
+    lambda: nested_list(5000),
     lambda: (n for n in (1, 2)),
     lambda: iter([]),
     lambda: map(str, "ab"),
@@ -194,10 +194,10 @@ MADE = [
     lambda: {"w": plugrad.ones(2), "b": [plugrad.ones(1)]},
     lambda: plugrad.Variable(1.0, trainable=False),
 ]
-FUNCTIONS = [nothing, returned, failing, MeaninglessObject, Raising()]
+CALLABLES = [return_none, return_arguments, raise_own_error, MeaninglessObject, RaisingObject()]
 
 
-class Values:
+class RandomValues:
     """Random values; tensors are made on `backend`, and some on `other`."""
 
     def __init__(self, rng, backend, other):
@@ -219,10 +219,10 @@ class Values:
         if kind < 2:
             return self.tensor()
         if kind == 2:
-            return self.rng.choice(MADE)()
+            return self.rng.choice(VALUE_FACTORIES)()
         if kind == 3:
             return self.collection()
-        pools = {4: TEXTS, 5: OTHERS, 6: COLLECTIONS, 7: COLLECTIONS, 8: ARRAYS}
+        pools = {4: TEXTS, 5: OTHER_VALUES, 6: COLLECTIONS, 7: COLLECTIONS, 8: ARRAYS}
         return self.rng.choice(pools.get(kind, NUMBERS))
 
     def collection(self):
@@ -230,25 +230,25 @@ class Values:
         form = self.rng.choice([list, tuple, lambda parts: dict(enumerate(parts)), iter])
         return form([self.anything() for _ in range(self.rng.randrange(4))])
 
-    def to_call(self):
+    def replace_function(self):
         """Return any value in place of a function, except NumPy's functions, which raise their own errors."""
         value = self.anything()
-        return returned if callable(value) else value
+        return return_arguments if callable(value) else value
 
     def function(self):
         """Return a function of any arguments, which returns anything, or now and then no function."""
         kind = self.rng.randrange(8)
         if kind == 0:
-            return self.to_call()
+            return self.replace_function()
         if kind == 1:
-            return self.rng.choice(FUNCTIONS)
+            return self.rng.choice(CALLABLES)
         value = self.anything()
         return self.rng.choice(
             [
                 lambda *args, **kwargs: value,
                 lambda *args, **kwargs: args,
                 lambda *args, **kwargs: args[0] if args else value,
-                lambda *args, **kwargs: _total(args, kwargs, value),
+                lambda *args, **kwargs: _sum_of_arguments(args, kwargs, value),
             ]
         )
 
@@ -297,7 +297,7 @@ class Values:
         return type(right)(parts) if type(right) in (list, tuple) and change < 3 else iter(parts)
 
 
-def _total(args, kwargs, value):
+def _sum_of_arguments(args, kwargs, value):
     """Return a scalar that depends on each tensor among the arguments."""
     parts = [plugrad.sum(x * x) for x in args if isinstance(x, plugrad.Tensor)]
     return plugrad.add_n(parts) if parts else value

@@ -37,7 +37,7 @@ SPECIAL_VALUES: Final = {
     "f": [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 4.0, -2.5, 100.0, -100.0, np.nan, np.inf, -np.inf],
     "i": [0, 1, 2, 3, 7],
 }
-ROUNDING: Final = 4
+ROUNDING_UNITS: Final = 4
 """The units in the last place by which two ways to the same result may differ."""
 
 
@@ -132,7 +132,7 @@ def elementwise_operands(row: Row, dtype: str, size: int) -> list[Array]:
 
 
 def describe_difference(
-    actual: Array, expected: Array, *, within: float = ROUNDING, loose: float = 0
+    actual: Array, expected: Array, *, within: float = ROUNDING_UNITS, loose: float = 0
 ) -> str:
     """Return how arrays differ, or "": in NaN, in signs of zeros, or by more than some units in the last place.
 
@@ -393,15 +393,15 @@ def infer_specs(row: Row, arrays: Sequence[Array | None], dtype: str) -> Any:
     return row.kernel.infer(*specs, **row.attributes(dtype))
 
 
-_drawn_inputs: dict[tuple[object, ...], list[Array | None]] = {}
+_cached_inputs: dict[tuple[object, ...], list[Array | None]] = {}
 
 
 def draw_inputs(row: Row, dtype: str) -> list[Array | None]:
     """Return the inputs of a conformance case as arrays, never as NumPy scalars; all machines get the same ones."""
     key = str(row), dtype, *[x and x.shape for x in row.inputs]
-    if key not in _drawn_inputs:
-        _drawn_inputs[key] = [x if x is None else np.asarray(x) for x in row.draw_inputs(dtype)]
-    return list(_drawn_inputs[key])
+    if key not in _cached_inputs:
+        _cached_inputs[key] = [x if x is None else np.asarray(x) for x in row.draw_inputs(dtype)]
+    return list(_cached_inputs[key])
 
 
 def repeat_first_axis(x: Array | None, times: int) -> Any:
@@ -409,20 +409,20 @@ def repeat_first_axis(x: Array | None, times: int) -> Any:
     return None if x is None else np.concatenate([x] * times)
 
 
-_batches: dict[str, list[tuple[int, ...]]] = {}
+_cached_batch_inputs: dict[str, list[tuple[int, ...]]] = {}
 
 
 def batch_inputs(row: Row) -> list[tuple[int, ...]]:
     """Return the sets of inputs whose first axis is a batch axis of the reference."""
-    if str(row) not in _batches:
+    if str(row) not in _cached_batch_inputs:
         dtype = row.tested_dtypes[0]
         arrays = draw_inputs(row, dtype)
         own = [i for i, x in enumerate(arrays) if x is not None and x.ndim]
         sets = {tuple(own), *[(i,) for i in own]} if len(own) < 6 else set[tuple[int, ...]]()
-        _batches[str(row)] = [
+        _cached_batch_inputs[str(row)] = [
             chosen for chosen in sorted(sets) if is_batch_axis(row, arrays, chosen)
         ]
-    return _batches[str(row)]
+    return _cached_batch_inputs[str(row)]
 
 
 def is_batch_axis(row: Row, arrays: Sequence[Array | None], chosen: tuple[int, ...]) -> bool:

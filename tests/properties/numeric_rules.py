@@ -456,7 +456,7 @@ def run_rule(rule: Rule, backend: str) -> Any:
 
 # --- the same rules for many elements -------------------------------------------------------------
 
-TIMES = 301
+REPETITIONS = 301
 """How often elements are repeated, so that native code runs, whole vectors of it and a rest."""
 
 
@@ -487,7 +487,7 @@ class RepeatingNamespace:
 def repeat_elements(x: Any) -> Any:
     """Return a list or a 1-d array with its elements repeated; other values unchanged."""
     return (
-        np.tile(narrow_list(x), TIMES)
+        np.tile(narrow_list(x), REPETITIONS)
         if isinstance(x, list | np.ndarray) and np.ndim(x) == 1
         else x
     )

@@ -20,7 +20,7 @@ from plugrad.errors import (
     PluginNotFound,
     ShapeError,
 )
-from properties.fuzz_values import endless_list, nested
+from properties.fuzz_values import endless_list, nested_list
 
 
 @pytest.fixture(autouse=True)
@@ -91,10 +91,14 @@ CALLS = [
     (lambda: plugrad.config.options(1.5), ConfigError, "1.5 is not the name of a backend"),
     (lambda: plugrad.run_kernel("Add", {}, range(2**40)), ArgumentError, "must be mappings"),
     (lambda: plugrad.asarray(endless_list()), ShapeError, "contains itself"),
-    (lambda: plugrad.asarray(nested(9000)), ShapeError, "more levels than a tensor has axes"),
+    (lambda: plugrad.asarray(nested_list(9000)), ShapeError, "more levels than a tensor has axes"),
     (lambda: plugrad.keep(endless_list()), ArgumentError, "contains itself"),
-    (lambda: plugrad.vjp(identity, nested(9000)), ArgumentError, "levels than Python's recursion"),
-    (lambda: plugrad.sum(X, axis=nested(9000)), AxisError, r"axis=\[\[.*\.\.\."),
+    (
+        lambda: plugrad.vjp(identity, nested_list(9000)),
+        ArgumentError,
+        "levels than Python's recursion",
+    ),
+    (lambda: plugrad.sum(X, axis=nested_list(9000)), AxisError, r"axis=\[\[.*\.\.\."),
     (lambda: plugrad.sum(X, axis=10**5000), AxisError, "axis=<int> is out of range"),
     (lambda: plugrad.sum(X, axis=[7] * 10**5), AxisError, "^.{,200}$"),
     (lambda: plugrad.asarray(X, dtype="x" * 10**6), DTypeError, "^.{,500}$"),

@@ -26,7 +26,7 @@ class MeaninglessObject:
     """An object that is not valid as any argument."""
 
 
-SENSELESS = [MeaninglessObject(), {"a": 1}, {1}, [MeaninglessObject()], object]
+SENSELESS_VALUES = [MeaninglessObject(), {"a": 1}, {1}, [MeaninglessObject()], object]
 TEXTS = ["text", "", b"bytes", b"\xff"]
 NUMBERS = [
     0,
@@ -42,7 +42,7 @@ NUMBERS = [
     float("nan"),
     float("inf"),
 ]
-OTHERS = [
+OTHER_VALUES = [
     None,
     True,
     False,
@@ -82,7 +82,7 @@ LISTS = [
     (2**70,),
     (float("nan"),) * 2,
 ]
-NO_TENSORS = [
+VALUES_THAT_ARE_NO_TENSORS = [
     np.array([None, 1], object),
     np.array(["2020-01-01"], "datetime64[D]"),
     np.zeros(2, "i4,f4"),
@@ -126,11 +126,18 @@ def iter_wrong_tensors(right):
 def iter_wrong_values(right):
     """Yield wrong values to pass in place of an argument."""
     if isinstance(right, np.ndarray):
-        yield from [*iter_wrong_tensors(right), *TEXTS, *NO_TENSORS, *NUMBERS, *OTHERS, *LISTS]
+        yield from [
+            *iter_wrong_tensors(right),
+            *TEXTS,
+            *VALUES_THAT_ARE_NO_TENSORS,
+            *NUMBERS,
+            *OTHER_VALUES,
+            *LISTS,
+        ]
         return
     if isinstance(right, list) and right and isinstance(right[0], np.ndarray):
         yield from ([as_input(right[0]), x] for x in iter_wrong_tensors(right[0]))
-    yield from [*TEXTS, *NUMBERS, *OTHERS, *LISTS]
+    yield from [*TEXTS, *NUMBERS, *OTHER_VALUES, *LISTS]
 
 
 def raised_error(function, *args, **kwargs):
@@ -211,7 +218,7 @@ def test_no_argument_takes_what_makes_no_sense(name):
     call = with_tensors(CALLS[name])
     taken = []
     for place, right in iter_arguments(CALLS[name]):
-        for value in SENSELESS:
+        for value in SENSELESS_VALUES:
             if callable(value) and accepts_function(name, place, right):
                 continue
             args, kwargs = replace_argument(call, place, value)
@@ -262,7 +269,14 @@ def test_no_raw_error_leaves_a_kernel(name):
         run_by_name(kernel, inputs, attrs)
         for attr, right in attrs.items():
             shorter_and_longer = [right[:-1], right + right[-1:]] if type(right) is tuple else []
-            for value in [*SENSELESS, *TEXTS, *NUMBERS, *OTHERS, *LISTS, *shorter_and_longer]:
+            for value in [
+                *SENSELESS_VALUES,
+                *TEXTS,
+                *NUMBERS,
+                *OTHER_VALUES,
+                *LISTS,
+                *shorter_and_longer,
+            ]:
                 error = raised_error(run_by_name, kernel, inputs, {**attrs, attr: value})
                 raw += [] if error is None else [f"{row} {attr}={value!r:.60}: {error!r}"]
         for i, right in enumerate(inputs):

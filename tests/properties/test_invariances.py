@@ -22,10 +22,10 @@ from plugrad_cpu.threads import thread_pool
 from properties import invariances
 from properties.forced_variants import available_variants, forced_variant
 
-VARIANT = "cpu-"
-WITH_PACKS = "cpu-with-packs"
+VARIANT_PREFIX = "cpu-"
+MACHINE_WITH_PACKS = "cpu-with-packs"
 """What users have: NumPy computes small arrays, and C large ones."""
-FORCED = "a forced variant"
+FORCED_VARIANT_PACK = "a forced variant"
 """The owner of its kernels."""
 
 
@@ -34,7 +34,11 @@ def pytest_generate_tests(metafunc):
         return
     names = selected_backends(metafunc.config)
     if "cpu" in names:
-        names = [*names, WITH_PACKS, *(f"{VARIANT}{name}" for name in available_variants())]
+        names = [
+            *names,
+            MACHINE_WITH_PACKS,
+            *(f"{VARIANT_PREFIX}{name}" for name in available_variants()),
+        ]
     cases = [
         pytest.param(machine, name, family, id=f"{machine}-{name}-{family}")
         for machine in names
@@ -47,7 +51,7 @@ def pytest_generate_tests(metafunc):
 
 def is_relevant(name, machine):
     """Whether a property is tested on a machine; those of threads need several."""
-    if machine == WITH_PACKS:
+    if machine == MACHINE_WITH_PACKS:
         return name == "an_array_equals_its_pieces"
     return name != "threads_equal_one" or machine not in ("cpu", "webgpu")
 
@@ -58,10 +62,10 @@ def use_machine(name):
     backend, _, variant = name.partition("-")
     with ExitStack() as stack:
         device = open_backend(backend)
-        if backend == "cpu" and name != WITH_PACKS:
+        if backend == "cpu" and name != MACHINE_WITH_PACKS:
             tables = device.kernels
             own = list(tables)[-1]
-            forced = {FORCED: forced_variant(variant).configs} if variant else {}
+            forced = {FORCED_VARIANT_PACK: forced_variant(variant).configs} if variant else {}
             stack.callback(set_kernel_tables, device, tables)
             set_kernel_tables(device, {**forced, own: tables[own]})
         stack.enter_context(plugrad.use(backend))
@@ -94,7 +98,7 @@ def machine(request, activate_machine):
     return request.param
 
 
-WEBGPU = ("float32", "int32", "int64", "bool", "complex64")
+WEBGPU_DTYPES = ("float32", "int32", "int64", "bool", "complex64")
 """Dtypes of webgpu that differ in their shaders: others are computed as one of these."""
 
 
@@ -102,8 +106,8 @@ def is_worth_trying(row, dtype):
     """Whether an implementation is specific to a machine, or to a dtype on it."""
     device = active_backend()
     if device.name == "webgpu":
-        return dtype in WEBGPU
-    forced = device.kernels.get(FORCED)
+        return dtype in WEBGPU_DTYPES
+    forced = device.kernels.get(FORCED_VARIANT_PACK)
     config = forced and forced.get(row.kernel.name)
     return forced is None or bool(config and (config.dtypes is None or dtype in config.dtypes))
 

@@ -9,8 +9,8 @@ from plugrad.errors import BackendNotFound, BackendUnavailable
 from properties.numeric_rules import (
     ABSENT,
     BACKENDS,
+    REPETITIONS,
     RULES,
-    TIMES,
     evaluate,
     is_elementwise,
     results_agree,
@@ -40,9 +40,9 @@ def test_rule_of_many_elements(rule, backend):
     found = run_rule_on_many_elements(rule, backend)
     if found is ABSENT:
         pytest.skip(f"{backend} does not have the kernel or the dtype")
-    assert results_agree(found, np.tile(evaluate(rule.expected_on(backend)), TIMES), rule.within), (
-        found
-    )
+    assert results_agree(
+        found, np.tile(evaluate(rule.expected_on(backend)), REPETITIONS), rule.within
+    ), found
 
 
 def test_most_rules_run_with_many_elements():

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as some
 import plugrad
 from plugrad.errors import ArgumentValueError, DTypeError
 
-checked = settings(derandomize=True, deadline=None, max_examples=250)
+fixed_examples = settings(derandomize=True, deadline=None, max_examples=250)
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "float32", "float64")
@@ -46,7 +46,7 @@ def on_cpu():
         yield
 
 
-def kind(dtype):
+def kind_rank(dtype):
     """Return the rank of a dtype's kind; signed and unsigned integers have the same kind."""
     return "biufc".index(np.dtype(dtype).kind.replace("u", "i"))
 
@@ -64,31 +64,31 @@ def standard_dtype(*parts):
         return None
 
 
-def common(a, b):
+def common_dtype(a, b):
     """Return the promoted dtype of two dtypes, or None if there is none."""
     if dtype := standard_dtype(a, b):
         return dtype
-    if kind(a) == kind(b) == kind("int8"):
+    if kind_rank(a) == kind_rank(b) == kind_rank("int8"):
         return None  # uint64 and a signed integer
-    return max(a, b, key=lambda dtype: (kind(dtype), np.dtype(dtype).itemsize))
+    return max(a, b, key=lambda dtype: (kind_rank(dtype), np.dtype(dtype).itemsize))
 
 
-def with_scalar(dtype, scalar):
+def dtype_with_scalar(dtype, scalar):
     """Return the promoted dtype of a tensor and a Python number."""
     if known := standard_dtype(dtype, scalar):
         return known
     default = {bool: "bool", int: "int32", float: "float32", complex: "complex64"}[type(scalar)]
-    return max(dtype, default, key=lambda d: (kind(d), d == dtype))
+    return max(dtype, default, key=lambda d: (kind_rank(d), d == dtype))
 
 
-def elements(dtype):
+def small_integers(dtype):
     """Strategies for small integers, which each dtype can represent."""
     if dtype == "bool":
         return some.booleans()
     return some.integers(0 if dtype.startswith("u") else -5, 5)
 
 
-def check(op, operands, dtype):
+def check_against_numpy(op, operands, dtype):
     """Compare an op with NumPy's, after both operands are cast to the given dtype."""
     function, accepts, result = OPS[op]
     if dtype not in accepts:
@@ -104,14 +104,14 @@ def check(op, operands, dtype):
 @pytest.mark.parametrize("a", DTYPES)
 def test_common_dtype(a):
     for b in DTYPES:
-        if common(a, b) is None:
+        if common_dtype(a, b) is None:
             with pytest.raises(DTypeError, match="no common integer dtype"):
                 plugrad.result_type(a, b)
         else:
-            assert plugrad.result_type(a, b) == common(a, b)
+            assert plugrad.result_type(a, b) == common_dtype(a, b)
 
 
-@checked
+@fixed_examples
 @given(
     some.sampled_from(sorted(OPS)),
     some.sampled_from(DTYPES),
@@ -121,20 +121,20 @@ def test_common_dtype(a):
 )
 def test_two_tensors(op, a, b, shapes, data):
     x, y = (
-        data.draw(arrays.arrays(dtype, shape, elements=elements(dtype)))
+        data.draw(arrays.arrays(dtype, shape, elements=small_integers(dtype)))
         for dtype, shape in zip((a, b), shapes.input_shapes, strict=True)
     )
-    dtype = "bool" if op in OPS_ON_TRUTH_VALUES else common(a, b)
+    dtype = "bool" if op in OPS_ON_TRUTH_VALUES else common_dtype(a, b)
     if dtype is None:
         with pytest.raises(DTypeError, match="no common integer dtype"):
             getattr(plugrad, op)(plugrad.asarray(x), plugrad.asarray(y))
         return
-    check(op, (plugrad.asarray(x), plugrad.asarray(y)), dtype)
-    check(op, (plugrad.asarray(x), y), dtype)
-    check(op, (x, plugrad.asarray(y)), dtype)
+    check_against_numpy(op, (plugrad.asarray(x), plugrad.asarray(y)), dtype)
+    check_against_numpy(op, (plugrad.asarray(x), y), dtype)
+    check_against_numpy(op, (x, plugrad.asarray(y)), dtype)
 
 
-@checked
+@fixed_examples
 @given(
     some.sampled_from(sorted(OPS)),
     some.sampled_from(DTYPES),
@@ -143,12 +143,12 @@ def test_two_tensors(op, a, b, shapes, data):
     some.data(),
 )
 def test_tensor_and_python_number(op, dtype, shape, scalar, data):
-    x = plugrad.asarray(data.draw(arrays.arrays(dtype, shape, elements=elements(dtype))))
-    expected = with_scalar(dtype, scalar)
+    x = plugrad.asarray(data.draw(arrays.arrays(dtype, shape, elements=small_integers(dtype))))
+    expected = dtype_with_scalar(dtype, scalar)
     assert plugrad.result_type(dtype, scalar) == expected
     dtype = "bool" if op in OPS_ON_TRUTH_VALUES else expected
-    check(op, (x, scalar), dtype)
-    check(op, (scalar, x), dtype)
+    check_against_numpy(op, (x, scalar), dtype)
+    check_against_numpy(op, (scalar, x), dtype)
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
@@ -162,14 +162,14 @@ def test_a_python_number_that_does_not_fit(dtype):
             plugrad.add(x, number)
 
 
-@checked
+@fixed_examples
 @given(
     some.sampled_from((*INTEGERS, *FLOATS)),
     some.sampled_from((*INTEGERS, *FLOATS)),
     arrays.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, min_side=0, max_side=4),
 )
 def test_whole_numbers_divide_as_floats(a, b, shapes):
-    dtype = common(a, b)
+    dtype = common_dtype(a, b)
     if dtype is None:
         return  # uint64 and a signed integer
     x, y = (

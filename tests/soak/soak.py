@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SHAPES = [(), (3,), (0, 4), (5, 7), (2, 3, 4), (200, 200), (64, 1), (1, 33), (4097,), (20, 20, 30)]
-RANGE = 8  # values lie between -8 and 8; sums of products of 200 of them are exact in float32
-MOST_KEPT = 12
-MOST_SHAPES = 200
+VALUE_LIMIT = 8  # values lie between -8 and 8; sums of products of 200 of them are exact in float32
+MAX_KEPT_TENSORS = 12
+MAX_KEPT_SHAPES = 200
 """The number of shapes of tensors that are kept and used again."""
-MIN_SAMPLES = 5
+MIN_SAMPLES_PER_QUARTER = 5
 """The fewest samples of a quarter whose median is compared: on a busy machine a short one may have fewer."""
-MOST_SAMPLES = 2000
+MAX_SAMPLES = 2000
 """About the most samples of a run: they take memory themselves."""
 
 M_MMAP_THRESHOLD = -3
@@ -52,7 +52,7 @@ Pair = tuple[plugrad.Tensor, Any]
 """A tensor and the values that it must have."""
 
 
-def as_tensor(x: Any) -> Any:
+def wrap_into_range(x: Any) -> Any:
     """Return integers in a small range; the same formula for tensors and arrays."""
     rounded = plugrad.round if isinstance(x, plugrad.Tensor) else np.round
     return x - rounded(x / 16) * 16
@@ -62,20 +62,22 @@ def apply_unary(rng: np.random.Generator, x: Pair) -> Pair:
     name = rng.choice(["negative", "abs", "square", "sign", "relu", "round"])
     tensor = getattr(plugrad, name)(x[0])
     right = np.maximum(x[1], 0) if name == "relu" else getattr(np, name)(x[1])
-    return as_tensor(tensor), as_tensor(right)
+    return wrap_into_range(tensor), wrap_into_range(right)
 
 
 def apply_binary(rng: np.random.Generator, x: Pair) -> Pair:
     name = rng.choice(["add", "subtract", "multiply", "maximum", "minimum"])
-    other = rng.integers(-RANGE, RANGE + 1, x[1].shape[-1:]).astype("float32")
+    other = rng.integers(-VALUE_LIMIT, VALUE_LIMIT + 1, x[1].shape[-1:]).astype("float32")
     tensor = getattr(plugrad, name)(x[0], plugrad.asarray(other))
-    return as_tensor(tensor), as_tensor(getattr(np, name)(x[1], other))
+    return wrap_into_range(tensor), wrap_into_range(getattr(np, name)(x[1], other))
 
 
 def apply_matmul(rng: np.random.Generator, x: Pair) -> Pair:
     if x[1].ndim < 2 or x[1].shape[-2] > 300:
-        return as_tensor(x[0] * x[0]), as_tensor(x[1] * x[1])
-    return as_tensor(x[0] @ plugrad.matrix_transpose(x[0])), as_tensor(x[1] @ x[1].swapaxes(-1, -2))
+        return wrap_into_range(x[0] * x[0]), wrap_into_range(x[1] * x[1])
+    return wrap_into_range(x[0] @ plugrad.matrix_transpose(x[0])), wrap_into_range(
+        x[1] @ x[1].swapaxes(-1, -2)
+    )
 
 
 def apply_reduction(rng: np.random.Generator, x: Pair) -> Pair:
@@ -83,7 +85,7 @@ def apply_reduction(rng: np.random.Generator, x: Pair) -> Pair:
     if not x[1].ndim or not x[1].size:
         return x
     tensor = getattr(plugrad, name)(x[0], axis=axis)
-    return as_tensor(tensor), as_tensor(getattr(np, name)(x[1], axis=axis))
+    return wrap_into_range(tensor), wrap_into_range(getattr(np, name)(x[1], axis=axis))
 
 
 def apply_movement(rng: np.random.Generator, x: Pair) -> Pair:
@@ -100,16 +102,16 @@ def apply_movement(rng: np.random.Generator, x: Pair) -> Pair:
 
 def apply_grad(rng: np.random.Generator, x: Pair) -> Pair:
     gradient = plugrad.grad(lambda t: plugrad.sum(t * t * t))(x[0])
-    return as_tensor(gradient), as_tensor(3 * x[1] * x[1])
+    return wrap_into_range(gradient), wrap_into_range(3 * x[1] * x[1])
 
 
 def apply_in_tidy(rng: np.random.Generator, x: Pair) -> Pair:
     with plugrad.tidy() as scope:
-        tensor = scope.keep(as_tensor(x[0] * 2 + 1))
-    return tensor, as_tensor(x[1] * 2 + 1)
+        tensor = scope.keep(wrap_into_range(x[0] * 2 + 1))
+    return tensor, wrap_into_range(x[1] * 2 + 1)
 
 
-STEPS: list[Callable[[np.random.Generator, Pair], Pair]] = [
+RANDOM_STEPS: list[Callable[[np.random.Generator, Pair], Pair]] = [
     *(
         apply_unary,
         apply_binary,
@@ -124,7 +126,7 @@ STEPS: list[Callable[[np.random.Generator, Pair], Pair]] = [
 
 @dataclass
 class Soak:
-    """The work of all threads, and what went wrong."""
+    """The work of all threads, and the problems that they have found."""
 
     backend: str
     seconds: float
@@ -135,7 +137,7 @@ class Soak:
     steps: int = 0
     samples: tuple[list[int], ...] = field(default_factory=lambda: ([], [], [], []))
     """Sizes of the resident memory in each quarter of the time, in bytes."""
-    wrong: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     shapes: set[tuple[int, ...]] = field(default_factory=lambda: set(SHAPES))
     lock: Lock = field(default_factory=Lock)
     ends: float = 0.0
@@ -148,7 +150,7 @@ class Soak:
         steps = 0
         try:
             with plugrad.use(self.backend):
-                while time.monotonic() < self.ends and not self.wrong:
+                while time.monotonic() < self.ends and not self.problems:
                     self.step(rng, kept)
                     steps += 1
         except BaseException:  # a thread that dies in silence would look like success
@@ -157,21 +159,21 @@ class Soak:
             self.steps += steps
 
     def step(self, rng: np.random.Generator, kept: list[Pair]) -> None:
-        """Make a tensor, derive one, or look at one."""
+        """Create a tensor, compute one from another, or compare one with NumPy."""
         self.measure()
         if not kept or rng.random() < 0.2:
             shape = SHAPES[rng.integers(len(SHAPES))]
-            values = rng.integers(-RANGE, RANGE + 1, shape).astype("float32")
+            values = rng.integers(-VALUE_LIMIT, VALUE_LIMIT + 1, shape).astype("float32")
             kept.append((plugrad.asarray(values), values))
         else:
             chosen = kept[rng.integers(len(kept))]
-            take = STEPS[rng.integers(len(STEPS))]
+            take = RANDOM_STEPS[rng.integers(len(RANDOM_STEPS))]
             kept.append(take(rng, chosen))
             if rng.random() < 0.3:
                 self.compare(take.__name__, *kept[-1])
         if kept[-1][1].size > 50_000 or not self.may_keep_shape(kept[-1][1].shape):
             kept.pop()
-        if len(kept) > MOST_KEPT:
+        if len(kept) > MAX_KEPT_TENSORS:
             tensor, right = kept.pop(rng.integers(len(kept)))
             self.compare("kept", tensor, right)
             if rng.random() < 0.5 and not any(tensor is other for other, _ in kept):
@@ -184,7 +186,7 @@ class Soak:
     def may_keep_shape(self, shape: tuple[int, ...]) -> bool:
         """Return whether tensors of a shape are kept: only the first shapes that occurred are."""
         with self.lock:
-            if len(self.shapes) < MOST_SHAPES:
+            if len(self.shapes) < MAX_KEPT_SHAPES:
                 self.shapes.add(shape)
             return shape in self.shapes
 
@@ -193,14 +195,14 @@ class Soak:
         now = time.monotonic()
         if now < self.next_sample:
             return
-        self.next_sample = now + self.seconds / MOST_SAMPLES
+        self.next_sample = now + self.seconds / MAX_SAMPLES
         left = self.ends - now
         self.samples[3 - max(0, min(3, int(4 * left / self.seconds)))].append(resident_bytes())
 
     def growth_problem(self) -> str | None:
-        """Say how the process has grown, if too much, and if there are enough samples to know it."""
+        """Describe how the process has grown if that is too much, given enough samples; otherwise return ""."""
         _, second, _, last = self.samples
-        if min(len(second), len(last)) < MIN_SAMPLES:
+        if min(len(second), len(last)) < MIN_SAMPLES_PER_QUARTER:
             return None
         before, after = median(second), median(last)
         if after <= before * (1 + self.growth):
@@ -208,7 +210,7 @@ class Soak:
         return f"the process has grown from {before:.0f} to {after:.0f} bytes"
 
     def compare(self, what: str, tensor: plugrad.Tensor, right: Any) -> None:
-        """Report a tensor with other values than these."""
+        """Report a tensor if its values differ from the right ones."""
         found = tensor.numpy()
         if found.shape != right.shape or not np.array_equal(found, right):
             differing = np.flatnonzero(found.reshape(-1) != np.ravel(right))
@@ -219,14 +221,14 @@ class Soak:
 
     def report(self, problem: str) -> None:
         with self.lock:
-            self.wrong.append(problem)
+            self.problems.append(problem)
 
     def run(self) -> list[str]:
-        """Run all threads; return what was wrong."""
+        """Run all threads, and return the problems that they found."""
         keep_holes_small()
         with plugrad.use(self.backend):
             rng = np.random.default_rng()
-            for take in STEPS:  # constants stay
+            for take in RANDOM_STEPS:  # constants stay
                 take(rng, (plugrad.ones((2, 2)), np.ones((2, 2))))
         gc.collect()
         before = plugrad.memory()
@@ -236,7 +238,7 @@ class Soak:
             worker.start()
         while any(worker.is_alive() for worker in workers):
             if time.monotonic() > self.ends + 60:
-                return [*self.wrong, "a thread hangs: it did not end 60 seconds after it should"]
+                return [*self.problems, "a thread hangs: it did not end 60 seconds after it should"]
             self.measure()
             plugrad.memory()
             time.sleep(0.01)
@@ -247,7 +249,7 @@ class Soak:
                 self.report(f"{name}: {getattr(before, name)} before, {getattr(after, name)} after")
         if problem := self.growth_problem():
             self.report(problem)
-        return self.wrong
+        return self.problems
 
 
 def keep_holes_small() -> None:
@@ -266,7 +268,7 @@ def resident_bytes() -> int:
 
 
 def main() -> int:
-    """Run what the command line asks for."""
+    """Run the soak test with the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--backend", default=plugrad.which().backend.name)
@@ -274,15 +276,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     soak = Soak(chosen.backend, chosen.minutes * 60, chosen.threads, chosen.seed)
-    wrong = soak.run()
-    print(f"{soak.backend}: {soak.steps} steps in {chosen.threads} threads, {len(wrong)} problems")
+    problems = soak.run()
+    print(
+        f"{soak.backend}: {soak.steps} steps in {chosen.threads} threads, {len(problems)} problems"
+    )
     quarters = [
         f"{median(sizes) / 1e6:.1f} ({len(sizes)} samples)" for sizes in soak.samples if sizes
     ]
     print("resident MB in each quarter:", *quarters)
-    for problem in wrong:
+    for problem in problems:
         print(problem)
-    return 1 if wrong else 0
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

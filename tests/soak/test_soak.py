@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from soak.soak import MIN_SAMPLES, Soak
+from soak.soak import MIN_SAMPLES_PER_QUARTER, Soak
 
 SECONDS = {"cpu": 2.5, "wasm": 2.5, "webgpu": 5.0}
 GROWTH = {"webgpu": 2.0}  # its programs take 180 MB; most are compiled in the first minute
@@ -32,9 +32,9 @@ def test_a_tensor_that_stays_is_found(monkeypatch):
         left.append(plugrad.zeros(40_000))
 
     monkeypatch.setattr(Soak, "step", leaking)
-    wrong = "".join(Soak("cpu", 0.2).run())
-    assert "tensors: " in wrong
-    assert "bytes: " in wrong
+    problems = "".join(Soak("cpu", 0.2).run())
+    assert "tensors: " in problems
+    assert "bytes: " in problems
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_tensor_that_stays_is_found(monkeypatch):
         ([100] * 9, [102] * 9, False),
         ([100] * 8 + [900], [102] * 8 + [900], False),
         ([], [104] * 9, False),  # a thread that got no time saw nothing
-        ([100] * 9, [104] * (MIN_SAMPLES - 1), False),
+        ([100] * 9, [104] * (MIN_SAMPLES_PER_QUARTER - 1), False),
     ],
 )
 def test_growth_is_judged_with_enough_samples(second, last, is_found):

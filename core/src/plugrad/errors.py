@@ -126,7 +126,7 @@ class BackendMismatch(PlugradError, ValueError):
 
 
 class TracingError(PlugradError, RuntimeError):
-    """A function under `jit` or `vmap` does what is possible only for one set of values.
+    """A function under `jit` or `vmap` does something that needs the values of a tensor.
 
     Example: ``plugrad.jit(lambda x: x if x > 0 else -x)(plugrad.asarray(1.0))``.
 
@@ -174,7 +174,7 @@ class NotFinite(PlugradError, FloatingPointError):
 
 
 class BackendFailed(PlugradError, RuntimeError):
-    """A method of a backend, such as `to_numpy` or `close`, raised an error of its own, or returned nonsense.
+    """A method of a backend, such as `to_numpy` or `close`, raised an error of its own, or returned an invalid result.
 
     Example: a backend in a plugin whose `to_numpy` returns None.
 
@@ -194,7 +194,7 @@ class GradientNotFound(PlugradError, NotImplementedError):
 
 
 class GradientLost(PlugradError, TypeError):
-    """An array or a buffer is asked of a tensor that is being differentiated: what is computed with it has no gradient.
+    """An array or buffer is read from a tensor that is being differentiated, so computations with it lose the gradient.
 
     Example: ``plugrad.grad(lambda x: plugrad.sum(x * np.median(x.numpy())))([1.0, 2.0])``.
 

@@ -47,7 +47,7 @@ class _SafeLock:
 
 
 def hold_safely(lock: Any) -> AbstractContextManager[object]:
-    """Return what holds a lock of `threading` during a ``with`` block, whatever interrupts it.
+    """Return a context manager that holds a lock of `threading` and releases it, whatever interrupts the block.
 
     >>> from threading import Lock
     >>> from plugrad.extend import hold_safely
@@ -71,7 +71,7 @@ _CHECKS_SIGNALS_AFTER_ENTER: Final = sys.version_info >= (3, 14)
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether an exception came from outside the code that it appeared in, which must let it pass.
+    """Return whether an exception came from outside the code in which it appeared, so that no code may suppress it.
 
     >>> import signal
     >>> from plugrad.extend import is_interruption
@@ -150,7 +150,7 @@ def was_raised_by_signal_handler(error: BaseException) -> bool:
 
 
 def _has_caller(frame: FrameType, caller: FrameType) -> bool:
-    """Return whether a function was called with the frame of its caller."""
+    """Return whether one of a function's arguments is its caller's frame, as signal handlers get it."""
     code, variables = frame.f_code, frame.f_locals
     count = code.co_argcount
     names = code.co_varnames[:count]

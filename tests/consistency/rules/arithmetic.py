@@ -15,12 +15,12 @@ from consistency.rules.reasons import (
     OPERANDS_BROADCAST,
     ROUNDED_INTEGERS_STAY_INTEGERS,
 )
-from consistency.rules.row import accepted, ones, ones_like, rejected
+from consistency.rules.row import accepts, ones, ones_like, rejects
 from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.extend import KERNELS
 from plugrad.types.dtype import float32
 from plugrad.types.specs import Shaped
-from properties.calls import F, V, i32
+from properties.calls import FLOATS, VECTOR, int32_array
 
 INPUTS_OF_2_TO_31_ELEMENTS = Shaped((2**31,), float32), Shaped((1,), float32)
 
@@ -68,7 +68,7 @@ NUMPY_FLOAT_FUNCTIONS = {
     "rsqrt": np.abs,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }
-MUST_BE_EQUAL = "they must be equal"
+EQUALITY_REMEDY = "they must be equal"
 
 
 def with_operands_named_a_and_b(function):
@@ -80,14 +80,14 @@ BROADCAST_REMEDY = "sizes must be equal or 1, counted from the right"
 
 ELEMENTWISE = (
     *(
-        rejected(
+        rejects(
             *("broadcast", op, {"b": ones(4, 5)}, ShapeError),
             *(f"{kernel}: ", "shapes (2, 3) and (4, 5)", BROADCAST_REMEDY),
         )
         for op, kernel in KERNEL_OF_OP.items()
     ),
     *(
-        rejected(
+        rejects(
             *("broadcast", op, {"b": ones(4, 5, dtype="bool")}, ShapeError),
             *(f"{kernel}: ", "shapes (2, 3) and (4, 5)", BROADCAST_REMEDY),
         )
@@ -98,72 +98,88 @@ ELEMENTWISE = (
         }.items()
     ),
     *(
-        rejected(
+        rejects(
             *("one dtype", " ".join(KERNEL_OF_OP), {name: ones_like("string")}, DTypeError),
             *("{op}: ", "string … float32 … have no common dtype", "strings do not combine"),
         )
         for name in ("a", "b")
     ),
-    rejected(
+    rejects(
         *("list of tensors", "add_n", {"tensors": []}, ArgumentValueError),
         *("add_n: the list", "is empty", "it needs at least one"),
     ),
-    rejected(
+    rejects(
         *("list of tensors", "add_n", {"tensors": 1.0}, ArgumentError),
         *("add_n: tensors", "=1.0", "must be a list"),
     ),
-    accepted(
+    accepts(
         "equal dtypes",
         "add_n",
-        {"tensors": [F, WHOLE := i32([1, 2, 3], [4, 5, 6])]},
+        {"tensors": [FLOATS, WHOLE := int32_array([1, 2, 3], [4, 5, 6])]},
         DTYPES_ARE_PROMOTED,
-        F + WHOLE,
+        FLOATS + WHOLE,
     ),
-    rejected(
-        *("equal shapes", "add_n", {"tensors": [F, V]}, ShapeError),
+    rejects(
+        *("equal shapes", "add_n", {"tensors": [FLOATS, VECTOR]}, ShapeError),
         *("AddN: the inputs", "[(2, 3), (3,)]", "must have one shape"),
     ),
-    accepted("x is bool", "all", {"x": F * i32(0, 1, 1)}, NONZERO_IS_TRUE, [[False, True, True]]),
-    accepted("x is bool", "any", {"x": F * i32(0, 1, 1)}, NONZERO_IS_TRUE, [[False, True, True]]),
-    accepted(
-        "x is bool", "logical_not", {"x": F * i32(0, 1, 1)}, NONZERO_IS_TRUE, lambda x: x == 0
+    accepts(
+        "x is bool",
+        "all",
+        {"x": FLOATS * int32_array(0, 1, 1)},
+        NONZERO_IS_TRUE,
+        [[False, True, True]],
+    ),
+    accepts(
+        "x is bool",
+        "any",
+        {"x": FLOATS * int32_array(0, 1, 1)},
+        NONZERO_IS_TRUE,
+        [[False, True, True]],
+    ),
+    accepts(
+        "x is bool",
+        "logical_not",
+        {"x": FLOATS * int32_array(0, 1, 1)},
+        NONZERO_IS_TRUE,
+        lambda x: x == 0,
     ),
     *(
-        accepted(
+        accepts(
             f"{name} is bool",
             op,
-            {name: F * i32(0, 1, 1)},
+            {name: FLOATS * int32_array(0, 1, 1)},
             NONZERO_IS_TRUE,
             with_operands_named_a_and_b(right),
         )
         for op, right in NUMPY_LOGICAL_FUNCTIONS.items()
         for name in ("a", "b")
     ),
-    rejected(
+    rejects(
         *("identical shapes", "bitwise_and", {"b": ones(2, 2, dtype="int32")}, ShapeError),
         *("BitwiseAnd: ", "shapes (2, 3) and (2, 2)", BROADCAST_REMEDY),
     ),
-    accepted(
-        *("identical shapes", "bitwise_and", {"b": i32(1, 2, 3)}, OPERANDS_BROADCAST),
+    accepts(
+        *("identical shapes", "bitwise_and", {"b": int32_array(1, 2, 3)}, OPERANDS_BROADCAST),
         lambda a, b: a & b,
     ),
     *(
-        rejected(
+        rejects(
             *("integers", "bitwise_and", {name: ones_like("float32")}, DTypeError),
             *("bitwise_and ", "does not take float32", "Cast first, as in x.astype(plugrad.int32)"),
         )
         for name in ("a", "b")
     ),
-    rejected(
+    rejects(
         *("limits", "clip_by_value", {"min": 2.0, "max": 1.0}, ArgumentValueError),
         *("clip: ", "min=2.0 … max=1.0", "swap them"),
     ),
-    rejected(
+    rejects(
         *("equal shapes", "complex", {"imag": ones(4, 3)}, ShapeError),
         *("complex: real … imag", "(2, 3) … (4, 3)", "they must be equal, as after broadcast_to"),
     ),
     *(
-        accepted(
+        accepts(
             "x is float",
             op,
             {"x": ones_like("int32")},
@@ -172,108 +188,113 @@ ELEMENTWISE = (
         )
         for op, f in NUMPY_FLOAT_FUNCTIONS.items()
     ),
-    accepted(
+    accepts(
         "x is float",
         "ceil floor",
         {"x": ones_like("int32")},
         ROUNDED_INTEGERS_STAY_INTEGERS,
         ONES.astype("int32"),
     ),
-    accepted(
+    accepts(
         *("x is float", "softmax", {"x": ones_like("int32"), "axis": -1}, INTEGERS_BECOME_FLOATS),
         np.full((2, 3), 1 / 3),
     ),
-    accepted(
+    accepts(
         "dtype",
         "erf",
         {"x": ones_like("float64")},
         MORE_DTYPES_EXIST,
         np.full((2, 3), 0.8427007929497149),
     ),
-    rejected(
+    rejects(
         *("dtype", "erf", {"x": ones_like("complex64")}, DTypeError),
         *("erf ", "does not take complex64", "Cast first, as in x.astype(plugrad.float32)"),
     ),
-    rejected(
+    rejects(
         *("slopes", "prelu", {"alpha": ones(4)}, ShapeError),
         *("Prelu: ", "shapes (2, 3) and (4,)", BROADCAST_REMEDY),
     ),
-    rejected(
+    rejects(
         *("x is float", "dropout", {"x": ones_like("int32")}, DTypeError),
         *("dropout: x", "is int32", "it must be floating"),
     ),
     *(
-        rejected(
+        rejects(
             *("rate", "dropout", {"rate": rate}, ArgumentValueError),
             *("dropout: rate", f"={rate}", "must be at least 0 and less than 1"),
         )
         for rate in (1.0, 1.5, -0.5)
     ),
-    rejected(
+    rejects(
         *("shapes", "where", {"condition": ones(4, dtype="bool")}, ShapeError),
         *("Select: ", "shapes (4,) and (2, 3) and (2, 3)", BROADCAST_REMEDY),
     ),
-    rejected(
+    rejects(
         *("condition is bool", "where", {"condition": ones_like("int32")}, DTypeError),
         *("where: condition", "is int32", "it must be bool, such as x > 0"),
     ),
-    accepted(
-        *("condition is bool", "where_async", {"x": F * i32(0, 1, 1)}, NONZERO_IS_TRUE),
+    accepts(
+        *(
+            "condition is bool",
+            "where_async",
+            {"x": FLOATS * int32_array(0, 1, 1)},
+            NONZERO_IS_TRUE,
+        ),
         ([0, 0, 1, 1], [1, 2, 1, 2]),
     ),
 )
 
 REDUCTIONS = (
     *(
-        rejected(
+        rejects(
             *("axis", "log_sum_exp moments", {"axis": axis}, AxisError),
             *("{op}: axis", f"={axis} is out of range for rank 2", "use -2 to 1"),
         )
         for axis in (2, -3)
     ),
-    accepted(
+    accepts(
         *("last axis", "softmax", {"axis": 0}, ANY_AXIS_IS_ALLOWED),
         lambda x, axis: np.exp(x) / np.exp(x).sum(axis, keepdims=True),
     ),
-    accepted(
+    accepts(
         *("last axis", "log_softmax", {"axis": 0}, ANY_AXIS_IS_ALLOWED),
         lambda x, axis: x - np.log(np.exp(x).sum(axis, keepdims=True)),
     ),
-    rejected(
+    rejects(
         *("order", "norm", {"ord": "nope"}, ArgumentValueError),
         *("norm: ord", "='nope'", "for vectors it is a number or 'euclidean'"),
     ),
-    rejected(
+    rejects(
         *("order", "norm", {"ord": 3, "axis": (0, 1)}, ArgumentValueError),
         *("norm: ord", "=3", "must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf"),
     ),
-    accepted(
+    accepts(
         *("order", "norm", {"ord": 3}, "every order has a norm, as in NumPy"),
         lambda x, **_: np.linalg.norm(x, 3, 0, keepdims=True),
     ),
-    rejected(
+    rejects(
         *("axes", "norm", {"x": ones(2, 2, 2), "axis": (0, 1, 2)}, AxisError),
         *("norm: axis", "=(0, 1, 2)", "must be one axis, two axes or None"),
     ),
-    rejected(
+    rejects(
         *("whole numbers", "bincount dense_bincount", {"x": ones_like("float32")}, DTypeError),
         *("{op}: x", "is float32", "only integers are counted, as after astype('int32')"),
     ),
-    rejected(
+    rejects(
         *("whole numbers", "dense_bincount", {"x": ones(2, 2, 2, dtype="int32")}, ShapeError),
         *("DenseBincount: x", "(2, 2, 2)", "must be a vector or a matrix"),
     ),
     *(
-        rejected(
+        rejects(
             *("size", op, {"size": -1}, ArgumentValueError),
             *(f"{kernel}: size", "=-1", "must be 0 or more"),
         )
         for op, kernel in (("bincount", "Bincount"), ("dense_bincount", "DenseBincount"))
     ),
     *(
-        rejected(
+        rejects(
             *("weights", op, {"weights": ones(4)}, ShapeError),
-            *(f"{kernel}: weights", f"(4,) … {shape}", MUST_BE_EQUAL),
+            *(f"{kernel}: weights", f"(4,) … {shape}", EQUALITY_REMEDY),
         )
         for op, kernel, shape in (
             ("bincount", "Bincount", "(3,)"),
@@ -281,20 +302,25 @@ REDUCTIONS = (
         )
     ),
     *(
-        accepted("weights", op, {"weights": None}, "None stands for no weights", counts)
+        accepts("weights", op, {"weights": None}, "None stands for no weights", counts)
         for op, counts in (("bincount", [0, 1, 2]), ("dense_bincount", [[1, 1, 1], [1, 1, 1]]))
     ),
-    rejected(
+    rejects(
         *("last axes", "lower_bound upper_bound", {"values": ones(3, 2)}, ShapeError),
         *("Bound: a sorted sequence", "(2, 3) … (3, 2)", "equal sizes on all axes but the last"),
     ),
-    rejected(
-        *("last axes", "search_sorted", {"x1": F, "x2": ones(3, 2), "sorter": None}, ShapeError),
+    rejects(
+        *(
+            "last axes",
+            "search_sorted",
+            {"x1": FLOATS, "x2": ones(3, 2), "sorter": None},
+            ShapeError,
+        ),
         *("SearchSorted: a sorted", "(2, 3) … (3, 2)", "equal sizes on all axes but the last"),
     ),
     # Nobody has the memory for a call.
     *(
-        accepted(
+        accepts(
             "sizes below 2**31", op, partial(index_item_size, kernel), LARGE_INDICES_ARE_INT64, 8
         )
         for op, kernel in (
@@ -303,19 +329,19 @@ REDUCTIONS = (
             ("upper_bound", "UpperBound"),
         )
     ),
-    rejected(
+    rejects(
         *("rank", "topk", {"x": ones()}, ShapeError),
         *("TopK: ", "x is 0-d", "must have at least one axis"),
     ),
     *(
-        rejected(
+        rejects(
             *("k", "topk", {"k": k}, ArgumentValueError),
             *("TopK: k", f"={k}", "must be between 0 and 3, the size of the last axis"),
         )
         for k in (4, -1)
     ),
     *(
-        rejected(
+        rejects(
             *("classes", "confusion_matrix", {"num_classes": count}, error),
             *("confusion_matrix: num_classes", f"={count}", remedy),
         )
@@ -325,29 +351,34 @@ REDUCTIONS = (
         )
     ),
     *(
-        rejected(
+        rejects(
             *("ranks and lengths", "confusion_matrix", change, ShapeError),
             *("confusion_matrix: labels … predictions", given, "must be two vectors of one length"),
         )
         for change, given in (
-            ({"labels": i32(0, 1, 1)}, "(3,) … (2,)"),
-            ({"labels": i32([0, 1]), "predictions": i32([0, 1])}, "(1, 2)"),
+            ({"labels": int32_array(0, 1, 1)}, "(3,) … (2,)"),
+            ({"labels": int32_array([0, 1]), "predictions": int32_array([0, 1])}, "(1, 2)"),
         )
     ),
-    rejected(
-        *("ranks", "in_top_k_async", {"predictions": V, "targets": i32(0).reshape(())}, ShapeError),
+    rejects(
+        *(
+            "ranks",
+            "in_top_k_async",
+            {"predictions": VECTOR, "targets": int32_array(0).reshape(())},
+            ShapeError,
+        ),
         *("in_top_k: predictions", "(3,) and ()", "must have 2 or more axes"),
     ),
-    rejected(
-        *("ranks", "in_top_k_async", {"targets": i32([0, 1])}, ShapeError),
+    rejects(
+        *("ranks", "in_top_k_async", {"targets": int32_array([0, 1])}, ShapeError),
         *("in_top_k: predictions … targets", "(2, 3) and (1, 2)", "the shape of all but the last"),
     ),
-    rejected(
-        *("leading sizes", "in_top_k_async", {"targets": i32(0, 1, 1)}, ShapeError),
+    rejects(
+        *("leading sizes", "in_top_k_async", {"targets": int32_array(0, 1, 1)}, ShapeError),
         *("in_top_k: predictions … targets", "(2, 3) and (3,)", "the shape of all but the last"),
     ),
     *(
-        rejected(
+        rejects(
             *("k", "in_top_k_async", {"k": k}, ArgumentValueError),
             *("in_top_k: k", f"={k}", "must be between 1 and 3"),
         )

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from properties.calls import IMG, VOL, F
+from properties.calls import FLOATS, IMAGES, VOLUMES
 
 _POOL = {"filter_size": (2, 2), "strides": (2, 2), "pad": "valid"}
 _POOL3D = {"filter_size": (2, 2, 2), "strides": (1, 1, 1), "pad": "valid"}
@@ -18,12 +18,12 @@ _FILTER = np.ones((2, 2, 3, 2), "float32")
 _FILTER3D = np.ones((2, 2, 2, 2, 3), "float32")
 
 VALID_CALL_ARGUMENTS: dict[str, dict[str, Any]] = {
-    "internal.avg_pool_grad": {"dy": _SMALL, "input": IMG, **_POOL},
-    "internal.max_pool_grad": {"dy": _SMALL, "input": IMG, "output": _SMALL, **_POOL},
-    "internal.avg_pool3d_grad": {"dy": _SMALL3D, "input": VOL, **_POOL3D},
-    "internal.max_pool3d_grad": {"dy": _SMALL3D, "input": VOL, "output": _SMALL3D, **_POOL3D},
+    "internal.avg_pool_grad": {"dy": _SMALL, "input": IMAGES, **_POOL},
+    "internal.max_pool_grad": {"dy": _SMALL, "input": IMAGES, "output": _SMALL, **_POOL},
+    "internal.avg_pool3d_grad": {"dy": _SMALL3D, "input": VOLUMES, **_POOL3D},
+    "internal.max_pool3d_grad": {"dy": _SMALL3D, "input": VOLUMES, "output": _SMALL3D, **_POOL3D},
     "internal.conv2d_backprop_filter": {
-        "x": IMG,
+        "x": IMAGES,
         "dy": _DY,
         "filter_shape": (2, 2, 3, 2),
         **_CONVOLUTION,
@@ -35,7 +35,7 @@ VALID_CALL_ARGUMENTS: dict[str, dict[str, Any]] = {
         **_CONVOLUTION,
     },
     "internal.conv3d_backprop_filter": {
-        "x": VOL,
+        "x": VOLUMES,
         "dy": _DY3D,
         "filter_shape": (2, 2, 2, 2, 3),
         **_CONVOLUTION3D,
@@ -46,5 +46,5 @@ VALID_CALL_ARGUMENTS: dict[str, dict[str, Any]] = {
         "input_shape": (2, 3, 3, 3, 2),
         **_CONVOLUTION3D,
     },
-    "variable": {"initial": F, "name": "weights"},
+    "variable": {"initial": FLOATS, "name": "weights"},
 }

@@ -4,110 +4,110 @@ import numpy as np
 
 import plugrad
 from consistency.rules.reasons import MORE_DTYPES_EXIST, ONE_CONSTRUCTOR
-from consistency.rules.row import accepted, ones, ones_like, rejected
+from consistency.rules.row import accepts, ones, ones_like, rejects
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 
 OPS_WITH_SHAPE = "fill ones random_uniform random_uniform_int zeros"
 TENSOR_ND_OPS = "tensor2d tensor3d tensor4d tensor5d tensor6d"
-MUST_BE_TENSOR_LIKE = "must be a tensor, a number, an array or a nested list of numbers"
-MUST_BE_FLOATING = "must be floating; draw floating numbers and convert them with astype"
+TENSOR_LIKE_REMEDY = "must be a tensor, a number, an array or a nested list of numbers"
+FLOATING_REMEDY = "must be floating; draw floating numbers and convert them with astype"
 COMPLEX_MATRIX = np.ones((2, 3), "complex64")
 
 CREATION = (
-    rejected(
+    rejects(
         *("shape", OPS_WITH_SHAPE, {"shape": (2, -1)}, ShapeError),
         *("{op}: shape", "=(2, -1) has a negative size", "sizes must be 0 or more"),
     ),
-    rejected(
+    rejects(
         *("shape", OPS_WITH_SHAPE, {"shape": (2, 1.5)}, ShapeError),
         *("{op}: shape", "=(2, 1.5) is not a shape", "sizes must be integers"),
     ),
-    accepted(
+    accepts(
         *("shape, values and dtype", "buffer", lambda: plugrad.asarray(COMPLEX_MATRIX)),
         *("a NumPy array is the buffer, of any dtype", COMPLEX_MATRIX),
     ),
-    accepted(
+    accepts(
         *("batch shape", "eye", lambda: plugrad.broadcast_to(plugrad.eye(2), (1, 1, 1, 1, 2, 2))),
         *("broadcast_to gives any number of batch axes", np.eye(2)[None, None, None, None]),
     ),
-    accepted(
+    accepts(
         *("number", "linspace", {"num": 0}),
         *("a range may be empty, as in NumPy", np.linspace(0, 1, 0)),
     ),
-    rejected(
+    rejects(
         *("number", "linspace", {"num": -1}, ArgumentValueError),
         *("linspace: num", "=-1", "must be 0 or more"),
     ),
-    rejected(
+    rejects(
         *("step", "range", {"step": 0}, ArgumentValueError),
         *("arange: step", "=0", "it must not be 0"),
     ),
-    rejected(
+    rejects(
         *("dtype", "rand random_gamma random_normal random_standard_normal truncated_normal"),
-        *({"dtype": "bool"}, DTypeError, "{op}: dtype", "=bool", MUST_BE_FLOATING),
+        *({"dtype": "bool"}, DTypeError, "{op}: dtype", "=bool", FLOATING_REMEDY),
     ),
-    rejected(
+    rejects(
         *("dtype", "rand random_gamma", {"dtype": "string"}, DTypeError),
-        *("{op}: dtype", "=string", MUST_BE_FLOATING),
+        *("{op}: dtype", "=string", FLOATING_REMEDY),
     ),
-    accepted("dtype", "rand random_gamma", {"dtype": "float64"}, MORE_DTYPES_EXIST),
-    accepted(
+    accepts("dtype", "rand random_gamma", {"dtype": "float64"}, MORE_DTYPES_EXIST),
+    accepts(
         *("outcomes", "multinomial", {"logits": ones(2, 1)}),
         *("one outcome is certain", np.zeros((2, 3), "int32")),
     ),
-    rejected(
+    rejects(
         *("outcomes", "multinomial", {"logits": ones(2, 0)}, ShapeError),
         *("Multinomial: logits", "(2, 0)", "must be rows of at least one class"),
     ),
     *(
-        rejected(
+        rejects(
             *("rank", "multinomial", {"logits": ones(*shape)}, ShapeError),
             *("multinomial: logits", f"their shape is {shape}", "must have one or two axes"),
         )
         for shape in ((), (2, 2, 3))
     ),
-    accepted("one value", "scalar", {"obj": [1.0, 2.0]}, ONE_CONSTRUCTOR, [1.0, 2.0]),
-    rejected(
+    accepts("one value", "scalar", {"obj": [1.0, 2.0]}, ONE_CONSTRUCTOR, [1.0, 2.0]),
+    rejects(
         *("shape", "tensor", {"obj": [[1.0, 2.0], [3.0]]}, ShapeError),
         *("asarray: obj", "is a ragged list", "the lists on one level must have equal lengths"),
     ),
-    accepted(
+    accepts(
         *("no complex numbers", "tensor", {"obj": [1 + 2j], "dtype": "complex64"}),
         *("Python has complex numbers", [1 + 2j]),
     ),
     *(
-        rejected(
+        rejects(
             *("kind of values", "tensor", {"obj": value}, ArgumentError),
-            *("asarray: obj", f"not {type(value).__name__}", MUST_BE_TENSOR_LIKE),
+            *("asarray: obj", f"not {type(value).__name__}", TENSOR_LIKE_REMEDY),
         )
         for value in (object(), {"a": 1}, {1})
     ),
-    rejected(
+    rejects(
         *("something", f"tensor1d {TENSOR_ND_OPS}", {"obj": None}, ArgumentError),
-        *("asarray: obj", "not NoneType", MUST_BE_TENSOR_LIKE),
+        *("asarray: obj", "not NoneType", TENSOR_LIKE_REMEDY),
     ),
-    accepted("nesting", "tensor1d", {"obj": [[1.0]]}, ONE_CONSTRUCTOR, [[1.0]]),
-    accepted("nesting", TENSOR_ND_OPS, {"obj": [1.0, 2.0]}, ONE_CONSTRUCTOR, [1.0, 2.0]),
+    accepts("nesting", "tensor1d", {"obj": [[1.0]]}, ONE_CONSTRUCTOR, [[1.0]]),
+    accepts("nesting", TENSOR_ND_OPS, {"obj": [1.0, 2.0]}, ONE_CONSTRUCTOR, [1.0, 2.0]),
     *(
-        accepted(
+        accepts(
             *("length of the shape", op, lambda: plugrad.asarray([1.0, 2.0]).reshape(2)),
             *(ONE_CONSTRUCTOR, [1.0, 2.0]),
         )
         for op in TENSOR_ND_OPS.split()
     ),
-    accepted(
+    accepts(
         *("name", "variable", lambda: [plugrad.Variable(n, name="w") for n in (1.0, 2.0)][1]),
         *("names are for people, and need not differ", 2.0),
     ),
-    rejected(
+    rejects(
         *("name of a dtype", "cast", {"dtype": "float33"}, DTypeError),
         *("dtype", "'float33'", "did you mean 'float32' … choose one of bool, int8"),
     ),
-    rejected(
+    rejects(
         *("strings and numbers", "cast", {"x": ones_like("string")}, DTypeError),
         *("astype: ", "string does not convert to int32", "as in float(text)"),
     ),
-    rejected(
+    rejects(
         *("strings and numbers", "cast", {"dtype": "string"}, DTypeError),
         *("astype: ", "float32 does not convert to string", "make the values in Python"),
     ),

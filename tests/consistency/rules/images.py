@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from consistency.rules.reasons import INTEGERS_BECOME_FLOATS, MORE_DTYPES_EXIST
-from consistency.rules.row import accepted, call_op, changed_arguments, ones, ones_like, rejected
+from consistency.rules.row import accepts, call_op, changed_arguments, ones, ones_like, rejects
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
-from properties.calls import f32, i32
+from properties.calls import float32_array, int32_array
 
 NMS_WITHOUT_SIGMA = """
     image.non_max_suppression image.non_max_suppression_async
@@ -29,22 +29,22 @@ def called_with_float32_ones(op: str, names: list[str]) -> Callable[..., Any]:
 
 PIXEL_RULES = (
     *(
-        rejected(
+        rejects(
             *("channels", FROM_PIXELS_OPS, {"num_channels": count}, ArgumentValueError),
             *("from_pixels: num_channels", f"={count}", "must be between 1 and 4"),
         )
         for count in (0, 5)
     ),
-    rejected(
+    rejects(
         *("kind of pixels", FROM_PIXELS_OPS, {"pixels": None}, ArgumentError),
         *("from_pixels: pixels", "not NoneType", "must be a tensor, a number, an array"),
     ),
-    rejected(
+    rejects(
         *("kind of pixels", FROM_PIXELS_OPS, {"pixels": ones(2, 2)}, DTypeError),
         *("from_pixels: pixels", "are float32", "as after astype('uint8')"),
     ),
     *(
-        rejected(
+        rejects(
             *(label, op, {"image": ones(*shape)}, ShapeError),
             *("Draw: an image", f"not {shape}", "(height, width) or (height, width, 1, 3 or 4"),
         )
@@ -52,22 +52,22 @@ PIXEL_RULES = (
         for shape in ((1, 2, 2, 3), (2, 2, 2))
     ),
     *(
-        rejected(
+        rejects(
             *(label, op, {"image": image}, ArgumentValueError),
             *("Draw: an image", f"these go from {values}", f"has values from 0 to {most}"),
         )
         for op, label in (("browser.to_pixels", "dtype and range"), ("browser.draw", "as pixels"))
         for image, values, most in (
             (ones(2, 2) * np.float32(1.5), "1.5 to 1.5", 1),
-            (i32([300]), "300 to 300", 255),
+            (int32_array([300]), "300 to 300", 255),
         )
     ),
-    rejected(
+    rejects(
         *("dtype and range", "browser.to_pixels", {"image": ones_like("complex64")}, DTypeError),
         *("to_pixels (image)", "does not take complex64", "as in x.astype(plugrad.float32)"),
     ),
     *(
-        rejected(
+        rejects(
             *("as pixels", "browser.draw", {"alpha": alpha}, ArgumentValueError),
             *("to_pixels: alpha", f"={alpha}", "must be between 0 and 1"),
         )
@@ -77,7 +77,7 @@ PIXEL_RULES = (
 
 IMAGE_RULES = (
     *(
-        rejected(
+        rejects(
             *("rank", op, {"image": ones(4, 4)}, ShapeError),
             *(f"{name}: image", "not (4, 4)", "shape (batch, height, width, channels)"),
         )
@@ -89,7 +89,7 @@ IMAGE_RULES = (
         )
     ),
     *(
-        rejected(
+        rejects(
             *("boxes", "image.crop_and_resize", {name: value}, ShapeError),
             *(
                 f"CropAndResize: … {name}",
@@ -98,28 +98,28 @@ IMAGE_RULES = (
             ),
         )
         for name, value in (
-            ("boxes", f32(0, 0, 1, 1)),
-            ("boxes", f32([0, 0, 1])),
-            ("box_ind", i32(0, 0)),
+            ("boxes", float32_array(0, 0, 1, 1)),
+            ("boxes", float32_array([0, 0, 1])),
+            ("box_ind", int32_array(0, 0)),
         )
     ),
     *(
-        rejected(
+        rejects(
             *("crop_size", "image.crop_and_resize", {"crop_size": size}, ArgumentValueError),
             *("crop_and_resize: crop_size", f"={size}", "must be one or 2 integers of at least 1"),
         )
         for size in ((2, 2, 2), (0, 2))
     ),
-    rejected(
+    rejects(
         *("method", "image.crop_and_resize", {"method": "cubic"}, ArgumentValueError),
         *("crop_and_resize: method", "='cubic'", "must be 'bilinear' or 'nearest'"),
     ),
-    rejected(
+    rejects(
         *("whole box_ind", "image.crop_and_resize", {"box_ind": ones_like("float32")}, DTypeError),
         *("crop_and_resize: box_ind", "are float32", "as after astype('int32')"),
     ),
     *(
-        accepted(
+        accepts(
             *(f"{name} is float", op, {name: ones_like("int32")}),
             *(INTEGERS_BECOME_FLOATS, called_with_float32_ones(op, [name])),
         )
@@ -132,12 +132,12 @@ IMAGE_RULES = (
             ("image.transform", "transforms"),
         )
     ),
-    accepted(
+    accepts(
         *("image is float", "image.flip_left_right", {"image": ones_like("int32")}),
         *(MORE_DTYPES_EXIST, np.ones((2, 4, 4, 3), "int32")),
     ),
     *(
-        rejected(
+        rejects(
             *("rank and channels", "image.grayscale_to_rgb", {"image": ones(*shape)}, ShapeError),
             *(
                 "{op}: image",
@@ -148,33 +148,33 @@ IMAGE_RULES = (
         for shape in ((2, 2), (1,))
     ),
     *(
-        rejected(
+        rejects(
             *("rank and channels", "image.rgb_to_grayscale", {"image": ones(*shape)}, ShapeError),
             *("{op}: image", f"the shape is {shape}", "must have 2 to 6 axes, the last of size 3"),
         )
         for shape in ((2, 2), (3,), (1, 1, 1, 1, 1, 1, 3))
     ),
-    rejected(
+    rejects(
         *("rank", RESIZE_OPS, {"images": ones(4, 4)}, ShapeError),
         *("{op}: images", "the shape is (4, 4)", "must have 3 or 4 axes"),
     ),
-    rejected(
+    rejects(
         *("size", RESIZE_OPS, {"size": (3, 5, 2)}, ArgumentValueError),
         *("{op}: size", "=(3, 5, 2)", "must be one or 2 integers of at least 1"),
     ),
-    rejected(
+    rejects(
         *("conventions", RESIZE_OPS, {"align_corners": True, "half_pixel_centers": True}),
         *(ArgumentValueError, "{op}: align_corners … half_pixel_centers", "=True", "choose one"),
     ),
     *(
-        rejected(
+        rejects(
             *("dtype", "image.resize_nearest_neighbor", {"images": ones_like(dtype)}, DTypeError),
             *("{op} (images)", f"does not take {dtype}", "as in x.astype(plugrad.float32)"),
         )
         for dtype in ("bool", "complex64")
     ),
     *(
-        rejected(
+        rejects(
             *("image", "image.threshold", {"image": ones(*shape)}, ShapeError),
             *(
                 "threshold: image",
@@ -184,22 +184,22 @@ IMAGE_RULES = (
         )
         for shape in ((4, 4), (4, 4, 2))
     ),
-    rejected(
+    rejects(
         *("image", "image.threshold", {"image": ones_like("bool")}, DTypeError),
         *("threshold: image", "is bool", "it must hold floats or integers"),
     ),
-    rejected(
+    rejects(
         *("method", "image.threshold", {"method": "mean"}, ArgumentValueError),
         *("threshold: method", "='mean'", "must be 'binary' or 'otsu'"),
     ),
     *(
-        rejected(
+        rejects(
             *("transforms", "image.transform", {"transforms": ones(*shape)}, ShapeError),
             *("Transform: transforms", f"not {shape}", "must have shape (1, 8) or (2, 8)"),
         )
         for shape in ((1, 7), (3, 8))
     ),
-    rejected(
+    rejects(
         *("output_shape", "image.transform", {"output_shape": (3, 3, 3)}, ArgumentValueError),
         *("transform: output_shape", "=(3, 3, 3)", "must be one or 2 integers of at least 1"),
     ),
@@ -207,35 +207,35 @@ IMAGE_RULES = (
 
 BOX_RULES = (
     *(
-        rejected(
+        rejects(
             *("boxes and scores", NON_MAX_SUPPRESSION_OPS, {"boxes": ones(*shape)}, ShapeError),
             *("{op}: boxes", f"the shape is {shape}", "must be rows (y1, x1, y2, x2)"),
         )
         for shape in ((2, 3), (4,))
     ),
     *(
-        rejected(
+        rejects(
             *("boxes and scores", NON_MAX_SUPPRESSION_OPS, {"scores": ones(*shape)}, ShapeError),
             *("{op}: scores", f"have shape {shape}", "must be one for each of the 2 boxes"),
         )
         for shape in ((3,), (2, 1))
     ),
     *(
-        rejected(
+        rejects(
             *("threshold", NON_MAX_SUPPRESSION_OPS, {"iou_threshold": value}, ArgumentValueError),
             *("{op}: iou_threshold", f"={value}", "must be between 0 and 1"),
         )
         for value in (-0.5, 1.5)
     ),
     *(
-        rejected(
+        rejects(
             *("sigma", NMS_WITH_SIGMA, {"soft_nms_sigma": value}, ArgumentValueError),
             *("{op}: soft_nms_sigma", f"={value}", "must be between 0 and 1"),
         )
         for value in (-0.5, 1.5)
     ),
     # Only the functions that return scores lower them.
-    rejected(
+    rejects(
         *("sigma", NMS_WITHOUT_SIGMA, {"soft_nms_sigma": 1.5}, TypeError),
         *("{op}()", "'soft_nms_sigma'", "got an unexpected keyword argument"),
     ),
@@ -243,7 +243,7 @@ BOX_RULES = (
 
 DTYPE_RULES = (
     *(
-        rejected(
+        rejects(
             *("texts", op, {name: ones_like("float32")}, DTypeError),
             *(f"{kernel}", "does not take float32; it takes string", "as in str(number)"),
         )
@@ -254,20 +254,25 @@ DTYPE_RULES = (
             ("string.string_n_grams", "data", "StringNGrams"),
         )
     ),
-    rejected(
+    rejects(
         *("data and splits", "string.string_n_grams", {"data": np.array([["a"]], object)}),
         *(ShapeError, "StringNGrams: data and data_splits", "(1, 1)", "must have one axis"),
     ),
-    rejected(
-        *("data and splits", "string.string_n_grams", {"data_splits": f32(0, 2)}, DTypeError),
+    rejects(
+        *(
+            "data and splits",
+            "string.string_n_grams",
+            {"data_splits": float32_array(0, 2)},
+            DTypeError,
+        ),
         *("string_n_grams: data_splits", "are float32", "as after astype('int32')"),
     ),
-    rejected(
+    rejects(
         *("delimiter", "string.string_split", {"delimiter": 1.0}, ArgumentError),
         *("string_split: delimiter", "it holds 1.0", "must hold strings only"),
     ),
     *(
-        rejected(
+        rejects(
             *("ranks", "string.string_split", {name: np.array(value, object)}, ShapeError),
             *(f"StringSplit: … {name}", str(shape), "input must have one axis and delimiter none"),
         )
@@ -276,7 +281,7 @@ DTYPE_RULES = (
             ("delimiter", ["a", "b"], (2,)),
         )
     ),
-    rejected(
+    rejects(
         *("buckets", "string.string_to_hash_bucket_fast", {"num_buckets": 0}, ArgumentValueError),
         *("StringToHashBucketFast: num_buckets", "=0", "must be from 1 to"),
     ),

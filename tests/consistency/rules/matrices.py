@@ -8,118 +8,123 @@ from consistency.rules.reasons import (
     EINSUM_IS_NUMPYS,
     VECTORS_ARE_ROWS_OR_COLUMNS,
 )
-from consistency.rules.row import accepted, ones, ones_like, rejected
+from consistency.rules.row import accepts, ones, ones_like, rejects
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
-from properties.calls import F, M, V
+from properties.calls import FLOATS, MATRIX, VECTOR
 
 ONES = np.ones((2, 3), "float32")
-MUST_BE_EQUAL = "they must be equal"
+EQUALITY_REMEDY = "they must be equal"
 BROADCAST_REMEDY = "sizes must be equal or 1, counted from the right"
 
 LINEAR_ALGEBRA_RULES = (
-    rejected(
+    rejects(
         *("ranks", "dot", {"a": ones(2, 2, 3)}, ShapeError),
         *("dot: ", "shapes (2, 2, 3) and (3,)", "must have one or two axes; use matmul for more"),
     ),
-    rejected(
+    rejects(
         *("ranks", "mat_mul", {"a": ones()}, ShapeError),
         *("matmul: ", "shapes () and (2, 3)", "must have an axis; use multiply for scalars"),
     ),
-    accepted("ranks", "mat_mul", {"a": V}, VECTORS_ARE_ROWS_OR_COLUMNS, V @ F.T),
-    rejected(
+    accepts("ranks", "mat_mul", {"a": VECTOR}, VECTORS_ARE_ROWS_OR_COLUMNS, VECTOR @ FLOATS.T),
+    rejects(
         *("inner sizes", "dot", {"b": ones(4)}, ShapeError),
         *("matmul: ", "shapes (3,) and (4,)", "a vector must be as long as the last axis"),
     ),
-    rejected(
+    rejects(
         *("inner sizes", "mat_mul fused.mat_mul", {"b": ones(2, 4)}, ShapeError),
         *("MatMul: ", "shapes (2, 3) and (2, 4)", "do not match: 3 columns meet 4 rows"),
     ),
-    rejected(
+    rejects(
         *("batch axes", "mat_mul fused.mat_mul", {"a": ones(2, 2, 3), "b": ones(3, 2, 3)}),
         *(ShapeError, "MatMul: ", "shapes (2,) and (3,)", BROADCAST_REMEDY),
     ),
-    rejected(
-        *("ranks", "outer_product", {"a": M}, ShapeError),
+    rejects(
+        *("ranks", "outer_product", {"a": MATRIX}, ShapeError),
         *("outer: ", "shapes (2, 2) and (3,)", "must have one axis each"),
     ),
-    rejected(
+    rejects(
         *("one arrow", "einsum", {"equation": "ij->jk->ki"}, ArgumentValueError),
         *("einsum: equation", "'ij->jk->ki'", "only letters, commas, '...' and one '->'"),
     ),
-    accepted("one arrow", "einsum", {"equation": "ij,kj"}, EINSUM_IS_NUMPYS, F @ F.T),
-    rejected(
+    accepts("one arrow", "einsum", {"equation": "ij,kj"}, EINSUM_IS_NUMPYS, FLOATS @ FLOATS.T),
+    rejects(
         *("operands", "einsum", {"equation": "ij->ji"}, ArgumentValueError),
         *("einsum: equation", "'ij->ji' … not for 2", "has terms for 1"),
     ),
-    accepted(
+    accepts(
         *(
             "operands",
             "einsum",
-            {"equation": "ij,kj,kl->il", "tensors": (F, F, F)},
+            {"equation": "ij,kj,kl->il", "tensors": (FLOATS, FLOATS, FLOATS)},
             EINSUM_IS_NUMPYS,
         ),
-        F @ F.T @ F,
+        FLOATS @ FLOATS.T @ FLOATS,
     ),
-    accepted("labels", "einsum", {"equation": "...j,kj->...k"}, EINSUM_IS_NUMPYS, F @ F.T),
-    accepted(
-        *("labels", "einsum", {"equation": "ii,kj->ik", "tensors": (M, F)}, EINSUM_IS_NUMPYS),
-        np.einsum("ii,kj->ik", M, F),
+    accepts("labels", "einsum", {"equation": "...j,kj->...k"}, EINSUM_IS_NUMPYS, FLOATS @ FLOATS.T),
+    accepts(
+        *(
+            "labels",
+            "einsum",
+            {"equation": "ii,kj->ik", "tensors": (MATRIX, FLOATS)},
+            EINSUM_IS_NUMPYS,
+        ),
+        np.einsum("ii,kj->ik", MATRIX, FLOATS),
     ),
-    rejected(
+    rejects(
         *("sizes and results", "einsum", {"equation": "ij,jk->ik"}, ShapeError),
         *("Einsum: letter 'j' in", "'ij,jk->ik'", "stands for sizes 3 and 2"),
     ),
-    rejected(
+    rejects(
         *("sizes and results", "einsum", {"equation": "ij,kj->iz"}, ArgumentValueError),
         *("einsum: ", "equation 'ij,kj->iz'", "must occur before it, and only once after it"),
     ),
-    rejected(
-        *("rank", "linalg.band_part", {"x": V}, ShapeError),
+    rejects(
+        *("rank", "linalg.band_part", {"x": VECTOR}, ShapeError),
         *("band_part: ", "shape (3,)", "must have two axes or more"),
     ),
-    rejected(
-        *("rank", "linalg.qr", {"x": V}, ShapeError),
+    rejects(
+        *("rank", "linalg.qr", {"x": VECTOR}, ShapeError),
         *("Qr: ", "shape (3,)", "must have two axes or more"),
     ),
     *(
-        rejected(
+        rejects(
             *("diagonals", "linalg.band_part", {name: most + 1}, ArgumentValueError),
             *(f"band_part: {name}", f"={most + 1}", f"must not be greater than {most}"),
         )
         for name, most in (("num_lower", 2), ("num_upper", 3))
     ),
     *(
-        rejected(
+        rejects(
             *("diagonals", "linalg.band_part", {name: 1.5}, DTypeError),
             *(f"band_part: {name}", "is float32", "it must be one integer"),
         )
         for name in ("num_lower", "num_upper")
     ),
-    rejected(
+    rejects(
         *("vectors", "linalg.gram_schmidt", {"xs": []}, ShapeError),
         *("gram_schmidt: ", "shape (0,)", "must be (vectors, elements) with at least one vector"),
     ),
-    rejected(
-        *("vectors", "linalg.gram_schmidt", {"xs": [V, V[:2]]}, ShapeError),
+    rejects(
+        *("vectors", "linalg.gram_schmidt", {"xs": [VECTOR, VECTOR[:2]]}, ShapeError),
         *("gram_schmidt: vectors", "[(3,), (2,)]", "must be equally long"),
     ),
-    rejected(
+    rejects(
         *("number of vectors", "linalg.gram_schmidt", {"xs": ones(3, 2)}, ShapeError),
         *("gram_schmidt: ", "shape (3, 2)", "not more vectors than elements"),
     ),
-    accepted(
-        *("complex numbers", "spectral.fft", {"x": F, "norm": "backward"}),
-        *(DTYPES_ARE_PROMOTED, np.fft.fft(F, 4)),
+    accepts(
+        *("complex numbers", "spectral.fft", {"x": FLOATS, "norm": "backward"}),
+        *(DTYPES_ARE_PROMOTED, np.fft.fft(FLOATS, 4)),
     ),
-    accepted(
-        *("complex numbers", "spectral.ifft", {"x": F, "norm": "backward"}),
-        *(DTYPES_ARE_PROMOTED, np.fft.ifft(F, 4)),
+    accepts(
+        *("complex numbers", "spectral.ifft", {"x": FLOATS, "norm": "backward"}),
+        *(DTYPES_ARE_PROMOTED, np.fft.ifft(FLOATS, 4)),
     ),
-    rejected(
+    rejects(
         *("real numbers", "spectral.rfft", {"x": ones_like("complex64")}, DTypeError),
         *("rfft ", "not complex64", "use plugrad.fft.fft for complex numbers, or cast it"),
     ),
-    rejected(
+    rejects(
         *("real numbers", "spectral.rfft", {"x": ones_like("int32")}, DTypeError),
         *("rfft ", "not int32", "or cast it with astype('float32')"),
     ),
@@ -127,9 +132,9 @@ LINEAR_ALGEBRA_RULES = (
 
 LOSS_RULES = (
     *(
-        rejected(
+        rejects(
             *("equal shapes", ops, {name: ones(3, 2)}, ShapeError),
-            *("{op}: labels … " + name, "(2, 3) … (3, 2)", MUST_BE_EQUAL),
+            *("{op}: labels … " + name, "(2, 3) … (3, 2)", EQUALITY_REMEDY),
         )
         for ops, name in (
             (
@@ -140,7 +145,7 @@ LOSS_RULES = (
             ("losses.sigmoid_cross_entropy losses.softmax_cross_entropy", "logits"),
         )
     ),
-    rejected(
+    rejects(
         *(
             "reduction",
             "losses.compute_weighted_loss",
@@ -149,31 +154,31 @@ LOSS_RULES = (
         ),
         *("{op}: reduction", "='average'", "'none', 'sum', 'mean' or 'sum_by_nonzero_weights'"),
     ),
-    accepted(
+    accepts(
         "last axis",
         "losses.softmax_cross_entropy",
         {"onehot_labels": ONES, "logits": ONES, "weights": None, "label_smoothing": 0.0, "axis": 0},
         *(ANY_AXIS_IS_ALLOWED, 2 * np.log(2)),
     ),
-    rejected(
+    rejects(
         *("equal dtypes and shapes", "moving_average", {"x": ones(3, 2)}, ShapeError),
-        *("moving_average: average … x", "(2, 3) … (3, 2)", MUST_BE_EQUAL),
+        *("moving_average: average … x", "(2, 3) … (3, 2)", EQUALITY_REMEDY),
     ),
-    accepted(
+    accepts(
         *(
             "equal dtypes and shapes",
             "moving_average",
             {"x": ones_like("int32"), "step": None},
             DTYPES_ARE_PROMOTED,
         ),
-        (F + 1) / 2,
+        (FLOATS + 1) / 2,
     ),
-    accepted(
+    accepts(
         *("step", "moving_average", {"step": None}),
-        *("without a step the bias is left alone", F),
+        *("without a step the bias is left alone", FLOATS),
     ),
     *(
-        rejected(
+        rejects(
             *("lists", "multi_rnn_cell", {name: 1.0}, ArgumentError),
             *(f"multi_rnn_cell: {name}", "=1.0", "must be a list"),
         )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from consistency.rules.reasons import ANY_RANK_IS_ALLOWED, DTYPES_ARE_PROMOTED, MORE_DTYPES_EXIST
-from consistency.rules.row import accepted, ones, ones_like, rejected
+from consistency.rules.row import accepts, ones, ones_like, rejects
 from plugrad.errors import (
     ArgumentValueError,
     AxisError,
@@ -11,44 +11,44 @@ from plugrad.errors import (
     ShapeError,
     TensorIndexError,
 )
-from properties.calls import F, V, i32
+from properties.calls import FLOATS, VECTOR, int32_array
 
-INTEGER_MATRIX = i32([1, 2, 3], [4, 5, 6])
+INTEGER_MATRIX = int32_array([1, 2, 3], [4, 5, 6])
 SLICE_OF_ONE_ELEMENT = {"begin": [0] * 3, "end": [1] * 3, "strides": [1] * 3}
 
 JOINING_RULES = (
-    rejected(
+    rejects(
         *("some tensors", "concat stack", {"arrays": []}, ArgumentValueError),
         *("{op}: the list of tensors", "is empty", "it needs at least one"),
     ),
-    accepted(
-        *("complex numbers", "concat", {"arrays": [F, F.astype("complex64")]}),
-        *(DTYPES_ARE_PROMOTED, np.concatenate([F, F.astype("complex64")])),
+    accepts(
+        *("complex numbers", "concat", {"arrays": [FLOATS, FLOATS.astype("complex64")]}),
+        *(DTYPES_ARE_PROMOTED, np.concatenate([FLOATS, FLOATS.astype("complex64")])),
     ),
     *(
-        rejected(
-            *("ranks and sizes", "concat", {"arrays": [F, other]}, ShapeError),
+        rejects(
+            *("ranks and sizes", "concat", {"arrays": [FLOATS, other]}, ShapeError),
             *(
                 "Concat: shapes",
                 f"[(2, 3), {other.shape}]",
                 "must be equal except for the size of axis 0",
             ),
         )
-        for other in (V, ones(2, 2))
+        for other in (VECTOR, ones(2, 2))
     ),
-    rejected(
+    rejects(
         *("axis, shapes and dtypes", "stack", {"axis": 3}, AxisError),
         *("stack: axis", "=3 is out of range for rank 3", "use -3 to 2"),
     ),
-    rejected(
-        *("axis, shapes and dtypes", "stack", {"arrays": [F, V]}, ShapeError),
+    rejects(
+        *("axis, shapes and dtypes", "stack", {"arrays": [FLOATS, VECTOR]}, ShapeError),
         *("Pack: the shapes", "[(2, 3), (3,)]", "must be equal"),
     ),
-    accepted(
-        *("axis, shapes and dtypes", "stack", {"arrays": [F, INTEGER_MATRIX]}),
-        *(DTYPES_ARE_PROMOTED, np.stack([F, INTEGER_MATRIX.astype("float32")])),
+    accepts(
+        *("axis, shapes and dtypes", "stack", {"arrays": [FLOATS, INTEGER_MATRIX]}),
+        *(DTYPES_ARE_PROMOTED, np.stack([FLOATS, INTEGER_MATRIX.astype("float32")])),
     ),
-    rejected(
+    rejects(
         *("indexing", "meshgrid", {"indexing": "ji"}, ArgumentValueError),
         *("meshgrid: indexing", "='ji'", "must be 'xy' or 'ij'"),
     ),
@@ -56,37 +56,37 @@ JOINING_RULES = (
 
 SHAPE_RULES = (
     *(
-        rejected(
+        rejects(
             *("axis", "expand_dims", {"axis": axis}, AxisError),
             *("expand_dims: axis", f"={axis} is out of range for rank 3", "use -3 to 2"),
         )
         for axis in (3, -4)
     ),
     *(
-        rejected(
+        rejects(
             *("axis", "reverse unique unstack", {"axis": axis}, AxisError),
             *("{op}: axis", f"={axis} is out of range for rank 2", "use -2 to 1"),
         )
         for axis in (2, -3)
     ),
-    rejected(
+    rejects(
         *("rank", "unique", {"x": ones()}, AxisError),
         *("unique: axis", "a 0-d tensor has no axes", "reshape(x, (1,)) gives it one"),
     ),
-    rejected(
+    rejects(
         *("shape", "broadcast_to", {"shape": (2, -3)}, ShapeError),
         *("broadcast_to: shape", "=(2, -3)", "sizes must be 0 or more"),
     ),
-    rejected(
+    rejects(
         *("shape", "broadcast_to", {"shape": (3,)}, ShapeError),
         *("BroadcastTo: shape", "(2, 3) … (3,)", "must have at least as many axes"),
     ),
-    rejected(
+    rejects(
         *("sizes", "broadcast_to", {"shape": (4, 3)}, ShapeError),
         *("BroadcastTo: shapes", "(2, 3) and (4, 3)", "sizes must be equal or 1"),
     ),
     *(
-        rejected(
+        rejects(
             *(f"{name} is whole", "broadcast_args", {name: ones_like("float32")}, DTypeError),
             *(
                 f"broadcast_args ({name})",
@@ -97,18 +97,18 @@ SHAPE_RULES = (
         for name in ("s0", "s1")
     ),
     *(
-        rejected(
-            *("ranks", "broadcast_args", {name: i32([2, 1])}, ShapeError),
+        rejects(
+            *("ranks", "broadcast_args", {name: int32_array([2, 1])}, ShapeError),
             *(f"BroadcastArgs: {name}", "(1, 2)", "must be a vector"),
         )
         for name in ("s0", "s1")
     ),
-    rejected(
+    rejects(
         *("shape", "ensure_shape", {"shape": (3, None)}, ShapeError),
         *("ensure_shape: x", "(2, 3)", "it must match (3, None)"),
     ),
     *(
-        rejected(
+        rejects(
             *("sizes", "reshape", {"shape": shape}, ShapeError),
             *("reshape: shape", f"={shape}", remedy),
         )
@@ -118,71 +118,79 @@ SHAPE_RULES = (
             ((4, 2), "does not fit 6 elements: it holds 8"),
         )
     ),
-    rejected(
+    rejects(
         *("axes of size 1", "squeeze", {"axis": 1}, ShapeError),
         *("squeeze: axis", "=1", "must have size 1 in shape (1, 2, 3)"),
     ),
-    rejected(
+    rejects(
         *("length", "transpose", {"axes": (0,)}, AxisError),
         *("Transpose: perm", "=(0,)", "must name each of the 2 axes of shape (2, 3) once"),
     ),
-    rejected(
+    rejects(
         *("entries", "transpose", {"axes": (0, 2)}, AxisError),
         *("permute_dims: axes", "=2 is out of range", "use -2 to 1"),
     ),
-    accepted("entries", "transpose", {"axes": (-1, 0)}, "negative axes count from the end", F.T),
+    accepts(
+        "entries", "transpose", {"axes": (-1, 0)}, "negative axes count from the end", FLOATS.T
+    ),
     *(
-        accepted(
+        accepts(
             *("length", "tile", {"repetitions": repetitions}),
             *(
                 "axes that are missing on either side count once, as in NumPy",
-                np.tile(F, repetitions),
+                np.tile(FLOATS, repetitions),
             ),
         )
         for repetitions in ((2,), (2, 1, 1))
     ),
-    accepted(
+    accepts(
         *("rank of x", "reverse1d reverse3d reverse4d", {"axis": None}),
-        *(ANY_RANK_IS_ALLOWED, F[::-1, ::-1]),
+        *(ANY_RANK_IS_ALLOWED, FLOATS[::-1, ::-1]),
     ),
-    accepted("rank of x", "reverse2d", {"x": V}, ANY_RANK_IS_ALLOWED, V[::-1]),
+    accepts("rank of x", "reverse2d", {"x": VECTOR}, ANY_RANK_IS_ALLOWED, VECTOR[::-1]),
 )
 
 SLICING_RULES = (
-    accepted("rank of x", "slice1d slice3d slice4d", {}, ANY_RANK_IS_ALLOWED, F[:1, 1:]),
-    accepted("rank of x", "slice2d", {"x": V, "begin": 1, "size": 2}, ANY_RANK_IS_ALLOWED, V[1:]),
-    rejected(
+    accepts("rank of x", "slice1d slice3d slice4d", {}, ANY_RANK_IS_ALLOWED, FLOATS[:1, 1:]),
+    accepts(
+        "rank of x",
+        "slice2d",
+        {"x": VECTOR, "begin": 1, "size": 2},
+        ANY_RANK_IS_ALLOWED,
+        VECTOR[1:],
+    ),
+    rejects(
         *("no scalars", "slice", {"x": ones()}, ShapeError),
         *("slice: begin", "=(0, 1)", "more numbers than shape () has axes"),
     ),
-    accepted(
+    accepts(
         *("no scalars", "slice", {"x": ones(), "begin": (), "size": ()}),
         *("all of a scalar is a part of it, as in NumPy", 1.0),
     ),
     *(
-        rejected(
+        rejects(
             *("begin", "slice", {"begin": (begin, 0)}, ShapeError),
             *("Slice: begin", f"=({begin}, 0)", "both must be 0 or more"),
         )
         for begin in (-1, -2)
     ),
-    rejected(
+    rejects(
         *("size", "slice", {"size": (1, 3)}, ShapeError),
         *("Slice: ", "size=(1, 3)", "begin + size at most the size of each axis"),
     ),
-    rejected(
+    rejects(
         *("equal parts", "split", {"sizes": 2}, ArgumentValueError),
         *("split: sizes", "=2", "2 does not divide 3; give the sizes of the parts"),
     ),
-    rejected(
+    rejects(
         *("sizes", "split", {"sizes": (-1, -1)}, ShapeError),
         *("split: sizes", "=(-1, -1)", "only one size can be inferred"),
     ),
-    rejected(
+    rejects(
         *("sizes", "split", {"sizes": (1, 1)}, ShapeError),
         *("SplitV: sizes", "(1, 1)", "do not add up to 3, the size of axis 1"),
     ),
-    rejected(
+    rejects(
         *(
             "ellipsis",
             "strided_slice",
@@ -190,70 +198,70 @@ SLICING_RULES = (
         ),
         *(TensorIndexError, "strided_slice: ellipsis_mask", "=5", "there may be only one ellipsis"),
     ),
-    rejected(
+    rejects(
         *("strides", "strided_slice", {"strides": [0, 1]}, ArgumentValueError),
         *("strided_slice: ", "strides=[0, 1]", "no stride may be 0"),
     ),
-    rejected(
+    rejects(
         *("one position", "strided_slice", {"begin": [5, 0], "shrink_axis_mask": 1}),
         *(TensorIndexError, "strided_slice: ", "index 5", "out of range for axis 0 of size 2"),
     ),
-    rejected(
+    rejects(
         *("one position", "strided_slice", {"strides": [-1, 1], "shrink_axis_mask": 1}),
         *(ArgumentValueError, "strided_slice: strides[0]", "=-1", "must be positive"),
     ),
-    rejected(
+    rejects(
         *("number of indices", "strided_slice", SLICE_OF_ONE_ELEMENT, TensorIndexError),
         *("strided_slice: ", "3 indices", "2 axes … there may be one for each axis"),
     ),
 )
 
 PADDING_RULES = (
-    rejected(
+    rejects(
         *("mode", "mirror_pad", {"mode": "edge"}, ArgumentValueError),
         *("MirrorPad: mode", "='edge'", "must be 'reflect' or 'symmetric'"),
     ),
-    rejected(
+    rejects(
         *("no scalars", "mirror_pad", {"x": ones(), "paddings": []}, ShapeError),
         *("MirrorPad: paddings", "of shape ()", "which must have at least one axis"),
     ),
-    rejected(
+    rejects(
         *("no scalars", "pad", {"x": ones()}, ShapeError),
         *("PadV2: paddings", "of shape ()", "must be one pair of sizes for each axis"),
     ),
-    accepted(
+    accepts(
         *("no scalars", "pad", {"x": ones(), "paddings": []}),
         *("a scalar has no axes to pad, as in NumPy", 1.0),
     ),
-    rejected(
+    rejects(
         *("pairs", "mirror_pad", {"paddings": [(1, 1)]}, ShapeError),
         *("MirrorPad: paddings", "=((1, 1),)", "must be one pair of sizes for each axis"),
     ),
-    rejected(
+    rejects(
         *("pairs", "mirror_pad", {"paddings": [(1, 1), (-1, 1)]}, ArgumentValueError),
         *("mirror_pad: paddings", "=[(1, 1), (-1, 1)]", "integers of at least 0"),
     ),
     *(
-        rejected(
+        rejects(
             *("pairs", "mirror_pad", {"paddings": [(size, 1), (1, 1)], "mode": mode}, ShapeError),
             *("MirrorPad: paddings", f"=(({size}, 1), (1, 1))", f"{most} the size of their axis"),
         )
         for mode, size, most in (("reflect", 2, "less than"), ("symmetric", 3, "at most"))
     ),
     *(
-        rejected(
+        rejects(
             *("number of pairs", op, {"x": ones(*shape), "paddings": pairs}, ShapeError),
             *("PadV2: paddings", f"={pairs}", f"one pair of sizes for each axis of shape {shape}"),
         )
         for op, shape in (("pad1d", (3,)), ("pad2d", (2, 3)), ("pad3d", (1, 2, 3)))
         for pairs in (((1, 1),) * (len(shape) + 1),)
     ),
-    rejected(
+    rejects(
         *("number of pairs", "pad4d", {"x": ones(1, 1, 2, 3)}, ShapeError),
         *("PadV2: paddings", "=((1, 1), (0, 1))", "for each axis of shape (1, 1, 2, 3)"),
     ),
     *(
-        rejected(
+        rejects(
             *("rank", op, {"x": ones(4, 4)}, ShapeError),
             *(f"{kernel}: block_shape", "=(2, 2) … shape (4, 4)", "is for 2 axes after the batch"),
         )
@@ -262,19 +270,19 @@ PADDING_RULES = (
             ("space_to_batch_nd", "SpaceToBatchND"),
         )
     ),
-    rejected(
+    rejects(
         *("a pair for each size", "batch_to_space_nd", {"crops": [[0, 1]]}, ShapeError),
         *("BatchToSpaceND: crops", "=((0, 1),)", "for each of the 2 axes of block_shape"),
     ),
-    rejected(
+    rejects(
         *("a pair for each size", "space_to_batch_nd", {"paddings": [[0, 1]]}, ShapeError),
         *("SpaceToBatchND: paddings", "=((0, 1),)", "for each of the 2 axes of block_shape"),
     ),
-    rejected(
+    rejects(
         *("multiples", "batch_to_space_nd", {"x": ones(3, 2, 2, 1)}, ShapeError),
         *("BatchToSpaceND: the batch", "(3, 2, 2, 1)", "must be a multiple of the 4 cells"),
     ),
-    rejected(
+    rejects(
         *("multiples", "space_to_batch_nd", {"paddings": [[0, 1], [1, 1]]}, ShapeError),
         *(
             "SpaceToBatchND: the padded sizes",
@@ -283,17 +291,17 @@ PADDING_RULES = (
         ),
     ),
     *(
-        rejected(
+        rejects(
             *("block size", "depth_to_space", {"block_size": size}, ArgumentValueError),
             *("DepthToSpace: block_size", f"={size}", "must be 2 or more"),
         )
         for size in (0, 1)
     ),
-    rejected(
+    rejects(
         *("channels", "depth_to_space", {"x": ones(1, 2, 2, 3)}, ShapeError),
         *("DepthToSpace: the 3 channels", "(1, 2, 2, 3)", "must be a multiple of block_size**2"),
     ),
-    accepted(
+    accepts(
         *("x is float", "depth_to_space", {"x": np.arange(16, dtype="int32").reshape(1, 2, 2, 4)}),
         MORE_DTYPES_EXIST,
         lambda x, **_: x.reshape(2, 2, 2, 2).transpose(0, 2, 1, 3).reshape(1, 4, 4, 1),

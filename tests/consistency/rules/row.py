@@ -73,7 +73,7 @@ class Rule:
             assert_close(result, wanted)
 
 
-def rejected(
+def rejects(
     label: str,
     ops: str,
     change: ArgumentChanges | Callable[[], Any],
@@ -88,7 +88,7 @@ def rejected(
     return Rule(label, ops, change, error, culprit, value, remedy)
 
 
-def accepted(
+def accepts(
     label: str,
     ops: str,
     change: ArgumentChanges | Callable[[], Any],

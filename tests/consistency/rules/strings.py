@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import plugrad
-from consistency.rules.row import Rule, accepted, call_op, changed_arguments, ones_like, rejected
+from consistency.rules.row import Rule, accepts, call_op, changed_arguments, ones_like, rejects
 from plugrad.errors import DTypeError
 
 NO_STRINGS_LABEL = "no strings"
@@ -55,7 +55,7 @@ SEGMENT_OPS = "sparse.sparse_segment_mean sparse.sparse_segment_sum"
 def strings_are_not_numbers(ops: str, arguments: str, culprit: str = "{op}") -> list[Rule]:
     """Return the rules that an op takes no strings for some arguments."""
     return [
-        rejected(
+        rejects(
             *(NO_STRINGS_LABEL, ops, {name: ones_like("string")}, DTypeError),
             *(culprit.replace("{argument}", name), TAKES_NO_STRINGS, STRINGS_DO_NOT_CONVERT),
         )
@@ -66,7 +66,7 @@ def strings_are_not_numbers(ops: str, arguments: str, culprit: str = "{op}") -> 
 def strings_do_not_combine(ops: str, arguments: str, culprit: str = "{op}: ") -> list[Rule]:
     """Return the rules that an op does not combine strings with numbers."""
     return [
-        rejected(
+        rejects(
             *(NO_STRINGS_LABEL, ops, {name: ones_like("string")}, DTypeError),
             *(
                 culprit.replace("{argument}", name),
@@ -81,7 +81,7 @@ def strings_do_not_combine(ops: str, arguments: str, culprit: str = "{op}: ") ->
 def strings_are_not_indices(ops: str, arguments: str) -> list[Rule]:
     """Return the rules that strings are neither indices nor sizes."""
     return [
-        rejected(
+        rejects(
             *(NO_STRINGS_LABEL, ops, {name: ones_like("string")}, DTypeError),
             *(f"{{op}}: {name}", "are string", INDICES_MUST_BE_INTEGERS),
         )
@@ -91,7 +91,7 @@ def strings_are_not_indices(ops: str, arguments: str) -> list[Rule]:
 
 def string_is_rejected(ops: str, argument: str, value: str, remedy: str, culprit: str = "") -> Rule:
     """Return the rule that an op takes no strings for an argument, with an error message of its own."""
-    return rejected(
+    return rejects(
         *(NO_STRINGS_LABEL, ops, {argument: ones_like("string")}, DTypeError),
         *(culprit or f"{{op}}: {argument}", value, remedy),
     )
@@ -111,7 +111,7 @@ def strings_are_moved(op: str, arguments: str, change: Mapping[str, Any] | None 
     """Return the rule that an op moves strings as it moves numbers; elements that it adds are empty strings."""
     names = arguments.split()
     given = dict.fromkeys(names, digit_strings)
-    return accepted(
+    return accepts(
         NO_STRINGS_LABEL,
         op,
         {**given, **(change or {})},
@@ -247,7 +247,7 @@ STRING_RULES = (
     string_is_rejected(
         "tensor_scatter_update", "tensor", "string does not hold", "cast", "{op}: updates"
     ),
-    rejected(
+    rejects(
         *(
             NO_STRINGS_LABEL,
             "ones_like zeros_like",
@@ -281,7 +281,7 @@ STRING_RULES = (
     strings_are_moved("sparse.sparse_fill_empty_rows", "values default_value"),
     strings_are_moved("tensor_scatter_update", "tensor updates"),
     strings_are_moved("where", "a b"),
-    accepted(
+    accepts(
         NO_STRINGS_LABEL,
         "meshgrid",
         {"arrays": (STRING_ARRAY, STRING_ARRAY)},

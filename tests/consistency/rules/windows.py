@@ -12,11 +12,11 @@ from consistency.rules.reasons import (
     LAST_STRIDE_MAY_BE_PARTIAL,
     OPERANDS_BROADCAST,
 )
-from consistency.rules.row import accepted, call_op, changed_arguments, ones, ones_like, rejected
+from consistency.rules.row import accepts, call_op, changed_arguments, ones, ones_like, rejects
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
-from properties.calls import IMG, ROW, VOL, F
+from properties.calls import FLOATS, IMAGES, SEQUENCES, VOLUMES
 
-CHANNELS_FIRST_IMAGES = {"data_format": "NCHW", "x": np.moveaxis(IMG, -1, 1)}
+CHANNELS_FIRST_IMAGES = {"data_format": "NCHW", "x": np.moveaxis(IMAGES, -1, 1)}
 POOLING_OPS = "avg_pool max_pool"
 CONVOLUTION_OPS = "conv2d depthwise_conv2d"
 FUSED_OPS = "fused.conv2d fused.depthwise_conv2d"
@@ -52,7 +52,7 @@ def every_second_dilated_result(op: str, **_: Any) -> Any:
 
 CONVOLUTION_RULES = (
     *(
-        rejected(
+        rejects(
             *(
                 "x is float",
                 f"avg_pool avg_pool3d {CONVOLUTION_OPS} {FUSED_OPS}",
@@ -64,7 +64,7 @@ CONVOLUTION_RULES = (
         for dtype in ("int32", "bool")
     ),
     *(
-        rejected(
+        rejects(
             *(
                 "filter is float",
                 f"{CONVOLUTION_OPS} {FUSED_OPS}",
@@ -76,7 +76,7 @@ CONVOLUTION_RULES = (
         for dtype in ("int32", "bool")
     ),
     *(
-        rejected(
+        rejects(
             *("rank of x", ops, {name: x}, ShapeError),
             *("{op}: x", str(x.shape), f"must have {rank} or {rank + 1} axes"),
         )
@@ -93,15 +93,15 @@ CONVOLUTION_RULES = (
         )
         for x in (ones(*shape) for shape in wrong)
     ),
-    accepted(
-        *("rank of x", "local_response_normalization", {"x": IMG[0, 0]}),
+    accepts(
+        *("rank of x", "local_response_normalization", {"x": IMAGES[0, 0]}),
         *(
             ANY_RANK_IS_ALLOWED,
             lambda x, **_: call_with_changes("local_response_normalization", {})[0, 0],
         ),
     ),
     *(
-        rejected(
+        rejects(
             *("rank of filter", ops, {"filter": ones(*shape)}, ShapeError),
             *("{op}: x … filter", str(shape), f"and filter {rank}"),
         )
@@ -112,7 +112,7 @@ CONVOLUTION_RULES = (
         )
     ),
     *(
-        rejected(
+        rejects(
             *("channels", op, {"filter": ones(*shape)}, ShapeError),
             *(f"{kernel} … : images … filters", str(shown), f"have {has} channels … expect 4"),
         )
@@ -124,7 +124,7 @@ CONVOLUTION_RULES = (
         )
     ),
     *(
-        accepted(
+        accepts(
             *("strides or dilations", op, {stride: 2, dilation: 2}),
             *(
                 "windows may lie apart, and their cells as well",
@@ -139,12 +139,12 @@ CONVOLUTION_RULES = (
             ("conv3d", "strides", "dilations"),
         )
     ),
-    accepted(
+    accepts(
         *("strides or dilations", "pool", {"strides": 2, "dilations": 2}),
-        *("windows may lie apart, and their cells as well", IMG[:, 2:3, 2:3]),
+        *("windows may lie apart, and their cells as well", IMAGES[:, 2:3, 2:3]),
     ),
     *(
-        rejected(
+        rejects(
             *("positive steps", ops, {name: 0}, ArgumentValueError),
             *(f"{{op}}: {name}", "=0", "integers of at least 1"),
         )
@@ -155,46 +155,46 @@ CONVOLUTION_RULES = (
         )
         for name in names.split()
     ),
-    rejected(
+    rejects(
         *("strides", POOLING_OPS, {"strides": 0}, ArgumentValueError),
         *("{op}: strides", "=0", "must be one or 2 integers of at least 1"),
     ),
-    accepted(
+    accepts(
         *("strides", "max_pool", {"strides": 3}),
-        *("a window without dilations has any stride", IMG[:, 1:2, 1:2]),
+        *("a window without dilations has any stride", IMAGES[:, 1:2, 1:2]),
     ),
-    rejected(
+    rejects(
         *("data_format", "conv1d", {"data_format": "NHWC"}, ArgumentValueError),
         *("conv1d: data_format", "='NHWC'", "must be 'NWC' or 'NCW'"),
     ),
-    accepted(
-        *("data_format", "conv1d", {"data_format": "NCW", "x": np.moveaxis(ROW, -1, 1)}),
+    accepts(
+        *("data_format", "conv1d", {"data_format": "NCW", "x": np.moveaxis(SEQUENCES, -1, 1)}),
         *(CHANNELS_MAY_COME_FIRST, partial(call_with_channels_last, "conv1d")),
     ),
-    rejected(
+    rejects(
         *("data_format", "conv3d", {"data_format": "NHWC"}, ArgumentValueError),
         *("conv3d: data_format", "='NHWC'", "must be 'NDHWC' or 'NCDHW'"),
     ),
-    accepted(
-        *("data_format", "conv3d", {"data_format": "NCDHW", "x": np.moveaxis(VOL, -1, 1)}),
+    accepts(
+        *("data_format", "conv3d", {"data_format": "NCDHW", "x": np.moveaxis(VOLUMES, -1, 1)}),
         *(CHANNELS_MAY_COME_FIRST, partial(call_with_channels_last, "conv3d")),
     ),
     *(
-        accepted(
-            *("data_format", op, {"data_format": "NCDHW", "x": np.moveaxis(VOL, -1, 1)}),
+        accepts(
+            *("data_format", op, {"data_format": "NCDHW", "x": np.moveaxis(VOLUMES, -1, 1)}),
             *(CHANNELS_MAY_COME_FIRST, partial(call_with_channels_last, op)),
         )
         for op in ("avg_pool3d", "max_pool3d")
     ),
-    accepted(
+    accepts(
         *("data_format", "separable_conv2d", CHANNELS_FIRST_IMAGES),
         *(CHANNELS_MAY_COME_FIRST, partial(call_with_channels_last, "separable_conv2d")),
     ),
-    accepted(
+    accepts(
         *("data_format", "dilation2d", CHANNELS_FIRST_IMAGES),
         *(CHANNELS_MAY_COME_FIRST, partial(call_with_channels_last, "dilation2d")),
     ),
-    accepted(
+    accepts(
         "data_format",
         "fused.conv2d",
         {
@@ -210,7 +210,7 @@ CONVOLUTION_RULES = (
             1,
         ),
     ),
-    rejected(
+    rejects(
         *(
             "padding in cells",
             OPS_WITH_ROUNDING_MODE,
@@ -220,7 +220,7 @@ CONVOLUTION_RULES = (
         "omit it, or give the padding in cells",
     ),
     *(
-        accepted(
+        accepts(
             *("padding in cells", op, {"dim_rounding_mode": "ceil", "padding": "valid"}),
             LAST_STRIDE_MAY_BE_PARTIAL,
             partial(call_with_changes, op, {"dim_rounding_mode": "ceil", "padding": 0}),
@@ -228,7 +228,7 @@ CONVOLUTION_RULES = (
         for op in OPS_WITH_ROUNDING_MODE.split()
     ),
     *(
-        rejected(
+        rejects(
             *(
                 "padding in cells",
                 OPS_WITH_ROUNDING_MODE,
@@ -239,13 +239,13 @@ CONVOLUTION_RULES = (
         for pad in (0.5, [(0, 0.5), (0, 0.5)])
     ),
     *(
-        accepted(
+        accepts(
             *("padding in cells", op, {"dim_rounding_mode": "ceil", "pad": "valid"}),
             *(LAST_STRIDE_MAY_BE_PARTIAL, partial(call_with_changes, op, {})),
         )
         for op in GRADIENT_OPS_WITH_ROUNDING_MODE
     ),
-    rejected(
+    rejects(
         *(
             "padding in cells",
             " ".join(GRADIENT_OPS_WITH_ROUNDING_MODE),
@@ -254,54 +254,54 @@ CONVOLUTION_RULES = (
         *(ArgumentValueError, "{op}: pad", "=((0, 0.5), (0, 0.5))", PADDING_REMEDY),
     ),
     *(
-        rejected(
+        rejects(
             *("shapes", op, {"output_shape": shape}, ShapeError),
             *("{op}: output_shape", f"={shape}", "must have as many sizes as x"),
         )
         for op, shape in (("conv2d_transpose", (5, 5, 2)), ("conv3d_transpose", (4, 4, 4, 3)))
     ),
-    rejected(
+    rejects(
         *("shapes", "conv2d_transpose", {"filter": ones(2, 2, 2, 4)}, ShapeError),
         *("Conv2DBackpropInput: dy", "has shape (2, 4, 4, 3)", "give (2, 4, 4, 4)"),
     ),
-    rejected(
+    rejects(
         *("shapes", "conv3d_transpose", {"filter": ones(2, 2, 2, 3, 4)}, ShapeError),
         *("Conv3DBackpropInputV2: dy", "has shape (2, 3, 3, 3, 2)", "give (2, 3, 3, 3, 4)"),
     ),
     *(
-        rejected(
+        rejects(
             *("ranks", "dilation2d", {name: ones(*shape)}, ShapeError),
             *(f"dilation2d: {name}" if name == "x" else "filter", str(shape)),
             "x must have 3 or 4 axes and filter 3",
         )
         for name, shape in (("x", (4, 4)), ("filter", (2, 2, 3, 1)))
     ),
-    rejected(
+    rejects(
         *("channels", "dilation2d", {"filter": ones(2, 2, 4)}, ShapeError),
         *("Dilation2D: images", "(2, 4, 4, 3) and (2, 2, 4)", "must have the same channels"),
     ),
-    rejected(
+    rejects(
         *("type and padding", "pool", {"pooling_type": "sum"}, ArgumentValueError),
         *("pool: pooling_type", "='sum'", "must be 'max' or 'avg'"),
     ),
-    accepted(
+    accepts(
         *("type and padding", "pool", {"padding": 0, "dim_rounding_mode": None}),
         "no cells of padding are as good as none",
         partial(call_with_changes, "pool", {"padding": "valid", "dim_rounding_mode": None}),
     ),
-    rejected(
+    rejects(
         *("filters", "separable_conv2d", {"depthwise_filter": ones(2, 2, 3)}, ShapeError),
         *("separable_conv2d: x … filter", "and (2, 2, 3)", "must have 3 or 4 axes and filter 4"),
     ),
     *(
-        rejected(
+        rejects(
             *("filters", "separable_conv2d", {"pointwise_filter": ones(*shape)}, ShapeError),
             *("separable_conv2d: pointwise_filter", str(shape), "need (1, 1, 6, output channels)"),
         )
         for shape in ((1, 6, 2), (2, 1, 6, 2), (1, 1, 5, 2))
     ),
     *(
-        rejected(
+        rejects(
             *("bias", op, {"bias": ones(size)}, ShapeError),
             *(
                 f"{kernel}: bias",
@@ -316,7 +316,7 @@ CONVOLUTION_RULES = (
         )
     ),
     *(
-        rejected(
+        rejects(
             *("slopes", "fused.conv2d", {"prelu_activation_weights": ones(*shape)}, ShapeError),
             *("FusedConv2D: prelu_activation_weights", str(shape)),
             "does not broadcast to the result of shape (2, 3, 3, 2)",
@@ -333,36 +333,36 @@ FUSED_RULES = tuple(
 )
 
 GRADIENT_RULES = (
-    rejected(
+    rejects(
         *("ranks", POOLING_GRADIENT_OPS, {"dy": ones(2, 2)}, ShapeError),
         *("{op}: dy", "has shape (2, 2)", "give (2, 2, 2"),
     ),
-    rejected(
+    rejects(
         *("ranks", POOLING_GRADIENT_OPS, {"input": ones(2, 2)}, ShapeError),
         *("{op}: images", "the shape is (2, 2)", "have a batch axis"),
     ),
-    rejected(
+    rejects(
         *("ranks", "internal.max_pool3d_grad internal.max_pool_grad", {"output": ones(2, 2)}),
         *(ShapeError, "{op}: output", "has shape (2, 2)", "give (2, 2, 2"),
     ),
-    rejected(
+    rejects(
         *("ranks", FILTER_GRADIENT_OPS, {"x": ones(2, 2)}, ShapeError),
         *("{op}: images", "the shape is (2, 2)", "have a batch axis"),
     ),
-    rejected(
+    rejects(
         *("ranks", f"{FILTER_GRADIENT_OPS} {INPUT_GRADIENT_OPS}", {"dy": ones(2, 2)}, ShapeError),
         *("{op}: dy", "has shape (2, 2)", "images of shape (2, … give (2, "),
     ),
-    rejected(
+    rejects(
         *("ranks", FILTER_GRADIENT_OPS, {"filter_shape": (2, 2, 2)}, ShapeError),
         *("{op}: images … filters", "and (2, 2, 2)", "filters of a convolution have"),
     ),
-    rejected(
+    rejects(
         *("ranks", INPUT_GRADIENT_OPS, {"filter": ones(2, 2, 2)}, ShapeError),
         *("{op}: images … filters", "and (2, 2, 2)", "filters of a convolution have"),
     ),
     *(
-        rejected(
+        rejects(
             *(
                 "channels",
                 op,
@@ -381,29 +381,33 @@ GRADIENT_RULES = (
 )
 
 NORMALIZATION_RULES = (
-    rejected(
+    rejects(
         *("radius", "local_response_normalization", {"depth_radius": 1.5}, ArgumentError),
         *("{op}: depth_radius", "=1.5", "must be an integer"),
     ),
     *(
-        accepted(
+        accepts(
             *("ranks", "batch_norm", {name: ones(1, 3)}, OPERANDS_BROADCAST),
             partial(call_with_changes, "batch_norm", {name: ones(3)}),
         )
         for name in ("mean", "variance", "offset", "scale")
     ),
     *(
-        accepted(
+        accepts(
             "rank of x",
             op,
             {"x": x},
             ANY_RANK_IS_ALLOWED,
             lambda x, **_: call_with_changes("batch_norm", {"x": x}),
         )
-        for op, x in (("batch_norm2d", F[0]), ("batch_norm3d", F), ("batch_norm4d", F))
+        for op, x in (
+            ("batch_norm2d", FLOATS[0]),
+            ("batch_norm3d", FLOATS),
+            ("batch_norm4d", FLOATS),
+        )
     ),
     *(
-        accepted(
+        accepts(
             *("ranks", op, {"x": x, "mean": ones(*(1,) * rank, 3)}),
             *(
                 OPERANDS_BROADCAST,
@@ -411,12 +415,12 @@ NORMALIZATION_RULES = (
             ),
         )
         for op, x, rank in (
-            ("batch_norm3d", np.stack([F, F]), 1),
-            ("batch_norm4d", np.stack([np.stack([F, F])] * 2), 2),
+            ("batch_norm3d", np.stack([FLOATS, FLOATS]), 1),
+            ("batch_norm4d", np.stack([np.stack([FLOATS, FLOATS])] * 2), 2),
         )
     ),
     *(
-        rejected(
+        rejects(
             *("ranks", "batch_norm2d", {name: ones(2, 2, 3)}, ShapeError),
             *(f"FusedBatchNorm: {name}", "(2, 2, 3)", "does not broadcast to x of shape (2, 3)"),
         )

@@ -5,10 +5,10 @@ import json
 import numpy as np
 
 WORDS, FEATURES, HIDDEN, DEPTH, PLACES = 31, 16, 24, 2, 20
-COMMON = {"hidden_size": FEATURES, "num_hidden_layers": DEPTH, "num_attention_heads": 4}
-CONFIGS = {
+COMMON_CONFIG = {"hidden_size": FEATURES, "num_hidden_layers": DEPTH, "num_attention_heads": 4}
+CONFIG_OF_MODEL = {
     "bert": {
-        **COMMON,
+        **COMMON_CONFIG,
         "model_type": "bert",
         "architectures": ["BertForMaskedLM"],
         "vocab_size": WORDS,
@@ -33,7 +33,7 @@ CONFIGS = {
         "eos_token_id": 0,
     },
     "vision_transformer": {
-        **COMMON,
+        **COMMON_CONFIG,
         "model_type": "vit",
         "architectures": ["ViTForImageClassification"],
         "image_size": 12,
@@ -48,33 +48,33 @@ CONFIGS = {
 }
 
 
-def linear(name, outputs, inputs):
-    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+def linear_shapes(name, outputs, model_inputs):
+    return {f"{name}.weight": (outputs, model_inputs), f"{name}.bias": (outputs,)}
 
 
-def norm(name):
+def norm_shapes(name):
     return {f"{name}.weight": (FEATURES,), f"{name}.bias": (FEATURES,)}
 
 
 def layer_shapes(name, attention, norms):
     """Return the shapes of a block of BERT or of a vision transformer."""
-    own = linear(f"{name}.attention.output.dense", FEATURES, FEATURES)
+    own = linear_shapes(f"{name}.attention.output.dense", FEATURES, FEATURES)
     for part in ("query", "key", "value"):
-        own |= linear(f"{name}.attention.{attention}.{part}", FEATURES, FEATURES)
-    own |= linear(f"{name}.intermediate.dense", HIDDEN, FEATURES)
-    own |= linear(f"{name}.output.dense", FEATURES, HIDDEN)
-    return own | norm(f"{name}.{norms[0]}") | norm(f"{name}.{norms[1]}")
+        own |= linear_shapes(f"{name}.attention.{attention}.{part}", FEATURES, FEATURES)
+    own |= linear_shapes(f"{name}.intermediate.dense", HIDDEN, FEATURES)
+    own |= linear_shapes(f"{name}.output.dense", FEATURES, HIDDEN)
+    return own | norm_shapes(f"{name}.{norms[0]}") | norm_shapes(f"{name}.{norms[1]}")
 
 
-def shapes(kind):
+def tensor_shapes(kind):
     """Return the shapes of the tensors of a model by name."""
     found = {}
     if kind == "gpt2":
         found |= {"transformer.wte.weight": (WORDS, FEATURES)}
-        found |= {"transformer.wpe.weight": (PLACES, FEATURES)} | norm("transformer.ln_f")
+        found |= {"transformer.wpe.weight": (PLACES, FEATURES)} | norm_shapes("transformer.ln_f")
         for i in range(DEPTH):
             name = f"transformer.h.{i}"
-            found |= norm(f"{name}.ln_1") | norm(f"{name}.ln_2")
+            found |= norm_shapes(f"{name}.ln_1") | norm_shapes(f"{name}.ln_2")
             for part, (rows, columns) in {
                 "attn.c_attn": (FEATURES, 3 * FEATURES),
                 "attn.c_proj": (FEATURES, FEATURES),
@@ -86,12 +86,12 @@ def shapes(kind):
     elif kind == "bert":
         for part, rows in {"word": WORDS, "position": PLACES, "token_type": 2}.items():
             found[f"bert.embeddings.{part}_embeddings.weight"] = (rows, FEATURES)
-        found |= norm("bert.embeddings.LayerNorm")
+        found |= norm_shapes("bert.embeddings.LayerNorm")
         for i in range(DEPTH):
             norms = ("attention.output.LayerNorm", "output.LayerNorm")
             found |= layer_shapes(f"bert.encoder.layer.{i}", "self", norms)
-        found |= linear("cls.predictions.transform.dense", FEATURES, FEATURES)
-        found |= norm("cls.predictions.transform.LayerNorm")
+        found |= linear_shapes("cls.predictions.transform.dense", FEATURES, FEATURES)
+        found |= norm_shapes("cls.predictions.transform.LayerNorm")
         found["cls.predictions.bias"] = (WORDS,)
     else:
         found["vit.embeddings.cls_token"] = (1, 1, FEATURES)
@@ -101,15 +101,15 @@ def shapes(kind):
         for i in range(DEPTH):
             norms = ("layernorm_before", "layernorm_after")
             found |= layer_shapes(f"vit.encoder.layer.{i}", "attention", norms)
-        found |= norm("vit.layernorm") | linear("classifier", 3, FEATURES)
+        found |= norm_shapes("vit.layernorm") | linear_shapes("classifier", 3, FEATURES)
     return found
 
 
-def weights(kind):
+def seeded_weights(kind):
     """Return tensors whose numbers are multiples of 1/256 from -1 to 1."""
     rng = np.random.default_rng(7)
     found = {}
-    for name, shape in shapes(kind).items():
+    for name, shape in tensor_shapes(kind).items():
         numbers = np.clip(np.rint(rng.normal(size=shape) * 64) / 256, -1, 1)
         numbers = numbers + (name.lower().rpartition(".")[0].endswith(("norm", "ln_1", "ln_2")))
         found[name] = np.clip(numbers, -1, 1).astype(np.float32)
@@ -119,8 +119,8 @@ def weights(kind):
 def make_folder(kind, folder, dtype="F32", files=1):
     """Write config.json and the weights, as `dtype` of the file format and in so many files."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(CONFIGS[kind]), "utf-8")
-    tensors = weights(kind)
+    (folder / "config.json").write_text(json.dumps(CONFIG_OF_MODEL[kind]), "utf-8")
+    tensors = seeded_weights(kind)
     if files == 1:
         write_tensors(folder / "model.safetensors", tensors, dtype)
         return
@@ -150,7 +150,7 @@ def write_tensors(path, tensors, dtype):
     path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(parts))
 
 
-def inputs():
+def model_inputs():
     """Return tokens, the types of tokens, which of them are there, and images."""
     rng = np.random.default_rng(3)
     tokens = rng.integers(0, WORDS, (2, 9)).astype(np.int32)

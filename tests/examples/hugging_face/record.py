@@ -11,10 +11,10 @@ import numpy as np
 import torch
 import transformers
 
-FILE = Path(__file__).with_name("logits.npz")
+RECORD_FILE = Path(__file__).with_name("logits.npz")
 
 
-def record(folder):
+def compute_record(folder):
     """Return the recorded arrays by name."""
     for kind in folders.CONFIGS:
         folders.make_folder(kind, folder / kind)
@@ -36,6 +36,6 @@ def record(folder):
 
 if __name__ == "__main__":
     with TemporaryDirectory() as folder, torch.no_grad():
-        arrays = {name: value.numpy() for name, value in record(Path(folder)).items()}
-    np.savez_compressed(FILE, **arrays)
+        arrays = {name: value.numpy() for name, value in compute_record(Path(folder)).items()}
+    np.savez_compressed(RECORD_FILE, **arrays)
     print({name: (x.shape, float(np.abs(x).max())) for name, x in arrays.items()})

@@ -223,7 +223,7 @@ def test_layout_is_kept(rng):
 
 
 def test_blocks_that_nobody_needs_are_freed(buffer_pool, monkeypatch):
-    monkeypatch.setattr(memory, "TRIM_EVERY_ARRAYS", 10)
+    monkeypatch.setattr(memory, "ARRAYS_BETWEEN_TRIMS", 10)
     some = [buffer_pool.empty((ELEMENT_COUNT,), FLOAT32) for _ in range(5)]
     some.clear()
     for _ in range(25):

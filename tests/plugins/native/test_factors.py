@@ -41,7 +41,7 @@ def only_numpy(monkeypatch):
 
 
 def assert_close(found, expected, scale=1):
-    """Check results against those of double precision, beside the greatest of each batch."""
+    """Compare results with double precision, relative to the largest element of each batch."""
     expected = np.asarray(expected)
     atol = 50 * scale * np.finfo(found.dtype).eps * np.abs(expected).max(initial=1)
     np.testing.assert_allclose(found, expected, rtol=0, atol=atol)

@@ -95,7 +95,7 @@ class SuiteCase:
     atol: float
 
     def check(self, times: int) -> None:
-        """Run the model repeatedly, to test what is cached for a shape."""
+        """Run the model repeatedly, to test the cached plans for a shape."""
         model = plugrad_onnx.load(self.model)
         declared = [value.name for value in self.model.graph.input]
         for inputs, outputs in self.sets:

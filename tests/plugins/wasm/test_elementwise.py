@@ -393,7 +393,7 @@ def test_results_have_the_order_of_transposed_operands_in_memory(run, rng):
         (run.functions["Less"](turned, run.put(np.float64(0))), expected < 0),
     ):
         assert y.shape == values.shape
-        assert y.walk.strides == (1, 3000, 60)
+        assert y.strided_view.strides == (1, 3000, 60)
         again = run.functions["Transpose"](y, perm=(1, 2, 0))
         np.testing.assert_array_equal(run.get(again), values.transpose(1, 2, 0))
         np.testing.assert_array_equal(run.get(y), values)

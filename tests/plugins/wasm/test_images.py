@@ -59,6 +59,10 @@ CONVOLUTION_ARGUMENTS = [
     ((3, 12, 9, 24), (3, 2, 24, 4), (1, 2), ((3, 1), (0, 2)), (2, 3)),
     ((1, 6, 5, 1000), (2, 2, 1000, 8), (1, 1), "valid", (1, 1)),
     ((1, 3, 300, 1), (3, 3, 1, 9), (1, 1), "same", (1, 1)),
+    ((3, 8, 8, 1), (3, 3, 1, 16), (1, 1), "same", (1, 1)),
+    ((2, 5, 430, 2), (2, 3, 2, 19), (2, 2), ((1, 0), (4, 1)), (1, 1)),
+    ((2, 30, 9, 1), (5, 5, 1, 6), (1, 3), "same", (1, 1)),
+    ((1, 40, 7, 2), (3, 5, 2, 4), (2, 4), "valid", (1, 1)),
     ((2, 5, 13, 1), (3, 3, 1, 5), (1, 1), ((1, 1), (30, 31)), (1, 30)),
     ((1, 7, 9, 1), (2, 3, 1, 4), (2, 1), ((1, 0), (35, 36)), (1, 35)),
     ((2, 17, 13, 16), (3, 3, 16, 20), (1, 1), "same", (2, 3)),
@@ -164,6 +168,18 @@ def test_patches_of_few_channels(run, rng, channels, stride, filter):
         f = rng.standard_normal(f.shape)
         slope = (reference_convolution(x.astype(float), f, window) * dy).sum()
         np.testing.assert_allclose((df * f).sum(), slope, 1e-4, 1e-2)
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_pixels_that_no_window_sees(run, rng, channels):
+    x = rng.uniform(size=(2, 7, 8, channels)).astype("float32")
+    x[:, :, 7] = np.nan
+    f = rng.uniform(size=(3, 3, channels, 9)).astype("float32")
+    window = sliding_window(x.shape[1:3], f.shape[:2], (2, 2), "valid", (1, 1))
+    y = run("Conv2D", x, f, window=window)
+    df = run("Conv2DBackpropFilter", x, y, filter_shape=f.shape, window=window)
+    assert np.isfinite(y).all()
+    assert np.isfinite(df).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

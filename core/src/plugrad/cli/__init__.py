@@ -113,7 +113,7 @@ def _add_command(subcommands: Any, name: str, summary: str) -> ArgumentParser:
 
 
 def _add_command_arguments(parser: ArgumentParser, module: Any) -> None:
-    """Add the arguments of a command, and what runs it."""
+    """Add the arguments of a command, and the function that runs it."""
     parser.set_defaults(run=module.run, command_parser=parser)
     module.add_arguments(parser)
 
@@ -149,7 +149,7 @@ def _add_hook_commands(subcommands: object) -> None:
     from plugrad.discovery.listing import plugins
 
     found = [plugin for plugin in plugins("hooks") if plugin.status != "blocked"]
-    if any(plugin.manifest.may_have("plugrad_cli") for plugin in found):
+    if any(plugin.manifest.may_have_hook("plugrad_cli") for plugin in found):
         page.import_plugrad_package()
         from plugrad.discovery import hooks
 

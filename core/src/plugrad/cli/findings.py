@@ -121,7 +121,7 @@ def find_missing_active_backend(outcome: Outcome) -> Iterator[Finding]:
 
 
 def _find_replacements(plugin: Plugin, reported: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a finding if a plugin replaces what others have registered: only a note if its manifest says so."""
+    """Yield a finding if a plugin replaces registrations of others; it is only a note if the manifest declares them."""
     replaced = reported.get("replaced")
     if not replaced:
         return

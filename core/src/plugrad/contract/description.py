@@ -118,7 +118,7 @@ class ContractDescription(NamedTuple):
 def describe_contract(
     name: str, rule: Callable[..., Any], accepts: frozenset[DType], is_elementwise: bool
 ) -> ContractDescription:
-    """Return the contract called `name` in words: what a rule and its docstrings say.
+    """Return the description of the contract called `name`, from its rule and its docstrings.
 
     What has no words has an empty meaning.
     """

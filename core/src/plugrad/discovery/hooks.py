@@ -257,14 +257,16 @@ def load_new_hooks() -> PluginManager | None:
     loaded goes without the rest of them, and so does a thread that hooks wait for.
     """
     if state.collected != state.generation or state.listing is None:
-        generation = _load_matching_plugins(lambda plugin: not plugin.manifest.is_for_the_command)
+        generation = _load_matching_plugins(
+            lambda plugin: not plugin.manifest.has_only_command_hooks
+        )
         if generation is not None:
             state.collected = generation
     return state.manager
 
 
 def _load_matching_plugins(are_wanted: Callable[[Plugin], bool]) -> int | None:
-    """Load hooks, and return the generation of the list that they are in; None if they are being loaded already."""
+    """Load the hooks of selected plugins; return the generation of the plugin list, or None during another load."""
     with load_lock("hooks") as has_turn:
         if not has_turn or state.is_collecting:
             return None
@@ -286,7 +288,7 @@ def call_hooks(hook: str, *, only_plugin: str = "", **arguments: Any) -> list[tu
     """
     manager = load_new_hooks()
     if hook in COMMAND_HOOKS:
-        _load_matching_plugins(lambda plugin: plugin.manifest.may_have(hook))
+        _load_matching_plugins(lambda plugin: plugin.manifest.may_have_hook(hook))
         manager = state.manager
     if manager is None:
         return []
@@ -408,7 +410,7 @@ def _load_hooks(plugin: Plugin) -> None:
 
 
 def unload_hooks(plugin: Plugin) -> None:
-    """Remove the hooks of a plugin, and what its code registered: it can be loaded again."""
+    """Remove the hooks of a plugin and all that its code registered, so that it can be loaded again."""
     assert state.manager is not None
     state.manager.unregister(name=plugin.qualified_name)
     state.suggested = None

@@ -276,9 +276,7 @@ def _mark_blocked(all_plugins: list[Plugin]) -> None:
     for plugin in all_plugins:
         if plugin.status == "blocked":
             plugin.status, plugin.reason = "available", ""
-        if plugin.status in ("available", "conflict") and any(
-            map(plugin.is_called, disabled.value)
-        ):
+        if plugin.status in ("available", "conflict") and any(map(plugin.has_name, disabled.value)):
             plugin.status = "blocked"
             plugin.reason = f"plugins.disable in {disabled.layer} names it"
 
@@ -318,7 +316,7 @@ def _settings_choose_pack(namesakes: list[Plugin]) -> bool:
     if namesakes[0].kind != "kernels":
         return False
     setting = config.explain("packs")
-    named = [p for p in namesakes if any("::" in n and p.is_called(n) for n in setting.value)]
+    named = [p for p in namesakes if any("::" in n and p.has_name(n) for n in setting.value)]
     for plugin in namesakes if named else ():
         if plugin not in named and plugin.status == "available":
             plugin.status = "blocked"

@@ -274,7 +274,7 @@ def _add_and_set_up_kernels(
     table: Iterable[KernelConfig],
     set_up_kernels: list[KernelConfig],
 ) -> None:
-    """Give an opened device the kernels that it brings, and set them up; `set_up_kernels` receives those that are."""
+    """Register and set up the kernels that an opened device brings; append those set up to `set_up_kernels`."""
     table = _as_config_tuple(table)
     _check_backend_results(backend, table)
     with state.lock:

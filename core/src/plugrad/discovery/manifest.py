@@ -73,12 +73,12 @@ class Manifest(NamedTuple):
     """The commands that it adds to ``plugrad``, by name."""
 
     @property
-    def is_for_the_command(self) -> bool:
-        """Whether it says that all hooks of the plugin are for the command ``plugrad``."""
+    def has_only_command_hooks(self) -> bool:
+        """Whether all hooks that the manifest lists are for the command ``plugrad``."""
         return bool(self.hooks) and COMMAND_HOOKS.issuperset(self.hooks)
 
-    def may_have(self, hook: str) -> bool:
-        """Return whether the plugin may have a hook, as far as it says."""
+    def may_have_hook(self, hook: str) -> bool:
+        """Return whether the plugin may have a hook: the manifest lists the hook, or no hooks."""
         return not self.hooks or hook in self.hooks
 
 

@@ -36,14 +36,14 @@ def sort_packs(found: Iterable[Plugin]) -> list[Plugin]:
 class PackOrder(NamedTuple):
     """The place of a kernel pack among the usable packs of its backend, and what decided it."""
 
-    number: int
+    position: int
     """1 for the pack whose kernels take effect before those of all others."""
     rivals: int
     """How many usable packs the backend has."""
     decided_by: str
 
     def __str__(self) -> str:
-        return f"no. {self.number} of {self.rivals} packs, by {self.decided_by}"
+        return f"no. {self.position} of {self.rivals} packs, by {self.decided_by}"
 
 
 def find_pack_order(pack: Plugin) -> PackOrder | None:

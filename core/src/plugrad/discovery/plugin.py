@@ -79,8 +79,8 @@ class Plugin:
         """The plugin's name in the setting ``packs``: without the name of the backend, for a kernel pack."""
         return self.name.rpartition(".")[2]
 
-    def is_called(self, spelling: str) -> bool:
-        """Return whether a name is that of the plugin or of its distribution, or ``"distribution::name"``."""
+    def has_name(self, spelling: str) -> bool:
+        """Return whether a name is the plugin's, its distribution's, or ``"distribution::name"``."""
         distribution, _, name = spelling.rpartition("::")
         if distribution:
             return name == self.name and normalize_distribution_name(
@@ -92,7 +92,7 @@ class Plugin:
 
     def is_chosen_by(self, spelling: str) -> bool:
         """Return whether a name in the setting ``packs`` chooses the plugin."""
-        return spelling == self.short_name or ("::" in spelling and self.is_called(spelling))
+        return spelling == self.short_name or ("::" in spelling and self.has_name(spelling))
 
     @property
     def backend_name(self) -> str:
@@ -126,7 +126,7 @@ class Plugin:
         return self.loaded
 
     def rollback(self) -> None:
-        """Take back what its code registered, until it is loaded again: it cannot be used."""
+        """Remove what the plugin's code registered; the plugin cannot be used until it is loaded again."""
         if self.status != "active":
             while self.registered:
                 self.registered.pop().undo()
@@ -146,7 +146,7 @@ class Plugin:
 
     @property
     def remedy(self) -> str:
-        """What to do about a failure."""
+        """The advice on how to repair a failed plugin."""
         if self.status == "conflict":
             return (
                 f"Uninstall it, or switch it off with PLUGRAD_PLUGINS_DISABLE={self.qualified_name}"

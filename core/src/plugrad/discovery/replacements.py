@@ -65,7 +65,7 @@ def may_replace_kernels_of(plugin: Plugin, backend_name: str) -> bool:
 
 
 def _shares_distribution(plugin: Plugin, others: Iterable[Plugin]) -> bool:
-    """Return whether a plugin is of the distribution of one of others."""
+    """Return whether a plugin belongs to the same distribution as one of `others`."""
     return any(
         normalize_distribution_name(plugin.distribution)
         == normalize_distribution_name(p.distribution)

@@ -288,7 +288,7 @@ def _open_first_usable(spec: str, layer: str) -> Backend:
 
 
 def list_automatic_candidates() -> Sequence[Plugin]:
-    """Return the usable backends for the automatic choice, best first; those of others only if the user allows them."""
+    """Return the usable backends for the automatic choice, best first; others' only if the user allows them."""
     allowed = (*first_party_distributions(), *config.get("plugins.allow_auto"))
     return hooks.order_backend_candidates(
         [
@@ -307,7 +307,7 @@ def find_numpy_backend() -> Backend | None:
 
 
 def is_numpy_backend(backend: Backend) -> bool:
-    """Return whether a backend is the `find_numpy_backend`, without opening any other backend."""
+    """Return whether a backend is the result of `find_numpy_backend`, without opening any other backend."""
     owner = backend.name, backend.distribution
     for plugin in backends():
         if (plugin.name, plugin.distribution) == owner and _shares_numpy_memory(plugin):

@@ -108,7 +108,7 @@ def autocast(dtype: DTypeLike) -> Generator[None]:
 def keep_precision(
     function: Callable[ParameterTypes, ResultType],
 ) -> Callable[ParameterTypes, ResultType]:
-    """Return a function that always runs in the precision of now, for parts that a backward pass runs again."""
+    """Return a function that always runs in the current precision, for parts that a backward pass runs again."""
     now = active_precision()
     if now is None:
         return function

@@ -69,7 +69,7 @@ def run_kernel(
             raise ArgumentError(
                 f"{name} takes a mapping of inputs {list(contract.inputs)}, not a list"
             )
-        return _run_checked(contract, given, attrs)
+        return _normalize_and_run(contract, given, attrs)
     if contract.is_variadic:
         raise ArgumentError(f"{name} takes a list of inputs, not a mapping")
     present = {n for n, x in inputs.items() if x is not None}
@@ -86,8 +86,8 @@ def run_kernel(
     ordered = {n: inputs.get(n) for n in contract.inputs}
     if has_tensorflow_window(contract, attrs):
         ordered, attrs, finish = translate_window_attributes(contract, cast("Any", ordered), attrs)
-        return finish(_run_checked(contract, _flatten_inputs(ordered), attrs))
-    return _run_checked(contract, _flatten_inputs(ordered), attrs)
+        return finish(_normalize_and_run(contract, _flatten_inputs(ordered), attrs))
+    return _normalize_and_run(contract, _flatten_inputs(ordered), attrs)
 
 
 def _flatten_inputs(inputs: Mapping[str, Any] | Sequence[Any]) -> list[Tensor | None]:
@@ -100,7 +100,7 @@ def _flatten_inputs(inputs: Mapping[str, Any] | Sequence[Any]) -> list[Tensor | 
     return flat
 
 
-def _run_checked(
+def _normalize_and_run(
     contract: Kernel[..., Any], inputs: Sequence[Tensor | None], attrs: Mapping[str, Any]
 ) -> Any:
     """Normalize the attributes as ops do, then run the kernel."""

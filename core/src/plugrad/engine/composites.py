@@ -124,7 +124,7 @@ def _run_body(
     attrs: Mapping[str, Any],
     backend: Backend,
 ) -> Tensor | list[Tensor]:
-    """Return what a composite's function returns for tensors of a backend, after comparing it with the contract.
+    """Return the result of a composite's function for tensors of a backend, after checking it against the contract.
 
     Raises:
         KernelFailed: the body calls its own kernel, or its result does not fit the contract.

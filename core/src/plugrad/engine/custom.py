@@ -15,8 +15,8 @@ from plugrad.tape.nodes import (
     CustomNode,
     InputGradients,
     Node,
+    constants_before_order,
     next_node_order,
-    order_of_last_constants,
 )
 from plugrad.tensor.context import active_precision
 from plugrad.tensor.tensor import Tensor
@@ -78,7 +78,7 @@ def custom_grad(
             saved.extend((x, Tensor(x.array, x.backend, x.node)) for x in as_tensor_list(tensors))
 
         # What the function makes of its arguments has the gradient that it returns, also if it reads them.
-        token = order_of_last_constants.set(next_node_order())
+        token = constants_before_order.set(next_node_order())
         try:
             result: Any = _call_checking_arguments(
                 function if tracer is None else _call_through_tracer(tracer, function),
@@ -87,7 +87,7 @@ def custom_grad(
                 "f(x, save)",
             )
         finally:
-            order_of_last_constants.reset(token)
+            constants_before_order.reset(token)
         if not (
             isinstance(result, tuple)
             and len(result) == 2

@@ -172,7 +172,7 @@ def _compile_call_factory(
 def compile_call(
     kernel: Kernel[..., Any], otherwise: Callable[[Any, Any], Any] | None = None
 ) -> Callable[..., Any]:
-    """Return the function that runs a kernel on tensors of one backend, and without inputs, on a backend.
+    """Return the function by which a kernel is called: with tensors of one backend, or with a backend and no tensors.
 
     The attributes come last and may be left out; they are validated unless they are `ValidatedAttributes`.
     With `otherwise`, it is an operator of two tensors that `otherwise` takes over if they need to be converted.

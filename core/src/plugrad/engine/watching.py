@@ -110,7 +110,7 @@ def with_watchers_of_fused_steps(
 
 
 def report_event(name: str, *, place: str, nbytes: int, start: int, end: int) -> None:
-    """Add what a plugin has done besides kernels, such as an exchange with other processes, to the open profiles.
+    """Add an event that is no kernel call, such as an exchange with other processes, to the open profiles.
 
     >>> from time import perf_counter_ns
     >>> from plugrad.extend import report_event

@@ -45,7 +45,7 @@ class GRUActivations(NamedTuple):
     z: Tensor
     r: Tensor
     n: Tensor
-    from_state: Tensor
+    state_part: Tensor
 
 
 def compute_gru_activations(x: Tensor, s: Tensor) -> GRUActivations:
@@ -57,9 +57,9 @@ def compute_gru_activations(x: Tensor, s: Tensor) -> GRUActivations:
 
 def compute_gru_cell_gradient(dy: Tensor, x: Tensor, s: Tensor, h: Tensor) -> list[Tensor]:
     """Return the gradients of `gru_cell` for x, s and h."""
-    z, r, n, from_state = compute_gru_activations(x, s)
+    z, r, n, state_part = compute_gru_activations(x, s)
     dg = dy * (1 - z) * (1 - n * n)
-    gates = (dy * h - dy * n) * z * (1 - z), dg * from_state * r * (1 - r)
+    gates = (dy * h - dy * n) * z * (1 - z), dg * state_part * r * (1 - r)
     return [_concatenate(*gates, dg), _concatenate(*gates, dg * r), dy * z]
 
 

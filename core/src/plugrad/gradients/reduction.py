@@ -31,7 +31,7 @@ def _mean_gradient(dy: Tensor, x_spec: Spec, axis: tuple[int, ...]) -> Tensor:
 
 
 def _variance_vjp(dy: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
-    """Return dy times the differences from the mean, of which that of large numbers would be rounded."""
+    """Return dy times the differences from the mean; x is shifted first, so that large numbers lose no digits."""
     count = count_elements(tuple(x.shape[i] for i in axis))
     kept = reduced_shape(x.shape, axis, keep_dims=True)
     if count_elements(x.shape):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from plugrad.errors import DamagedFile, PlugradError, short_repr
-from plugrad.graph_models.frames import run_frames
+from plugrad.graph_models.frames import run_control_flow_graph
 from plugrad.graph_models.host_values import compute_on_host
 from plugrad.graph_models.registry import CONTROL_FLOW_OPERATORS
 from plugrad.interruptions import is_interruption
@@ -18,7 +18,7 @@ from plugrad.tensor.tensor import Tensor
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from plugrad.graph_models.nodes import Graph, Node, Reference
+    from plugrad.graph_models.nodes import Graph, Node, OutputReference
     from plugrad.tensor.backend import Backend
 
 NodeOutputs = tuple[Any, ...]
@@ -27,7 +27,7 @@ NodeOutputs = tuple[Any, ...]
 class ExecutionPlan:
     """The execution order of the nodes that outputs need, and the values whose last use each node is."""
 
-    def __init__(self, graph: Graph, outputs: tuple[Reference, ...]) -> None:
+    def __init__(self, graph: Graph, outputs: tuple[OutputReference, ...]) -> None:
         self.nodes = graph.dependencies(outputs)
         self.has_frames = any(
             node.op in CONTROL_FLOW_OPERATORS - {"LoopCond"} for node in self.nodes
@@ -76,13 +76,15 @@ class ModelRunner:
         self.backend = backend
 
     def run(
-        self, graph: Graph, outputs: tuple[Reference, ...], values: dict[str, Any]
+        self, graph: Graph, outputs: tuple[OutputReference, ...], values: dict[str, Any]
     ) -> list[Any]:
         """Return outputs of a graph, given the values of its inputs."""
         plan = cached_execution_plan(graph, outputs)
         found: dict[str, NodeOutputs] = {name: (value,) for name, value in values.items()}
         if plan.has_frames:
-            found = run_frames(plan.nodes, found, self, {reference.node for reference in outputs})
+            found = run_control_flow_graph(
+                plan.nodes, found, self, {reference.node for reference in outputs}
+            )
         else:
             for node, finished in plan.steps:
                 if node.name not in found:
@@ -153,7 +155,7 @@ class ModelRunner:
         return (self.weights[node.name],)
 
     def convert(self, value: Any, annotation: str) -> Any:
-        """Convert a value to what an operator annotates its input with: an array or a tensor."""
+        """Convert a value to the type with which an operator annotates its input: an array or a tensor."""
         if annotation == "HostArray":
             return value.numpy() if isinstance(value, Tensor) else np.asarray(value)
         if annotation == "Tensor":
@@ -178,14 +180,14 @@ def _copy_to_backend(value: Any, backend: Backend) -> Tensor:
     return asarray(value, device=backend)
 
 
-def cached_execution_plan(graph: Graph, outputs: tuple[Reference, ...]) -> ExecutionPlan:
+def cached_execution_plan(graph: Graph, outputs: tuple[OutputReference, ...]) -> ExecutionPlan:
     """Return the plan for outputs of a graph; it is made once and cached."""
     if outputs not in graph.cached_plans:
         graph.cached_plans[outputs] = ExecutionPlan(graph, outputs)
     return graph.cached_plans[outputs]
 
 
-def _pick_output(values: Mapping[str, NodeOutputs], reference: Reference) -> Any:
+def _pick_output(values: Mapping[str, NodeOutputs], reference: OutputReference) -> Any:
     found = values[reference.node]
     if reference.port >= len(found):
         raise DamagedFile(f"node {reference.node!r} has no output {reference.port}")

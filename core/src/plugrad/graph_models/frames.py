@@ -41,7 +41,7 @@ class NodeComputer(Protocol):
         ...
 
 
-def run_frames(
+def run_control_flow_graph(
     nodes: Sequence[Node],
     values: Mapping[str, NodeOutputs],
     computer: NodeComputer,
@@ -52,7 +52,7 @@ def run_frames(
     Raises:
         DamagedFile: the value of one of them never comes.
     """
-    run = _FrameRun(nodes, values, computer)
+    run = _ControlFlowRun(nodes, values, computer)
     run.run_until_done()
     found = {name: run.results.get(name, run.fixed.get(name, (DEAD_TOKEN,))) for name in wanted}
     for name, outputs in found.items():
@@ -61,7 +61,7 @@ def run_frames(
     return found
 
 
-class _FrameRun:
+class _ControlFlowRun:
     """A run of a TensorFlow 1 control-flow graph, with the values that wait for other inputs of a node."""
 
     def __init__(
@@ -94,7 +94,7 @@ class _FrameRun:
         found = dict(values)
         for node in nodes:
             sources = [reference.node for reference in node.inputs]
-            if node.name in found or node.controls or node.op in CONTROL_FLOW_OPERATORS:
+            if node.name in found or node.control_inputs or node.op in CONTROL_FLOW_OPERATORS:
                 continue
             if all(source in found for source in sources):
                 inputs = [found[r.node][r.port] for r in node.inputs]
@@ -239,4 +239,4 @@ class _FrameRun:
 
 def _find_inputs(node: Node) -> list[tuple[str, int]]:
     """Return the inputs of a node: data inputs first, then control inputs with port -1."""
-    return [(r.node, r.port) for r in node.inputs] + [(name, -1) for name in node.controls]
+    return [(r.node, r.port) for r in node.inputs] + [(name, -1) for name in node.control_inputs]

@@ -20,7 +20,7 @@ from plugrad.errors import (
     short_repr,
 )
 from plugrad.graph_models.execution import ModelRunner, cached_execution_plan
-from plugrad.graph_models.nodes import Graph, Reference
+from plugrad.graph_models.nodes import Graph, OutputReference
 from plugrad.graph_models.reading import (
     check_operators,
     dtype_name,
@@ -280,7 +280,7 @@ class GraphModel:
         copies = self._copies.setdefault(backend, {})
         return ModelRunner({**self._weights, **self._trained}, self._functions, copies, backend)
 
-    def _find_reference(self, name: str) -> Reference:
+    def _find_reference(self, name: str) -> OutputReference:
         """Return the output or the node with a name."""
         if name in self._outputs:
             return self._outputs[name]
@@ -289,7 +289,7 @@ class GraphModel:
             raise ArgumentValueError(
                 f"GraphModel: {short_repr(name)} is no output and no node; outputs are {', '.join(self._outputs)}"
             )
-        return Reference(node, int(port or 0))
+        return OutputReference(node, int(port or 0))
 
     def _convert_input(self, name: str, value: Any, backend: Backend) -> Tensor:
         """Convert an input to a tensor and check it against the declared dtype and shape."""
@@ -315,7 +315,7 @@ class GraphModel:
 
 def _find_inputs_and_outputs(
     document: Mapping[str, Any], graph: Graph
-) -> tuple[dict[str, Reference], dict[str, Reference]]:
+) -> tuple[dict[str, OutputReference], dict[str, OutputReference]]:
     """Return the input and output nodes by the names of the signature, or by their own names without one."""
     metadata: dict[str, Any] = document.get("userDefinedMetadata") or {}
     found: dict[str, Any] = document.get("signature") or metadata.get("signature") or {}
@@ -324,17 +324,19 @@ def _find_inputs_and_outputs(
     known = {reference.node for reference in inputs.values()}
     for name in graph.inputs:
         if name not in known:
-            inputs[name] = Reference(name)
+            inputs[name] = OutputReference(name)
     return inputs, outputs or {r.node: r for r in graph.outputs if graph.nodes[r.node].op != "NoOp"}
 
 
-def _named_tensors(signature_entries: Mapping[str, Any], graph: Graph) -> dict[str, Reference]:
-    found: dict[str, Reference] = {}
+def _named_tensors(
+    signature_entries: Mapping[str, Any], graph: Graph
+) -> dict[str, OutputReference]:
+    found: dict[str, OutputReference] = {}
     for name, part in signature_entries.items():
         node, _, port = str(part.get("name", name)).partition(":")
         if node not in graph.nodes:
             raise DamagedFile(f"the signature names {node!r}, which is no node")
         if "dtype" in part:
             dtype_name(part["dtype"])
-        found[name] = Reference(node, int(port or 0))
+        found[name] = OutputReference(node, int(port or 0))
     return found

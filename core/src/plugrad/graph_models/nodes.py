@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from plugrad.graph_models.registry import Operator
 
 
-class Reference(NamedTuple):
+class OutputReference(NamedTuple):
     """One output of a node."""
 
     node: str
@@ -24,8 +24,8 @@ class Node:
 
     name: str
     op: str
-    inputs: tuple[Reference, ...]
-    controls: tuple[str, ...]
+    inputs: tuple[OutputReference, ...]
+    control_inputs: tuple[str, ...]
     """The nodes that run before it, and without which it does not run."""
     attributes: Mapping[str, Any]
     operator: Operator | None = None
@@ -42,13 +42,13 @@ class Graph:
     nodes: Mapping[str, Node]
     inputs: tuple[str, ...]
     """The names of the nodes whose values a call brings, in its order."""
-    outputs: tuple[Reference, ...]
-    cached_plans: dict[tuple[Reference, ...], Any] = field(
-        default_factory=dict["tuple[Reference, ...]", "Any"]
+    outputs: tuple[OutputReference, ...]
+    cached_plans: dict[tuple[OutputReference, ...], Any] = field(
+        default_factory=dict["tuple[OutputReference, ...]", "Any"]
     )
     """What has been worked out for outputs that somebody asked for."""
 
-    def dependencies(self, outputs: Iterable[Reference]) -> list[Node]:
+    def dependencies(self, outputs: Iterable[OutputReference]) -> list[Node]:
         """Return the nodes on which outputs depend, in topological order except for loops.
 
         Raises:
@@ -63,7 +63,7 @@ class Graph:
                 pending.pop()
                 continue
             node = self.nodes[name]
-            before = [r.node for r in node.inputs] + list(node.controls)
+            before = [r.node for r in node.inputs] + list(node.control_inputs)
             missing = [other for other in before if other not in found and other not in begun]
             if name in begun or not missing:
                 found[name] = node

@@ -6,7 +6,7 @@ import base64
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from plugrad.errors import DamagedFile, UnsupportedModel, short_repr
-from plugrad.graph_models.nodes import Graph, Node, Reference
+from plugrad.graph_models.nodes import Graph, Node, OutputReference
 from plugrad.graph_models.registry import (
     CONTROL_FLOW_OPERATORS,
     OPERATORS,
@@ -45,9 +45,11 @@ def read_graph(topology: Json) -> Graph:
     import_lazily("plugrad.graph_models.operators")  # those who read only weights do without
     nodes = _read_nodes(_read_object_list(topology, "node"), {})
     consumed = {r.node for node in nodes.values() for r in node.inputs}
-    consumed.update(name for node in nodes.values() for name in node.controls)
+    consumed.update(name for node in nodes.values() for name in node.control_inputs)
     inputs = [name for name, node in nodes.items() if node.op == "Placeholder"]
-    outputs = [Reference(name) for name in nodes if name not in consumed and name not in inputs]
+    outputs = [
+        OutputReference(name) for name in nodes if name not in consumed and name not in inputs
+    ]
     return Graph(nodes, tuple(inputs), tuple(outputs))
 
 
@@ -118,14 +120,14 @@ def _read_nodes(items: Sequence[Json], known_nodes: Mapping[str, Node]) -> dict[
     return nodes
 
 
-def _parse_reference(text: Any, nodes: Mapping[str, Node]) -> Reference:
+def _parse_reference(text: Any, nodes: Mapping[str, Node]) -> OutputReference:
     """Parse an input: ``node``, ``node:1`` or ``node:output:0``."""
     name, *rest = _require_text(text, "a reference").split(":")
     node = nodes.get(name)
     if node is None:
         raise DamagedFile(f"{short_repr(text)} refers to a node that does not exist")
     if not rest:
-        return Reference(name)
+        return OutputReference(name)
     if len(rest) > 2 or not rest[-1].isdecimal() or len(rest[-1]) > 6:
         raise DamagedFile(f"{short_repr(text)} is no output of a node")
     port = int(rest[-1])
@@ -133,7 +135,7 @@ def _parse_reference(text: Any, nodes: Mapping[str, Node]) -> Reference:
         port += node.operator.output_names.index(rest[0])
     elif len(rest) == 2 and node.op == "Switch":
         port = int(rest[0] == "output_true")
-    return Reference(name, port)
+    return OutputReference(name, port)
 
 
 def check_operators(nodes: Iterable[Node], functions: Mapping[str, Graph]) -> None:

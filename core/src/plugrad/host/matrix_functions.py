@@ -126,7 +126,7 @@ def _schur(name: str, input: Array) -> tuple[Array, Array, Array]:
 
 
 def _make_triangular(name: str, x: Array, unitary: Array, size: float) -> None:
-    """Make x triangular in place by QR steps with Wilkinson's shifts, and turn the columns of a matrix along."""
+    """Make x triangular in place by QR steps with Wilkinson's shifts, and apply the rotations to `unitary` too."""
     end, steps = len(x), 0
     while end > 1:
         if np.linalg.norm(x[end - 1, : end - 1]) <= DOUBLE_EPSILON * size:

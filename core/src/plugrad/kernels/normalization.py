@@ -134,7 +134,7 @@ def batch_norm_training(
     axis: Axis,
     variance_epsilon: float = 0.001,
 ) -> tuple[Spec, Spec, Spec]:
-    """Return `batch_norm` of x with the mean and the variance of each channel, and these two.
+    """Return `batch_norm` of x by the mean and the variance of each channel, and the means and the variances.
 
     The channels are the elements of `axis`. Mean and variance, the average of the squared differences
     from the mean, are over all other axes.
@@ -191,7 +191,7 @@ def batch_norm_gradient(
 
 
 def _common_dtype(name: str, x: Spec, parts: dict[str, Spec | None], shape: Shape) -> DType:
-    """Return the common dtype of x and of the parts, which must have a shape."""
+    """Return the common dtype of x and of the parts; raise unless the parts have the shape `shape`."""
     given = {which: part for which, part in parts.items() if part is not None}
     for which, part in given.items():
         if part.shape != shape:

@@ -33,25 +33,25 @@ POSITION_DTYPES = frozenset({int32, int64})
 
 @kernel("Sum", accepts=NUMERIC)
 def sum(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
-    """Return the sum; that of no elements is 0."""
+    """Return the sum; the sum of no elements is 0."""
     return Shaped(reduced_shape(x.shape, axis, keep_dims), x.dtype)
 
 
 @kernel("Prod", accepts=NUMERIC)
 def prod(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
-    """Return the product; that of no elements is 1."""
+    """Return the product; the product of no elements is 1."""
     return Shaped(reduced_shape(x.shape, axis, keep_dims), x.dtype)
 
 
 @kernel("Mean", accepts=INEXACT)
 def mean(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
-    """Return the average; that of no elements is NaN."""
+    """Return the average; the average of no elements is NaN."""
     return Shaped(reduced_shape(x.shape, axis, keep_dims), x.dtype)
 
 
 @kernel("Variance", accepts=FLOATING)
 def variance(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
-    """Return the average of the squared differences from the mean; that of no elements is NaN."""
+    """Return the average of the squared differences from the mean; NaN if there are no elements."""
     return Shaped(reduced_shape(x.shape, axis, keep_dims), x.dtype)
 
 
@@ -85,7 +85,7 @@ def min(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
 
 @kernel("All", accepts=BOOL)
 def all(x: Spec, *, axis: Axes, keep_dims: bool = False) -> Spec:
-    """Return whether every element is True, as it is of no elements."""
+    """Return whether every element is True; True if there are no elements."""
     return Shaped(reduced_shape(x.shape, axis, keep_dims), x.dtype)
 
 

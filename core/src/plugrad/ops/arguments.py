@@ -414,7 +414,7 @@ def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
 
 @lru_cache(maxsize=256)
 def _cast_attributes(given: object, dtype: DType, op: str) -> ValidatedAttributes | None:
-    """Return the validated attributes of a cast, which the shape does not matter for; None if there is nothing to do.
+    """Return the validated attributes of a cast from `given` to `dtype`, for any shape; None if they are equal.
 
     Raises:
         DTypeError: strings do not convert to numbers, nor numbers to strings.

@@ -67,7 +67,7 @@ def apply_array_function(
     if function in _OP_NAMES:
         name = _OP_NAMES[function]
         if name in FUNCTIONS_ALSO_FOR_NUMPY_ARRAYS and not any(
-            map(_needs_tensors, iter_tensors([args, dict(kwargs)]))
+            map(_must_stay_tensor, iter_tensors([args, dict(kwargs)]))
         ):
             if name.endswith("_like") and args:  # the values of the first argument do not matter
                 args = (_replace_tensors(args[0], _metadata_array), *args[1:])
@@ -204,7 +204,7 @@ def _known_options(
 
 
 def _is_default(value: Any, default: Any) -> bool:
-    """Return whether an argument is what NumPy takes without it."""
+    """Return whether an argument equals NumPy's default for it."""
     no_value = np._NoValue  # pyright: ignore[reportPrivateUsage]
     if value is default or value is no_value or (value is None and default is no_value):
         return True
@@ -215,8 +215,8 @@ def _is_default(value: Any, default: Any) -> bool:
     )
 
 
-def _needs_tensors(x: Tensor) -> bool:
-    """Return whether an array in the place of x would lose a gradient, or has no values yet."""
+def _must_stay_tensor(x: Tensor) -> bool:
+    """Return whether a tensor cannot be replaced by an array: a gradient would be lost, or it has no values yet."""
     return x.is_being_differentiated() or isinstance(x.backend, Tracer)
 
 

@@ -206,7 +206,7 @@ def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
     if (
         type(min) is float
         and type(max) is float
-        and -_EXACT_BOUND_LIMIT < min <= max < _EXACT_BOUND_LIMIT
+        and -_MAX_UNCHECKED_BOUND < min <= max < _MAX_UNCHECKED_BOUND
         and x.array.dtype is unary.clip_by_value.fast_dtype
     ):  # what programs mostly do needs no further check
         return unary.clip_by_value.call(
@@ -222,8 +222,8 @@ def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
     return y if high is None else minimum(y, high)
 
 
-_EXACT_BOUND_LIMIT: Final = 2.0**63
-"""Numbers up to here fit each dtype of floats that may hold them at all; no others are tested."""
+_MAX_UNCHECKED_BOUND: Final = 2.0**63
+"""Smaller bounds of `clip` fit every floating dtype except float16, and need no check."""
 
 
 def _as_bound(bound: TensorLike | None, name: str, x: Tensor) -> Tensor | bool | int | float | None:
@@ -237,7 +237,7 @@ def _as_bound(bound: TensorLike | None, name: str, x: Tensor) -> Tensor | bool |
         return None
     if isinstance(bound, bool | int | float):
         met = result_dtype(unary.clip_by_value, x.dtype, bound, "clip")
-        if met is x.dtype and met.kind == "floating" and abs(bound) >= _EXACT_BOUND_LIMIT:
+        if met is x.dtype and met.kind == "floating" and abs(bound) >= _MAX_UNCHECKED_BOUND:
             host_array(bound, "clip", name, met)  # raises if it does not fit
     else:
         bound = as_tensor(bound, "clip", name, backend=x.backend)

@@ -44,7 +44,7 @@ def nearest_stored_dtype(dtype: DType, backend: Backend) -> DType:
 
 
 def requested_dtype(dtype: DType, backend: Backend) -> DType:
-    """Return a dtype that a program asked for, or what replaces it if ``unsupported_dtype`` is "always".
+    """Return a requested dtype, or the nearest stored one if the setting ``unsupported_dtype`` is "always".
 
     Raises:
         UnsupportedDtype: the backend does not have `dtype`, and the setting is another one or there is

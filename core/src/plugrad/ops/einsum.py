@@ -69,7 +69,7 @@ def einsum(equation: str, *tensors: TensorLike) -> Tensor:
 
 
 class EinsumPlan(NamedTuple):
-    """What an equation asks for with operands of certain shapes."""
+    """The kernel call that computes an equation for operands of certain shapes, and the calls before it."""
 
     steps: list[list[Step]]
     """For each operand, the calls that take away axes that are broadcast, and the diagonals."""

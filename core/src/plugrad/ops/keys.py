@@ -35,7 +35,7 @@ class ArrayKey(NamedTuple):
 
     @property
     def is_mask(self) -> bool:
-        """Whether these are bools."""
+        """Whether the values are bools, which select elements by a mask."""
         return self.values.dtype == bool_.numpy
 
 

@@ -51,7 +51,9 @@ def nansum(
         DTypeError: x holds strings, or `dtype` is none.
         ArgumentError: `keepdims` is not a bool.
     """
-    return sum(_replace_nan(_as_tensor_in(x, dtype, "nansum"), 0), axis=axis, keepdims=keepdims)
+    return sum(
+        _replace_nan(_as_tensor_of_dtype(x, dtype, "nansum"), 0), axis=axis, keepdims=keepdims
+    )
 
 
 @explain_wrong_calls
@@ -70,7 +72,9 @@ def nanprod(
     Raises:
         AxisError, DTypeError, ArgumentError: as for `nansum`.
     """
-    return prod(_replace_nan(_as_tensor_in(x, dtype, "nanprod"), 1), axis=axis, keepdims=keepdims)
+    return prod(
+        _replace_nan(_as_tensor_of_dtype(x, dtype, "nanprod"), 1), axis=axis, keepdims=keepdims
+    )
 
 
 @explain_wrong_calls
@@ -120,7 +124,9 @@ def nanmean(
         DTypeError: x holds complex numbers or strings, or `dtype` is none.
         ArgumentError: `keepdims` is not a bool.
     """
-    x = as_supported_dtype(_as_tensor_in(x, dtype, "nanmean"), normalization.softmax, "nanmean")
+    x = as_supported_dtype(
+        _as_tensor_of_dtype(x, dtype, "nanmean"), normalization.softmax, "nanmean"
+    )
     keepdims = check_flag(keepdims, "nanmean", "keepdims")
     return sum(_replace_nan(x, 0), axis=axis, keepdims=keepdims) / _count_non_nan(x, axis, keepdims)
 
@@ -145,7 +151,7 @@ def nanvar(
         AxisError, DTypeError, ArgumentError: as for `nanmean`.
         ArgumentValueError: `correction` is not finite.
     """
-    x = as_supported_dtype(_as_tensor_in(x, dtype, "nanvar"), normalization.softmax, "nanvar")
+    x = as_supported_dtype(_as_tensor_of_dtype(x, dtype, "nanvar"), normalization.softmax, "nanvar")
     correction = check_finite(correction, "nanvar", "correction")
     keepdims = check_flag(keepdims, "nanvar", "keepdims")
     mean = nanmean(x, axis=axis, keepdims=True)
@@ -174,7 +180,7 @@ def nanstd(
     Raises:
         AxisError, DTypeError, ArgumentError, ArgumentValueError: as for `nanvar`.
     """
-    x = as_supported_dtype(_as_tensor_in(x, dtype, "nanstd"), normalization.softmax, "nanstd")
+    x = as_supported_dtype(_as_tensor_of_dtype(x, dtype, "nanstd"), normalization.softmax, "nanstd")
     return sqrt_with_zero_gradient(nanvar(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
@@ -192,7 +198,7 @@ def nancumsum(x: TensorLike, *, axis: int | None = None, dtype: DTypeLike | None
         DTypeError: x holds strings, or `dtype` is none.
     """
     return _run_accumulation(
-        cumulative_sum, _replace_nan(_as_tensor_in(x, dtype, "nancumsum"), 0), axis
+        cumulative_sum, _replace_nan(_as_tensor_of_dtype(x, dtype, "nancumsum"), 0), axis
     )
 
 
@@ -209,7 +215,7 @@ def nancumprod(x: TensorLike, *, axis: int | None = None, dtype: DTypeLike | Non
         AxisError, DTypeError: as for `nancumsum`.
     """
     return _run_accumulation(
-        cumulative_prod, _replace_nan(_as_tensor_in(x, dtype, "nancumprod"), 1), axis
+        cumulative_prod, _replace_nan(_as_tensor_of_dtype(x, dtype, "nancumprod"), 1), axis
     )
 
 
@@ -246,8 +252,8 @@ def nanargmin(x: TensorLike, *, axis: int | None = None, keepdims: bool = False)
     return _arg_extreme_ignoring_nan(nanmin, argmin, "nanargmin", x, axis, keepdims)
 
 
-def _as_tensor_in(x: TensorLike, dtype: DTypeLike | None, op: str) -> Tensor:
-    """Return x as a tensor, in a dtype if one is given."""
+def _as_tensor_of_dtype(x: TensorLike, dtype: DTypeLike | None, op: str) -> Tensor:
+    """Return x as a tensor, cast to a dtype if one is given."""
     x = as_tensor(x, op)
     return x if dtype is None else astype(x, dtype)
 

@@ -106,7 +106,7 @@ def corrcoef(x: TensorLike, y: TensorLike | None = None, rowvar: bool = True) ->
 
 
 def _stack_variables(x: TensorLike, y: TensorLike | None, rowvar: bool) -> Tensor:
-    """Return the variables of two arrays as those of one."""
+    """Return one array with the variables of two arrays."""
     first = as_tensor(x, "cov", "x")
     if y is None:
         return first
@@ -315,7 +315,7 @@ def unique(
     return_counts: bool = False,
     axis: int | None = None,
 ) -> Any:
-    """Return the unique elements, and what else is asked for, or the unique slices along an axis."""
+    """Return the unique elements, or slices along an axis, and their indices, inverse and counts if requested."""
     if axis is not None:
         if return_index or return_counts:
             raise ArgumentError(

@@ -126,7 +126,7 @@ def split(ary: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[Tens
 
 
 def hsplit(ary: TensorLike, indices_or_sections: Any) -> list[Tensor]:
-    """Return parts along the second axis, those of a vector along its only one."""
+    """Return parts along the second axis, or along the only axis of a vector."""
     x = as_tensor(ary, "hsplit")
     return split(x, indices_or_sections, 1 if x.ndim > 1 else 0)
 
@@ -175,7 +175,7 @@ def atleast_3d(*arys: TensorLike) -> Any:
 
 
 def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
-    """Return arrays in the shape to which they broadcast together; what holds no tensor stays an array of NumPy."""
+    """Return arrays in the shape to which they broadcast together; NumPy arrays stay NumPy arrays."""
     parts: list[Any] = [
         np.asarray(x)
         if next(iter_tensors(x), None) is None

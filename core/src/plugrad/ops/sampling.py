@@ -299,7 +299,7 @@ MAX_GRID_COORDINATE: Final = 2.0**16
 
 
 class _Sampler:
-    """Images, and what lies beyond them."""
+    """Samples images at points, also beyond their borders."""
 
     def __init__(self, images: Tensor, padding_mode: PaddingMode, align_corners: bool) -> None:
         self.padding_mode, self.align_corners = padding_mode, align_corners
@@ -344,7 +344,7 @@ class _Sampler:
 
 
 def _as_floats(x: Tensor) -> Tensor:
-    """Return a tensor as it is, or what a list of integers held as float32."""
+    """Return a tensor unchanged, and a list of integers as a float32 tensor."""
     return x if x.dtype in FLOATING else cast(x, float32)
 
 

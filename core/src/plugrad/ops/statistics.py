@@ -325,7 +325,7 @@ def euclidean_norm(x: TensorLike, *, axis: AxisLike = None, keepdims: bool = Fal
 
 
 def _without_gradient(x: Tensor) -> Tensor:
-    """Return x as a constant; without a tape it is one, but a trace may be differentiated later."""
+    """Return x as a constant for gradients, also in a trace that is differentiated later."""
     return stop_gradient(x) if x.node is not None or is_traced(x) else x
 
 

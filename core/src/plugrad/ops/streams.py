@@ -104,7 +104,7 @@ class RandomStream:
         each time, as they are without a trace. Then a key that is a function is computed anew, and the counter stays.
         """
         tracer = current_tracer()
-        state = None if tracer is None else tracer.draw(words, self.next_state)
+        state = None if tracer is None else tracer.provide_draw_state(words, self.next_state)
         if state is not None:
             return state
         blocks = -(-words // BLOCK_WORDS)

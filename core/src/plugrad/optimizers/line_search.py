@@ -33,7 +33,7 @@ class LinePoint(NamedTuple):
 
     @property
     def is_finite(self) -> bool:
-        """Whether the function can be computed there."""
+        """Whether the value and the slope at the point are finite."""
         return isfinite(self.value) and isfinite(self.slope)
 
 
@@ -86,7 +86,7 @@ def _zoom_interval(
     evaluations: int,
     smallest: float,
 ) -> LinePoint:
-    """Return such a point between two steps, of which `low` is the best so far (algorithm 3.6)."""
+    """Return a point that satisfies the conditions between two steps; `low` is the best so far (algorithm 3.6)."""
     while evaluations > 0 and abs(high.step - low.step) > smallest:
         length = high.step - low.step
         part = (_cubic_minimizer(low, high) - low.step) / length

@@ -91,7 +91,7 @@ class LossScale:
         return dict(self._state)
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `get_state` returned.
+        """Continue from a state that `get_state` returned.
 
         Raises:
             ArgumentError: it is something else.

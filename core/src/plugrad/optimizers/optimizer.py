@@ -18,7 +18,7 @@ from plugrad.ops.optimizers import make_update
 from plugrad.ops.transfer import host_value, stop_gradient
 from plugrad.optimizers.checks import check_gradient, check_transformed, check_variables, is_pair
 from plugrad.optimizers.loss_scale import LossScale
-from plugrad.optimizers.updates import State, group_by_kernel, iter_batches
+from plugrad.optimizers.updates import VariableState, group_by_kernel, iter_batches
 from plugrad.tensor.effects import run_logged, undo_on_failure
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import static_value
@@ -93,7 +93,7 @@ class Optimizer(ABC):
         """What gradients go through at the beginning of each step; see `with_transforms`."""
         self.loss_scale: LossScale | None = None
         """The factor of losses whose gradients may be too small for float16; see `with_loss_scale`."""
-        self._states: dict[Variable, State] = {}
+        self._states: dict[Variable, VariableState] = {}
         self._groups: dict[Variable, _ParamGroup] = {}
         _ = self.rate
 
@@ -322,7 +322,9 @@ class Optimizer(ABC):
         >>> momentum.get_state([w])
         {'iterations': 1, 'variables': [{'steps': 1, 'momentum': array([2.], dtype=float32)}]}
         """
-        states = [self._states.get(v, State()) for v in check_variables(variables, "get_state")]
+        states = [
+            self._states.get(v, VariableState()) for v in check_variables(variables, "get_state")
+        ]
         scale = self.loss_scale
         return {
             "iterations": self.iterations,
@@ -383,7 +385,7 @@ class Optimizer(ABC):
             self.loss_scale.set_state(state["loss_scale"])
         # The variables of the slots stay the same, for programs that have been traced with them.
         for variable, (steps, slots) in restored.items():
-            state = self._states.setdefault(variable, State())
+            state = self._states.setdefault(variable, VariableState())
             state.steps = steps
             for name in state.keys() - slots.keys():
                 slots[name] = self._find_group_optimizer(variable)._initial_slot(variable, name)
@@ -395,7 +397,7 @@ class Optimizer(ABC):
         self.iterations = iterations
 
     def _begin_step(
-        self, groups: Sequence[tuple[int, Variable, Sequence[State]]]
+        self, groups: Sequence[tuple[int, Variable, Sequence[VariableState]]]
     ) -> list[tuple[float, ...]]:
         """Return the coefficients for each group of variables, and count the step.
 
@@ -466,11 +468,11 @@ class Optimizer(ABC):
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
         """Return the coefficients for step number `step_number` of a variable."""
 
-    def _get_state(self, variable: Variable, names: tuple[str, ...]) -> State:
+    def _get_state(self, variable: Variable, names: tuple[str, ...]) -> VariableState:
         """Return the state of a variable, creating missing slots with their initial values."""
         state = self._states.get(variable)
         if state is None:
-            state = self._states[variable] = State()
+            state = self._states[variable] = VariableState()
         for name in names:
             if name not in state:
                 value = self._find_group_optimizer(variable)._initial_slot(variable, name)

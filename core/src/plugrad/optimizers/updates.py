@@ -23,7 +23,7 @@ A call takes some microseconds; but the old and the new values of all its variab
 """
 
 
-class State(dict[str, Variable]):
+class VariableState(dict[str, Variable]):
     """The state that an optimizer keeps for one variable: slots by name, and the number of steps.
 
     A slot is a variable that is not trainable, called after its variable, as "dense.kernel.momentum" is.
@@ -33,7 +33,7 @@ class State(dict[str, Variable]):
     """The number of steps that the variable has taken."""
 
 
-VariableUpdate: TypeAlias = tuple[Variable, Tensor, State]
+VariableUpdate: TypeAlias = tuple[Variable, Tensor, VariableState]
 """A variable, its gradient and its state."""
 
 
@@ -47,12 +47,12 @@ def group_by_kernel(
     equally many steps, and belong to the same group.
     """
     tracer = current_tracer()
-    if tracer is None and not group_of and _take_one_step(updates):
+    if tracer is None and not group_of and _can_update_together(updates):
         return [(1, list(updates))]
     planned = None if tracer is None else tracer.planned_steps
     came: dict[int, int] = {}
     turns: list[int] = []
-    upcoming: list[tuple[Variable, State, int]] = []
+    upcoming: list[tuple[Variable, VariableState, int]] = []
     for variable, _, state in updates:
         key = id(state)
         came[key] = turn = came.get(key, 0) + 1
@@ -68,8 +68,8 @@ def group_by_kernel(
     return [(group[0], groups[group]) for group in sorted(groups, key=itemgetter(0))]
 
 
-def _take_one_step(updates: Sequence[VariableUpdate]) -> bool:
-    """Return whether updates are of different variables of one dtype and device that have taken equally many steps."""
+def _can_update_together(updates: Sequence[VariableUpdate]) -> bool:
+    """Return whether one call can make all updates: variables, all different, of one dtype, device and step count."""
     if not updates:
         return False
     variable, gradient, state = updates[0]
@@ -85,7 +85,7 @@ def _take_one_step(updates: Sequence[VariableUpdate]) -> bool:
 
 
 def _first_in_group(
-    upcoming: Sequence[tuple[Variable, State, int]], group_of: Mapping[Variable, object]
+    upcoming: Sequence[tuple[Variable, VariableState, int]], group_of: Mapping[Variable, object]
 ) -> list[int]:
     """Return for each variable the index of the first one in its group with the same number of steps."""
     counts = [state.steps + more for _, state, more in upcoming]

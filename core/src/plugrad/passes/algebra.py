@@ -51,7 +51,7 @@ def simplify_algebra(graph: Graph) -> Graph:
 
 
 class _KnownValues:
-    """What is known about the values of a graph up to the current step."""
+    """The facts known about the values of a graph up to the current step."""
 
     def __init__(self, graph: Graph) -> None:
         self.specs = graph.specs

@@ -63,7 +63,7 @@ def fuse_epilogues(graph: Graph, is_included: Callable[[Call], bool]) -> Graph:
 
 
 class _EpilogueFinder:
-    """Looks for what follows a product."""
+    """Finds the bias and the activation that follow a product."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class _EpilogueFinder:
         self.is_included = is_included
 
     def find_fused_calls(self, product: Call) -> list[tuple[Call, list[int]]]:
-        """Return the calls that a product may become, the longest first, with the places of what they take in."""
+        """Return the fused calls that a product may become, the longest first, each with the indices of its steps."""
         found: list[tuple[Call, list[int]]] = []
         (value,) = product.outputs
         bias, places = None, list[int]()

@@ -158,7 +158,7 @@ class _GroupBuilder:
         seen = {*left}
         while left:
             group = left.pop()
-            if self._find_end(self._last[group]) < earlier:
+            if self._find_last_needed_position(self._last[group]) < earlier:
                 continue  # what it needs, directly or not, has no call behind the first one of `earlier`
             for other in self._groups_before(group) - seen:
                 if other == earlier:
@@ -203,8 +203,8 @@ class _GroupBuilder:
             start, end = min(start, self._starts[first]), max(end, self._ends[behind - 1])
         self._starts[first:behind], self._ends[first:behind] = [start], [end]
 
-    def _find_end(self, position: int) -> int:
-        """Return the last position of a call of the groups that a group up to `position` needs, or a later one."""
+    def _find_last_needed_position(self, position: int) -> int:
+        """Return a bound on the positions of the calls that a group up to `position` needs, its own included."""
         place = bisect_right(self._starts, position) - 1
         return max(position, self._ends[place]) if place >= 0 else position
 

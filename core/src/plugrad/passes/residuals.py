@@ -78,7 +78,7 @@ def keep_residuals(graph: Graph) -> Graph:
 def _keep_residuals_for(
     first: Scan, then: Scan, specs: dict[Value, Shaped]
 ) -> tuple[Scan, Scan] | None:
-    """Return two loops, the first of which keeps what the other one would compute again; None if there is nothing."""
+    """Return two loops, the first of which stores values that the second would recompute; None if there are none."""
     if first.length != then.length:
         return None
     carries = len(first.carry)

@@ -71,7 +71,7 @@ class Batch(NamedTuple):
         return reshape_unchecked(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
 
     def unfold(self, y: Tensor) -> Tensor:
-        """Unfold the first axis of a result into the axis of the examples and what was folded into it."""
+        """Unfold the first axis of a result into the axis of the examples and the original axis."""
         return reshape_unchecked(y, (self.size, y.shape[0] // max(self.size, 1), *y.shape[1:]))
 
     def positions(self, like: Tensor, shape: Shape, dtype: DType | None = None) -> Tensor:

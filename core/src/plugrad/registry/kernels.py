@@ -208,7 +208,7 @@ def _list_registered(kernel_name: str, backend: Backend) -> list[KernelConfig]:
 
 
 def _list_overrides(kernel_name: str, backend_name: str) -> list[KernelConfig]:
-    """Return what this context overrides an implementation with, the one in effect first."""
+    """Return this context's overrides of an implementation, the one in effect first."""
     overrides = active_overrides()
     return [] if overrides is None else overrides.kernels.get((kernel_name, backend_name), [])
 

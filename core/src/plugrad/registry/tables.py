@@ -90,7 +90,7 @@ class KernelTable:
         self._configs[name], self._sources[name] = config, source
 
     def replace(self, config: KernelConfig) -> None:
-        """Put a config in the place of that of its kernel, as to wrap an implementation that is declared already.
+        """Replace the config of a kernel, for example to wrap an implementation that is declared already.
 
         Raises:
             RegistrationError: the table does not have the kernel.

@@ -22,7 +22,7 @@ class SettingKey(NamedTuple):
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it."""
+        """The name of the environment variable for the setting."""
         return ENVIRONMENT_PREFIX + self.name.replace(".", "_").upper()
 
 

@@ -54,7 +54,7 @@ class Node:
         Arguments of a function with its own gradient are constants inside it.
         """
         opened = min([leaf.order for leaf in tuple(open_leaves)], default=self.order + 1)
-        first = max(opened, order_of_last_constants.get())
+        first = max(opened, constants_before_order.get())
         nodes: list[Node] = [self] if self.order >= first else []
         add_ancestors(nodes, {self}, first)
         return not open_leaves.isdisjoint(nodes)
@@ -183,7 +183,7 @@ def count_live_leaves() -> int:
 
 open_leaves: Final[set[Node]] = set()
 """The leaves of the functions that are running, in all threads: what depends on them is being differentiated."""
-order_of_last_constants: Final[ContextVar[int]] = ContextVar("plugrad_constants_before", default=0)
+constants_before_order: Final[ContextVar[int]] = ContextVar("plugrad_constants_before", default=0)
 """The order below which nodes count as constants: in a function with its own gradient, that of its call."""
 
 

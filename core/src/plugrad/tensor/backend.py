@@ -323,7 +323,7 @@ class Backend(ABC):
     def complete_implementation(
         self, configs: Sequence[KernelConfig], function: Implementation
     ) -> Implementation:
-        """Return the function that the engine calls for a kernel, whose implementations `function` has joined.
+        """Return the function that the engine calls for a kernel; `function` chooses among its implementations.
 
         By default, `function` itself, and with bfloat16 once the program has named it. A backend may put in front what
         answers some calls at once.

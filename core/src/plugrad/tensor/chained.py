@@ -24,8 +24,8 @@ Like: TypeAlias = "T | Scalar | str | NDArray[Any] | np.generic | Sequence[Any]"
 """What `plugrad.tensor.tensor.TensorLike` is."""
 
 
-class Chained(Generic[T]):
-    """The ops that are methods."""
+class ChainedOps(Generic[T]):
+    """The ops that are also methods of tensors, as in ``x.add(y)``."""
 
     if TYPE_CHECKING:
 

@@ -85,7 +85,7 @@ class Precision(NamedTuple):
     dtype: DType | None
 
 
-class Context(NamedTuple):
+class ExecutionContext(NamedTuple):
     """The innermost `tidy` block, the transfer target, the overrides and the precision of a thread or task."""
 
     scope: TidyScope | None = None
@@ -98,12 +98,14 @@ class Context(NamedTuple):
     """The open blocks of precisions."""
 
 
-_EMPTY_CONTEXT: Final = Context()
+_EMPTY_CONTEXT: Final = ExecutionContext()
 CHECK_SETTING_NAMES: Final = ("check_finite", "debug")
 """The settings on which the functions that the engine calls depend."""
 
 
-_context_variable: ContextVar[Context | None] = ContextVar("plugrad_surroundings", default=None)
+_context_variable: ContextVar[ExecutionContext | None] = ContextVar(
+    "plugrad_surroundings", default=None
+)
 current_context: Final = _context_variable.get
 
 
@@ -120,7 +122,7 @@ def transfer_target() -> Backend | None:
 
 
 def active_overrides() -> Overrides | None:
-    """Return what this context overrides."""
+    """Return the overrides that are in force in this context."""
     context = current_context()
     return None if context is None else context.overrides
 
@@ -152,7 +154,7 @@ def use_precision(dtype: DType | None) -> Generator[None]:
 def set_scope(scope: TidyScope | None) -> None:
     """Set the innermost `tidy` block."""
     context = current_context() or _EMPTY_CONTEXT
-    _set_context(Context(scope, *context[1:]))
+    _set_context(ExecutionContext(scope, *context[1:]))
 
 
 def set_transfer_target(backend: Backend | None) -> None:
@@ -161,7 +163,7 @@ def set_transfer_target(backend: Backend | None) -> None:
     _set_context(context._replace(transfer=backend))
 
 
-def _set_context(context: Context) -> None:
+def _set_context(context: ExecutionContext) -> None:
     """Set the context of this thread or task."""
     set_context(None if context == _EMPTY_CONTEXT else context)
 

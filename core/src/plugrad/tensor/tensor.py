@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from plugrad.tensor.backend import Backend
-    from plugrad.tensor.chained import Chained
+    from plugrad.tensor.chained import ChainedOps
     from plugrad.types.specs import AxisLike, Shape
 
-    Methods = Chained["Tensor"]
+    Methods = ChainedOps["Tensor"]
 else:
     Methods = object
 

@@ -101,8 +101,10 @@ class Tracer(Backend):
         """
         return function(*args, save)
 
-    def draw(self, words: int, next_state: Callable[[int, Backend], Tensor]) -> Tensor | None:
-        """Return the state for a draw of so many random words, or None if it is a host value like any other.
+    def provide_draw_state(
+        self, words: int, next_state: Callable[[int, Backend], Tensor]
+    ) -> Tensor | None:
+        """Return the random state for a draw of `words` words, or None if the tracer has no rule for random states.
 
         `next_state` returns that of a draw outside the traced function.
         """

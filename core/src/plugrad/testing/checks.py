@@ -93,7 +93,7 @@ def check_in_float32(row: Row, backend: Backend) -> None:
         )
     check_values(row, dtype, arrays)
     if dtype == "float32" and is_differentiable(row):
-        _check_gradient_in(row, dtype)
+        _check_gradient_in_dtype(row, dtype)
 
 
 def spec_of(array: Array | None) -> Shaped | None:
@@ -234,7 +234,7 @@ def check_row_gradient(row: Row, backend: Backend) -> None:
         )
     for dtype in dtypes:
         try:
-            _check_gradient_in(row, dtype)
+            _check_gradient_in_dtype(row, dtype)
         except UnsupportedDtype:
             if dtype == dtypes[-1]:
                 raise
@@ -242,7 +242,7 @@ def check_row_gradient(row: Row, backend: Backend) -> None:
             return
 
 
-def _check_gradient_in(row: Row, dtype: str) -> None:
+def _check_gradient_in_dtype(row: Row, dtype: str) -> None:
     tensors = as_tensors(row.draw_inputs(dtype))
     places = differentiated_inputs(row)
 

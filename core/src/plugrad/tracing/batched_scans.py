@@ -60,12 +60,14 @@ class BatchedBody(CapturingTracer, BatchTracer):
         before, self._bound_hosts = self._bound_hosts, hosts
         return before
 
-    def draw(self, words: int, next_state: Callable[[int, Backend], Tensor]) -> Tensor:
+    def provide_draw_state(
+        self, words: int, next_state: Callable[[int, Backend], Tensor]
+    ) -> Tensor:
         """Return the state of the random stream for a draw: a new one, or that of an earlier trace of the body."""
         if self._bound_hosts is not None:
             state: BatchedArray = next(self._bound_hosts).array
             return Tensor(DrawState(state.tensor, is_batched=False), self)
-        self.hosts.append(super().draw(words, next_state))
+        self.hosts.append(super().provide_draw_state(words, next_state))
         return self.hosts[-1]
 
     def host_value(self, function: Callable[[], Any], shape: Shape, dtype: DType) -> Any:

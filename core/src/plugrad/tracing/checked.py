@@ -83,7 +83,7 @@ class HostValueReplayer(HostLog):
 class CheckedProgram(Program):
     """A program that also runs its function untraced, and compares both results."""
 
-    has_short_calls = False
+    allows_compiled_entry = False
 
     @cached_property
     def may_reorder_sums(self) -> bool:

@@ -51,7 +51,7 @@ def compile_entry(
     are_tensors = 0 < len(args) <= MAX_ENTRY_ARGUMENTS and all(type(x) is Tensor for x in args)
     around = current_context()
     is_plain = around is None or around[:3] == (None, None, None)  # but for settings
-    if not (are_tensors and is_plain and program.has_short_calls):
+    if not (are_tensors and is_plain and program.allows_compiled_entry):
         return miss_entry
     names: dict[str, Any] = {
         "ENTRY_MISS": ENTRY_MISS,

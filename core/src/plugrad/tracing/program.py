@@ -63,7 +63,7 @@ def trace_with(tracer: GraphTracer) -> Generator[None, None, None]:
 class Program:
     """A function of tensors, traced for their shapes and dtypes on one device."""
 
-    has_short_calls = True
+    allows_compiled_entry = True
     """Whether a call does nothing more than run the graph."""
 
     def __init__(

@@ -25,7 +25,7 @@ from plugrad.tensor.backend import (
     copy_to_backend_array,
     read_array,
 )
-from plugrad.tensor.context import Context, current_context, set_context
+from plugrad.tensor.context import ExecutionContext, current_context, set_context
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import Tracer
 from plugrad.transforms.batched_kernels import (
@@ -76,7 +76,7 @@ class BatchTracer(Tracer):
         """Nodes of the tape that are older belong to the levels outside."""
         self._drawn = drawn
         self._draws = 0
-        self._outside: tuple[Context | None, Selection | None] = None, None
+        self._outside: tuple[ExecutionContext | None, Selection | None] = None, None
         self._own = Selection(self, "plugrad.vmap")
         self._watched: dict[Variable, Leaf] = {}
 
@@ -90,7 +90,7 @@ class BatchTracer(Tracer):
             self.functions, self.constants = BatchedFunctions(self), SharedConstants(self.outer)
         self._outside = context, _ = current_context(), get_selection()
         self._watched = watched_variables.get() or {}
-        around = Context() if context is None else context
+        around = ExecutionContext() if context is None else context
         token = watched_variables.set(None)
         set_context(around._replace(scope=None, transfer=self))
         set_selection(self._own)
@@ -114,19 +114,19 @@ class BatchTracer(Tracer):
             watched_variables.reset(token)
             self.enter(before)
 
-    def leave(self) -> tuple[Context | None, Selection | None]:
+    def leave(self) -> tuple[ExecutionContext | None, Selection | None]:
         """Switch to the outer level, keeping the binding of variables; return a token for `enter`."""
         inner, selection = current_context(), get_selection()
         outer, theirs = self._outside
         if inner is not None and any(part is not None for part in inner[2:]):
             scope, transfer = (None, None) if outer is None else outer[:2]
             # Inputs that have to be cast have been cast.
-            outer = Context(scope, transfer, inner.overrides, inner.settings)
+            outer = ExecutionContext(scope, transfer, inner.overrides, inner.settings)
         set_context(outer)
         set_selection(theirs)
         return inner, selection
 
-    def enter(self, inner: tuple[Context | None, Selection | None]) -> None:
+    def enter(self, inner: tuple[ExecutionContext | None, Selection | None]) -> None:
         """Switch back from the outer level."""
         set_context(inner[0])
         set_selection(inner[1])
@@ -364,7 +364,9 @@ class BatchTracer(Tracer):
 
     # --- random numbers --------------------------------------------------------------------------
 
-    def draw(self, words: int, next_state: Callable[[int, Backend], Tensor]) -> Tensor:
+    def provide_draw_state(
+        self, words: int, next_state: Callable[[int, Backend], Tensor]
+    ) -> Tensor:
         """Return the random state for a draw of `words` words for each example, or for all together.
 
         Raises:

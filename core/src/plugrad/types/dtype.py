@@ -83,7 +83,7 @@ class DType:
         if name == BFLOAT16:
             return _import_bfloat16()
         if name not in _KINDS:
-            raise _unknown_dtype(name)
+            raise _unknown_dtype_error(name)
         numpy = np.dtypes.StringDType() if name == "string" else np.dtype(name)
         self = _DTYPE_BY_NAME[name] = new_dtype(name, _KINDS[name], numpy)
         return self
@@ -159,7 +159,7 @@ def new_dtype(name: str, kind: DTypeKind, numpy: np.dtype[Any], info: Any = None
     return self
 
 
-def _unknown_dtype(spelling: object) -> DTypeError:
+def _unknown_dtype_error(spelling: object) -> DTypeError:
     """Return the DTypeError for a value that is not a dtype."""
     return DTypeError(
         f"{short_repr(spelling)} is not a dtype{suggest_similar_name(spelling, _DTYPE_BY_NAME)}; "
@@ -245,7 +245,7 @@ def as_dtype(spelling: object) -> DType:
             return string
     if _names_bfloat16(spelling):
         return _import_bfloat16()
-    raise _unknown_dtype(spelling)
+    raise _unknown_dtype_error(spelling)
 
 
 def _names_bfloat16(spelling: object) -> bool:
@@ -324,7 +324,7 @@ def every_dtype() -> tuple[DType, ...]:
 
 
 def add_dtype(dtype: DType, promotion: Mapping[DType, DType]) -> None:
-    """Make a dtype known; `plugrad.registry.dtypes` checks those of plugins."""
+    """Make a dtype known by its name; `plugrad.registry.dtypes` checks the dtypes of plugins first."""
     _PROMOTION_OF_ADDED_DTYPE[dtype] = promotion
     _DTYPE_BY_NAME[dtype.name] = dtype
     _DTYPE_BY_EQUIVALENT.update(dict.fromkeys((dtype.name, dtype.numpy, dtype.numpy.type), dtype))
@@ -345,7 +345,7 @@ def remove_dtype(dtype: DType) -> None:
 
 
 def numpy_kind(dtype: np.dtype[Any]) -> str:
-    """Return NumPy's letter for the kind of a dtype; for a plugin's, which NumPy calls void, that of its kind."""
+    """Return NumPy's letter for the kind of a dtype, also for a plugin's dtype, which NumPy itself calls void."""
     if dtype.kind != "V":
         return dtype.kind
     added = _import_bfloat16() if dtype.name == BFLOAT16 else _DTYPE_BY_EQUIVALENT.get(dtype)

@@ -18,7 +18,7 @@ _tracked: Final[set[int]] = set()
 
 
 def tracked(function: Function) -> Function:
-    """Mark an implementation whose results need no memory tracking: they are views, or come from `empty` or `zeros`.
+    """Mark an implementation whose results are tracked already: they are views, or come from `empty` or `zeros`.
 
     NumPy's own arrays are such results after a call of `track_allocation`.
     """
@@ -37,7 +37,7 @@ class FastPath(NamedTuple):
     make: Callable[[Implementation], Implementation]
     """Returns a function that passes calls on to another one."""
     pack: KernelTable
-    stands_for: tuple[Implementation, ...]
+    equivalent_implementations: tuple[Implementation, ...]
 
 
 _fast_paths: Final[dict[str, FastPath]] = {}
@@ -48,7 +48,7 @@ def register_fast_path(
     kernel: Kernel[..., Any],
     make: Callable[[Implementation], Implementation],
     pack: KernelTable,
-    *stands_for: Implementation,
+    *equivalent_implementations: Implementation,
 ) -> None:
     """Register a function that computes the calls of some inputs, before any implementation is chosen.
 
@@ -57,9 +57,10 @@ def register_fast_path(
         make: returns that function, which calls its argument for all other inputs. Its own results are too small to be
             tracked.
         pack: the kernels of the pack to which the function belongs. Where they are not in effect, it is not used.
-        stands_for: the implementations that give the same results. If another one is in effect, it is not used.
+        equivalent_implementations: the implementations that give the same results. If another one is in effect, the
+            function is not used.
     """
-    _fast_paths[kernel.name] = FastPath(make, pack, stands_for)
+    _fast_paths[kernel.name] = FastPath(make, pack, equivalent_implementations)
 
 
 def with_fast_path(
@@ -72,7 +73,7 @@ def with_fast_path(
     if fast_path is None or not any(_holds_pack(table, fast_path.pack) for table in tables):
         return function
     for config in configs:
-        if not any(config.kernel_func is known for known in fast_path.stands_for):
+        if not any(config.kernel_func is known for known in fast_path.equivalent_implementations):
             return function
         if not config.is_conditional:
             break

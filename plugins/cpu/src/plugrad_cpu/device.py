@@ -49,8 +49,8 @@ IGNORED_WARNINGS: Final = r"(divide by zero|invalid value|overflow|underflow) en
 
 
 @lru_cache(maxsize=2)
-def _unite_with_every_dtype(others: frozenset[DType]) -> frozenset[DType]:
-    """Return all dtypes; conversions ask for them, and making a set takes as long as a small kernel."""
+def _all_dtypes_with(others: frozenset[DType]) -> frozenset[DType]:
+    """Return all dtypes and `others`, from a cache: making the set takes as long as a small kernel."""
     return ALL_DTYPES | others
 
 
@@ -82,7 +82,7 @@ class Cpu(Backend):
     def dtypes(self) -> frozenset[DType]:
         """Return the set of all dtypes."""
         others = known_bfloat16()
-        return _unite_with_every_dtype(others) if others else ALL_DTYPES
+        return _all_dtypes_with(others) if others else ALL_DTYPES
 
     def from_numpy(self, array: Array) -> Array:
         """Return a copy of the array, whose memory is tracked."""
@@ -265,7 +265,7 @@ def _choose_by_inputs(
                 and a.size > 1 < b.size
                 and (a.nbytes >= TRACKED_MIN_BYTES or b.nbytes >= TRACKED_MIN_BYTES)
             )
-        return _has_rows(a) and _has_rows(b)
+        return _has_contiguous_rows(a) and _has_contiguous_rows(b)
 
     def binary(a: Array, b: Array) -> Any:
         if (both := a.nbytes + b.nbytes) < fewest:
@@ -293,7 +293,7 @@ def _choose_by_inputs(
     return binary
 
 
-def _has_rows(x: Array) -> bool:
+def _has_contiguous_rows(x: Array) -> bool:
     """Return whether the elements along the last axis are adjacent, forwards or backwards, or there is one."""
     shape = x.shape
     return not shape or shape[-1] == 1 or abs(x.strides[-1]) == x.itemsize

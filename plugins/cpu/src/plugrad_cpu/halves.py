@@ -30,7 +30,7 @@ def round_to_bfloat16(x: Array, dtype: DType) -> Array:
 
 
 def _round_to_odd(x: Array) -> Array:
-    """Return integers that float64 holds: of large ones, 11 bits are cut off, for which the next bit is set."""
+    """Round large integers to 53 bits, which float64 holds; the lowest kept bit is set if one of those cut off was."""
     cut = x.dtype.type(0x7FF)
     is_large = (x >= 2**53) | ((x <= -(2**53)) if x.dtype.kind == "i" else False)
     odd = (x & ~cut) | ((x & cut) != 0).astype(x.dtype) << x.dtype.type(11)

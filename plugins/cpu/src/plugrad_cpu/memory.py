@@ -35,7 +35,7 @@ From so many bytes on, the allocators of Linux return the memory of a freed arra
 """
 POOL_MAX_BYTES: Final = 1 << 28
 """The most bytes of blocks, in use or waiting. Beyond it, NumPy makes the arrays and frees them."""
-TRIM_EVERY_ARRAYS: Final = 1024
+ARRAYS_BETWEEN_TRIMS: Final = 1024
 """The number of allocations after which the blocks that none of them needed are freed."""
 
 
@@ -65,8 +65,8 @@ def allocate_aligned(size: int) -> Block:
 class TrackedArray(ref[Array]):
     """A weak reference to a tracked array, with the data needed when the array dies."""
 
-    __slots__ = ("bookkeeping",)
-    bookkeeping: tuple[dict[int, "TrackedArray"], int, int, Block | None, int]
+    __slots__ = ("pool_entry",)
+    pool_entry: tuple[dict[int, "TrackedArray"], int, int, Block | None, int]
     """The register and the key there, the array's bytes, its block, and the size of block that it would have if there
     were any."""
 
@@ -98,7 +98,7 @@ class Pool:
         step = 1 << size.bit_length() - 3  # four sizes of blocks between two powers of two
         need = -(-size // step) * step
         self._turns += 1
-        if self._turns >= TRIM_EVERY_ARRAYS:
+        if self._turns >= ARRAYS_BETWEEN_TRIMS:
             self._free_unneeded()
         block = self._take_waiting(need)
         if block is None:
@@ -132,7 +132,7 @@ class Pool:
     ) -> None:
         # The callback is C code, in which no signal arrives: an interrupt there would be lost.
         counted = TrackedArray(array, self._dead.append)
-        counted.bookkeeping = register, key, size, block, need
+        counted.pool_entry = register, key, size, block, need
         register[key] = counted
         self._bytes += size
         if self._bytes > self._peak:
@@ -152,7 +152,7 @@ class Pool:
         while True:
             if not dead:
                 return
-            register, key, size, block, need = dead[0].bookkeeping
+            register, key, size, block, need = dead[0].pool_entry
             del dead[0]
             del register[key]
             self._bytes -= size

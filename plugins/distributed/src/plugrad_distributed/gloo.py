@@ -166,7 +166,7 @@ class Gloo(Collective):
             ) from error
 
     def _find_missing_ranks(self) -> list[int]:
-        """Return the ranks that are not waiting in the same exchange: all that are say so in the store."""
+        """Return the ranks that are not waiting in the same exchange; the waiting ones say so in the store."""
         keys = {rank: f"waiting/{self._count}/{rank}" for rank in range(self.size)}
         try:
             self._store.set(keys[self.rank], "1")

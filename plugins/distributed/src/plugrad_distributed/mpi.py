@@ -147,7 +147,7 @@ class MPI(Collective):
         return True
 
     def _find_missing_ranks(self) -> list[int]:
-        """Return the ranks that are not waiting in the same exchange: all that are send a message to all others."""
+        """Return the ranks that are not waiting in the same exchange; the waiting ones send a message to all others."""
         others = [rank for rank in range(self.size) if rank != self.rank]
         mine = np.array([self._count])
         heard = np.zeros((self.size, 1), mine.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from plugrad_cpu.extend import (
     track_allocation,
     tracked,
 )
-from plugrad_native.variants import CompiledFunction, current_variant
+from plugrad_native.variants import CompiledFunction, Layout, current_variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel, Shape
@@ -61,13 +61,6 @@ def find_c_functions(kernel: str, *dtypes: str, suffix: str = "") -> CFunctionsB
     }
 
 
-Layout: TypeAlias = Literal[
-    *("each", "pairs", "cast", "axes", "indices", "scan", "rows", "band", "largest"),
-    *("view", "new axis", "take", "fill"),
-]
-"""What C functions take behind the arrays; ``extension/small_results.h`` tells."""
-
-
 class SmallResults(NamedTuple):
     """The functions by which C computes the small results of a kernel, and the form of their arguments."""
 
@@ -78,7 +71,7 @@ class SmallResults(NamedTuple):
     """The attributes that the functions ask for: that which has the axis or the axes, and flags."""
 
 
-SMALL_RESULTS: Final[dict[str, SmallResults]] = {}
+SMALL_RESULTS_BY_KERNEL: Final[dict[str, SmallResults]] = {}
 """By the names of kernels; `plugrad_native.small_results` registers them as fast paths."""
 
 
@@ -98,7 +91,7 @@ def register_small_result_functions(
         names: the attributes that the functions ask for: that which has the axis or the axes, and flags.
         result: the dtype of results; by default that of the inputs.
     """
-    small = SMALL_RESULTS.setdefault(kernel.name, SmallResults(layout, {}, names))
+    small = SMALL_RESULTS_BY_KERNEL.setdefault(kernel.name, SmallResults(layout, {}, names))
     for dtype, function in functions.items():
         small.functions[dtype, result or dtype] = function
 

@@ -46,7 +46,7 @@ FLOAT32_FAMILIES: Final = (
 """Families whose kernels compute float16 in float32, as those of bfloat16 do everywhere."""
 
 
-class ComputedInFloat32:
+class Float32ImplementationForHalves:
     """An implementation for float32 that also accepts halves; it finds the C functions on the first call."""
 
     def __init__(self, kernel: Kernel[..., Any], function: Implementation) -> None:
@@ -98,7 +98,7 @@ def _as_float32_offset_or_scale(offset_or_scale: Array | None, size: int, defaul
     return wide if wide.size == size else np.full(size, wide[0], np.float32)
 
 
-def make_layer_norm(widened: ComputedInFloat32) -> Implementation:
+def make_layer_norm(widened: Float32ImplementationForHalves) -> Implementation:
     """Return the implementation of layer norm for halves."""
 
     def layer_norm(
@@ -126,7 +126,7 @@ def make_layer_norm(widened: ComputedInFloat32) -> Implementation:
     return layer_norm
 
 
-def make_batch_norm(widened: ComputedInFloat32) -> Implementation:
+def make_batch_norm(widened: Float32ImplementationForHalves) -> Implementation:
     """Return the implementation of batch norm for halves with channels last."""
 
     def batch_norm(x: Array, *parts: Array | None, variance_epsilon: float) -> Array:
@@ -159,8 +159,8 @@ def make_batch_norm(widened: ComputedInFloat32) -> Implementation:
     return batch_norm
 
 
-def make_sum(widened: ComputedInFloat32, *, is_mean: bool) -> Implementation:
-    """Return the implementation of sums or means for bfloat16; `reduction` has that of float16."""
+def make_sum(widened: Float32ImplementationForHalves, *, is_mean: bool) -> Implementation:
+    """Return the implementation of sums or means for bfloat16; `reduction` has the one for float16."""
 
     def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
         if 0 < x.size < MAX_ELEMENTS:
@@ -222,7 +222,7 @@ for _config in list(table):
     _is_widened = _kernel.family in FLOAT32_FAMILIES
     if not (_make or _make_bfloat16 or (_is_widened and _config.dtypes is None)):
         continue
-    _halves: Implementation = ComputedInFloat32(_kernel, _config.kernel_func)
+    _halves: Implementation = Float32ImplementationForHalves(_kernel, _config.kernel_func)
     if _make_bfloat16 is not None:
         _config = _config._replace(bfloat16_func=_make_bfloat16(_halves))
     elif _make is not None:
@@ -255,7 +255,17 @@ UNARY_KERNEL_NAMES: Final = {
         *("ceil", "erf", "exp", "expm1", "floor", "log", "log1p", "negative", "reciprocal"),
         *("round", "rsqrt", "sign", "sqrt", "square", "tanh", "trunc"),
     ),
-    activation: ("elu", "gelu", "gelu_tanh", "relu", "relu6", "selu", "sigmoid", "softplus"),
+    activation: (
+        "elu",
+        "gelu",
+        "gelu_tanh",
+        "relu",
+        "relu6",
+        "selu",
+        "sigmoid",
+        "silu",
+        "softplus",
+    ),
 }
 """The functions of one tensor, by family."""
 BINARY_KERNEL_NAMES: Final = {
@@ -265,7 +275,7 @@ BINARY_KERNEL_NAMES: Final = {
     ),
     activation: (
         *("elu_gradient", "gelu_gradient", "gelu_tanh_gradient", "prelu", "relu6_gradient"),
-        "sigmoid_gradient",
+        *("sigmoid_gradient", "silu_gradient"),
     ),
 }
 """The functions of two tensors, likewise."""

@@ -12,8 +12,7 @@ from plugrad.kernels import binary, creation, indexing, movement, unary
 from plugrad_cpu.extend import numpy_implementation, register_fast_path
 from plugrad_native.declare import (
     FLOAT_DTYPES,
-    SMALL_RESULTS,
-    Layout,
+    SMALL_RESULTS_BY_KERNEL,
     register_small_result_functions,
     with_small_results_in_c,
 )
@@ -22,6 +21,7 @@ from plugrad_native.programs.calls import find_ufunc_loop
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel
+    from plugrad_native.variants import Layout
 
 DTYPES: Final = tuple(map(np.dtype, (*FLOAT_DTYPES, "int32", "int64", "uint8", "bool")))
 """The dtypes of which C calls NumPy's loops."""
@@ -55,7 +55,11 @@ def register_numpy_loops(
         layout: which arrays the loops take.
         kinds: the kinds of the dtypes for which the ufunc does what the kernel says.
     """
-    known = SMALL_RESULTS[kernel.name].functions if kernel.name in SMALL_RESULTS else ()
+    known = (
+        SMALL_RESULTS_BY_KERNEL[kernel.name].functions
+        if kernel.name in SMALL_RESULTS_BY_KERNEL
+        else ()
+    )
     known_dtypes = {given for given, _ in known}
     for dtype in DTYPES:
         if (
@@ -90,7 +94,7 @@ for _kernel in list(KERNELS.values()):
         register_numpy_loops(
             _kernel, _numpy_function, "each", "f" if raises_for_integers else "fiub"
         )
-    if (_small := SMALL_RESULTS.get(_kernel.name)) is not None:
+    if (_small := SMALL_RESULTS_BY_KERNEL.get(_kernel.name)) is not None:
         _implementations = [
             config.kernel_func for config in table if config.kernel_name == _kernel.name
         ]

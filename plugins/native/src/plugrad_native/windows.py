@@ -55,12 +55,12 @@ def split_windows(descriptor: Array, parts: int, *, by_images: bool = False) -> 
 
     The slices are of images, and of positions along the first axis that has several.
     """
-    return _split_described(descriptor.tobytes(), parts, by_images)
+    return _split_cached_windows(descriptor.tobytes(), parts, by_images)
 
 
 @lru_cache(maxsize=1024)
-def _split_described(described: bytes, parts: int, by_images: bool) -> list[WindowPart]:
-    """Return what `split_windows` does for the bytes of a descriptor; finding it takes longer than a short call."""
+def _split_cached_windows(described: bytes, parts: int, by_images: bool) -> list[WindowPart]:
+    """Return the result of `split_windows` for a descriptor in bytes, cached: it takes longer than a short call."""
     descriptor = np.frombuffer(described, np.int32)
     batch = int(descriptor[0])
     if batch > 1 or by_images:

@@ -144,9 +144,9 @@ class MultiHeadAttention(Layer):
         """
         x = self._check_input("x", x)
         if context is None:
-            x = context = _cast_once(x)
+            x = context = _cast_for_projections(x)
         else:
-            context = _cast_once(self._check_input("context", context))
+            context = _cast_for_projections(self._check_input("context", context))
         query = self._project_heads(params, "query", x, self.num_heads)
         key = self._project_heads(params, "key", context, self._kv_heads)
         value = self._project_heads(params, "value", context, self._kv_heads)
@@ -294,8 +294,8 @@ class MultiHeadAttention(Layer):
         return mask if allowed is None else plugrad.logical_and(mask, allowed)
 
 
-def _cast_once(x: Tensor) -> Tensor:
-    """Return what all projections of x take in this precision, so that not each of them keeps its own cast."""
+def _cast_for_projections(x: Tensor) -> Tensor:
+    """Return x cast to the precision of the projections, which then share one cast instead of keeping one each."""
     precision = active_precision()
     return x if precision is None or x.dtype != plugrad.float32 else plugrad.astype(x, precision)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from plugrad_nn.layer import MomentsFunction
 
 
-class Steps(Protocol):
+class DistributedSteps(Protocol):
     """An optimizer interface whose steps use the gradients of all processes."""
 
     @property
@@ -51,7 +51,7 @@ class Strategy(Protocol):
         """Set the number of examples that count in this process's current batch."""
         ...
 
-    def with_optimizer(self, optimizer: Optimizer) -> Steps:
+    def with_optimizer(self, optimizer: Optimizer) -> DistributedSteps:
         """Return an object that takes an optimizer's steps in all processes."""
         ...
 

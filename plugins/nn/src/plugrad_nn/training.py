@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from plugrad.extend import DType
     from plugrad.optimizers import Optimizer
     from plugrad_nn.parameters import Params
-    from plugrad_nn.strategy import Steps, Strategy
+    from plugrad_nn.strategy import DistributedSteps, Strategy
 
 
 @explain_wrong_calls
@@ -182,7 +182,7 @@ def fit(
     watch = None if early_stopping is None else EarlyStoppingMonitor(early_stopping)
     results: list[dict[str, float]] = []
     jit = check_flag("fit", "jit", jit)
-    steps: Optimizer | Accumulated | Steps = (
+    steps: Optimizer | Accumulated | DistributedSteps = (
         optimizer if accumulate == 1 else Accumulated(optimizer)
     )
     moments = None

@@ -54,7 +54,7 @@ class Normal(Distribution):
 
 @dataclass(frozen=True)
 class LogNormal(Distribution):
-    """The distribution of numbers whose logarithm has a normal one.
+    """The distribution of numbers whose logarithm is normally distributed.
 
     >>> distributions.LogNormal(0.0, 1.0).mean
     tensor(1.6487212, dtype=float32)
@@ -239,7 +239,7 @@ class Logistic(Distribution):
 
 @dataclass(frozen=True)
 class Gumbel(Distribution):
-    """The Gumbel distribution, that of largest values.
+    """The Gumbel distribution, which the largest of many values has.
 
     >>> distributions.Gumbel(0.0, 1.0).mean
     tensor(0.5772157, dtype=float32)
@@ -330,7 +330,7 @@ class HalfCauchy(Distribution):
 
 @dataclass(frozen=True)
 class Weibull(Distribution):
-    """The Weibull distribution of a scale and a concentration, that of the times until something fails.
+    """The Weibull distribution of a scale and a concentration, such as of times until something fails.
 
     >>> distributions.Weibull(1.0, 2.0).mean
     tensor(0.88622695, dtype=float32)

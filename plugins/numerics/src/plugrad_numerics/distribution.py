@@ -62,7 +62,7 @@ class Distribution(metaclass=ABCMeta):
         return shape[len(shape) - self.event_rank :]
 
     def sample(self, shape: Sequence[int] = (), *, generator: Generator | None = None) -> Tensor:
-        """Draw samples, of the given shape in front of that of the batch.
+        """Draw samples; their shape is the given one, followed by the batch shape and the event shape.
 
         Args:
             shape: how many samples.
@@ -87,7 +87,7 @@ class Distribution(metaclass=ABCMeta):
 
     @abstractmethod
     def entropy(self) -> Tensor:
-        """The entropy in natural units, of a continuous distribution that of the density."""
+        """The entropy in nats; for a continuous distribution, the differential entropy."""
 
     @property
     @abstractmethod
@@ -126,7 +126,7 @@ class _SampleSource:
         return self._generator.standard_normal(self.shape, dtype=self._dtype, device=self._device)
 
     def uniform(self) -> Tensor:
-        """Draw numbers between 0 and 1, without both."""
+        """Draw numbers between 0 and 1, both excluded."""
         least = 2.0**-25 if self._dtype == "float32" else 2.0**-54
         numbers = self._generator.uniform(self.shape, dtype=self._dtype, device=self._device)
         return plugrad.clip(numbers, least, 1 - 2 * least)

@@ -199,7 +199,7 @@ class Beta(Distribution):
 
 @dataclass(frozen=True)
 class StudentT(Distribution):
-    """Student's distribution of `df` degrees of freedom, moved and stretched.
+    """Student's distribution of `df` degrees of freedom, shifted by `loc` and scaled by `scale`.
 
     >>> distributions.StudentT(5.0, 1.0, 2.0).mean
     tensor(1., dtype=float32)

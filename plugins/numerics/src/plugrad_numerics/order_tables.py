@@ -325,7 +325,7 @@ class _ChebyshevGrid:
         return [x.ln() for x in self.points]
 
     def powers(self, exponent: Decimal) -> list[Decimal]:
-        """Return the power of each point; those of the last exponents are kept, because whole orders have the same."""
+        """Return the power of each point; the last exponents are cached, because whole orders share them."""
         found = self._powers.get(exponent)
         if found is None:
             found = [(exponent * y).exp() for y in self.logarithms]

@@ -79,7 +79,7 @@ def is_stored_only(dtype: np.dtype[Any]) -> bool:
 
 
 def lacks_dtype(device: str, value: Any) -> bool:
-    """Whether plugrad has the dtype of a value but the device does not; of a list, whether any element is such."""
+    """Whether plugrad, but not the device, has the dtype of a value, or of any element of a list."""
     if is_list(value):
         return any(lacks_dtype(device, part) for part in value)
     return str(getattr(value, "dtype", None)) in PLUGRAD_DTYPE_NAMES - _dtype_names(device)

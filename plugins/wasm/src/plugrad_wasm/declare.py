@@ -312,7 +312,7 @@ def make_unary(kernel: str, *, dtype: DType | None = None) -> UnaryImplementatio
         memory = x.memory
         size = x.size
         if size >= RELEASE_GIL_MIN_ELEMENTS and isinstance(x, WasmStridedView):
-            walk = x.walk
+            walk = x.strided_view
             order = None if walk is None else contiguous_axis_order(walk.sizes, walk.strides)
             if walk is not None and order is not None:
                 # the result has the order of x in memory
@@ -342,7 +342,7 @@ def make_unary(kernel: str, *, dtype: DType | None = None) -> UnaryImplementatio
 def broadcast_view(x: WasmArray, shape: tuple[int, ...]) -> StridedView:
     """Return the strided view of an array broadcast to a shape."""
     if isinstance(x, WasmStridedView):
-        walk = x.walk  # once: another thread may copy the elements meanwhile
+        walk = x.strided_view  # once: another thread may copy the elements meanwhile
         if walk is not None:
             lead = (0,) * (len(shape) - len(walk.sizes))
             steps = zip(walk.sizes, walk.strides, strict=True)

@@ -202,32 +202,34 @@ class WasmStridedView(WasmArray):
     Until then it keeps the array alive.
     """
 
-    __slots__ = ("owner", "read", "walk")
+    __slots__ = ("owner", "read", "strided_view")
 
     owner: WasmArray
     read: Callable[[StridedView], WasmArray]
-    walk: StridedView | None
+    strided_view: StridedView | None
 
     def __init__(self, walk: StridedView, read: Callable[[StridedView], WasmArray]) -> None:
-        """Stand for the elements of a walk, of which `read` makes a dense array."""
+        """Represent the elements of a strided view; `read` copies them to a contiguous array when it is needed."""
         self.__del__ = bool
         self.shape: tuple[int, ...] = walk.sizes
         self.dtype: DType = walk.owner.dtype
         self.size: int = count_elements(walk.sizes)
         self.memory: LinearMemory = walk.owner.memory
         self.capacity: int = round_up_to_size_class(self.size * self.dtype.itemsize)
-        self.walk = walk
+        self.strided_view = walk
         self.read = read
 
     def __getattr__(self, name: str) -> Any:
         """Copy the elements: Python calls this as long as there is no address."""
         if name != "address":
             raise AttributeError(name, name=name, obj=self)
-        walk = self.walk
+        walk = self.strided_view
         if walk is not None:
             dense = self.read(walk)
-            if self.walk is not None:  # no other thread has copied them meanwhile, and now none can
-                self.owner, self.address, self.walk = dense, dense.address, None
+            if (
+                self.strided_view is not None
+            ):  # no other thread has copied them meanwhile, and now none can
+                self.owner, self.address, self.strided_view = dense, dense.address, None
         return self.address
 
 

@@ -100,7 +100,7 @@ class ThreadTask(Generic[Result]):
         return self._ended.acquire(timeout=seconds)
 
     def cancel(self, stop: Callable[[], None]) -> None:
-        """Stop the work and wait for its end; then raise what signal handlers raised meanwhile."""
+        """Stop the work and wait for its end; then raise the exception of a signal handler, if any."""
         self._is_cancelled = True
         interrupt: BaseException | None = None
         stopped = False

@@ -196,7 +196,7 @@ class WebGpuBackend(Backend):
         self.active_device.synchronize()
 
     def memory(self) -> Memory:
-        """Return the memory of the arrays, in whole buffers, and what the pool keeps."""
+        """Return the memory of the arrays, in whole buffers, and the bytes that the pool keeps free."""
         return self.active_device.memory()
 
     def set_memory_limit(self, limit: int | None) -> None:

@@ -42,7 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> None:
     """Print every setting."""
     if not all(
-        p.manifest.is_for_the_command for p in plugins("hooks")
+        p.manifest.has_only_command_hooks for p in plugins("hooks")
     ):  # hooks may suggest settings
         page.import_plugrad_package()
     keys = {key.name: key for key in config.keys()}  # noqa: SIM118 - no dict

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from plugrad.discovery.plugin import Plugin
 
-KEYS_FROM_LOADING: Final = (
+KEYS_KNOWN_AFTER_LOADING: Final = (
     "can_start",
     "refusal",
     "devices",
@@ -44,7 +44,9 @@ def run(arguments: Namespace) -> int:
     ):
         record = records[i]
         record |= {
-            key: outcome.reported[key] for key in KEYS_FROM_LOADING if key in outcome.reported
+            key: outcome.reported[key]
+            for key in KEYS_KNOWN_AFTER_LOADING
+            if key in outcome.reported
         }
         if outcome.problem:
             record["status"] = "failed"

@@ -67,7 +67,7 @@ def _plugin_sort_key(record: dict[str, Any]) -> tuple[int, str, int]:
 
 
 def _describe_status(record: dict[str, Any]) -> str:
-    """Return why a plugin cannot be used, or what it is and what it replaces; manifests may be long."""
+    """Return why a plugin cannot be used, or its summary and its replacements, shortened."""
     replaces, place = record["replaces"], record["place"]
     text = record["reason"] or ". ".join(
         part

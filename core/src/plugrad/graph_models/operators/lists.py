@@ -203,7 +203,7 @@ class TensorArray:
 def tensor_array(
     size: HostArray, *, dtype: str, element_shape: Any = None, dynamic_size: bool = False
 ) -> tuple[Any, ...]:
-    """Return an array of `size` tensors, and the flow number of its users."""
+    """Return an array of `size` tensors, and the number that orders its reads and writes (TensorFlow's flow)."""
     shape = None if element_shape is None else tuple(element_shape)
     return TensorArray(int(size.item()), shape, dtype), _dummy_flow()
 

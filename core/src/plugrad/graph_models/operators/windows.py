@@ -264,7 +264,7 @@ def _window_arguments(
 
 
 def _spatial_numbers(numbers: Sequence[int], order: str) -> tuple[int, ...]:
-    """Return the numbers of the spatial axes."""
+    """Return the entries for the spatial axes, given one for each axis."""
     return tuple(numbers[2:] if order.startswith("NC") else numbers[1:-1])
 
 

@@ -40,7 +40,7 @@ EINSUM_CASES: list[Any] = [
 
 
 def band_part(x: Array, lower: Array, upper: Array) -> Array:
-    """Return the diagonals of matrices from so many below to so many above; negative is all."""
+    """Keep `lower` diagonals below and `upper` above the main one, all if negative; set the others to 0."""
     below = np.arange(x.shape[-2])[:, None] - np.arange(x.shape[-1])
     kept = ((below <= lower) | (lower < 0)) & ((-below <= upper) | (upper < 0))
     return np.where(kept, x, np.zeros((), x.dtype))

@@ -12,7 +12,7 @@ from plugrad.testing.definitions import Array
 from plugrad.testing.rows import Row, numbers
 
 # Some rows, and units that fill vectors, or leave a remainder, or are more than C computes at a time.
-SHAPES = [(3, 5), (2, 3, 16), (1, 300), (7,)]
+STATE_SHAPES = [(3, 5), (2, 3, 16), (1, 300), (7,)]
 
 
 def sigmoid(x: Array) -> Array:
@@ -84,6 +84,6 @@ def rows_of(shape: tuple[int, ...], *, is_edge: bool = False) -> list[Row]:
 
 
 ROWS = [
-    *[row for shape in SHAPES for row in rows_of(shape)],
+    *[row for shape in STATE_SHAPES for row in rows_of(shape)],
     *[row for shape in [(0, 3), (2, 0)] for row in rows_of(shape, is_edge=True)],
 ]

@@ -35,7 +35,7 @@ def _compute_lstm_activations(gates: Array, c: Array, sigmoid: Sigmoid) -> _LSTM
 def lstm_cell(gates: Array, c: Array, sigmoid: Sigmoid = numpy_sigmoid) -> list[Array]:
     """Return the next output and memory."""
     cell = _compute_lstm_activations(*_to_accumulation_dtype(gates, c), sigmoid)
-    return _narrow([cell.o * np.tanh(cell.next_c), cell.next_c], c)
+    return _cast_results_like([cell.o * np.tanh(cell.next_c), cell.next_c], c)
 
 
 @table.implements(recurrent.lstm_cell_gradient)
@@ -48,7 +48,7 @@ def lstm_cell_gradient(
     t = np.tanh(next_c)
     d = dc + dh * o * (1 - t * t)
     parts = d * g * i * (1 - i), d * wide_c * f * (1 - f), d * i * (1 - g * g), dh * t * o * (1 - o)
-    return _narrow([np.concatenate(parts, axis=-1), d * f], c)
+    return _cast_results_like([np.concatenate(parts, axis=-1), d * f], c)
 
 
 class _GRUActivations(NamedTuple):
@@ -57,7 +57,7 @@ class _GRUActivations(NamedTuple):
     z: Array
     r: Array
     n: Array
-    from_state: Array
+    state_part: Array
 
 
 def _compute_gru_activations(x: Array, s: Array, sigmoid: Sigmoid) -> _GRUActivations:
@@ -71,7 +71,7 @@ def gru_cell(x: Array, s: Array, h: Array, sigmoid: Sigmoid = numpy_sigmoid) -> 
     """Return the next state."""
     x, s, wide_h = _to_accumulation_dtype(x, s, h)
     cell = _compute_gru_activations(x, s, sigmoid)
-    return _narrow([cell.z * wide_h + (1 - cell.z) * cell.n], h)[0]
+    return _cast_results_like([cell.z * wide_h + (1 - cell.z) * cell.n], h)[0]
 
 
 @table.implements(recurrent.gru_cell_gradient)
@@ -80,11 +80,11 @@ def gru_cell_gradient(
 ) -> list[Array]:
     """Return the gradients for x, s and h."""
     dy, x, s, wide_h = _to_accumulation_dtype(dy, x, s, h)
-    z, r, n, from_state = _compute_gru_activations(x, s, sigmoid)
+    z, r, n, state_part = _compute_gru_activations(x, s, sigmoid)
     dg = dy * (1 - z) * (1 - n * n)
-    gates = (dy * wide_h - dy * n) * z * (1 - z), dg * from_state * r * (1 - r)
+    gates = (dy * wide_h - dy * n) * z * (1 - z), dg * state_part * r * (1 - r)
     results = [np.concatenate([*gates, last], axis=-1) for last in (dg, dg * r)]
-    return _narrow([*results, dy * z], h)
+    return _cast_results_like([*results, dy * z], h)
 
 
 def _to_accumulation_dtype(*arrays: Array) -> list[Array]:
@@ -92,6 +92,6 @@ def _to_accumulation_dtype(*arrays: Array) -> list[Array]:
     return [x.astype(accumulation_dtype(x.dtype), copy=False) for x in arrays]
 
 
-def _narrow(results: list[Array], like: Array) -> list[Array]:
+def _cast_results_like(results: list[Array], like: Array) -> list[Array]:
     """Return results in the dtype of an input."""
     return [y.astype(like.dtype, copy=False) for y in results]

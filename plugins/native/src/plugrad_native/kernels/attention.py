@@ -43,7 +43,7 @@ def is_supported(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
 
 
 def is_small_head(queries: int, keys: int, width: int, size: int) -> bool:
-    """Return whether a head is one of those that have kernels of their own."""
+    """Return whether a head is small enough for the kernels of small heads."""
     return (
         BLOCKS_MIN_QUERIES <= queries <= SMALL_HEAD_MAX_ROWS
         and keys <= SMALL_HEAD_MAX_ROWS

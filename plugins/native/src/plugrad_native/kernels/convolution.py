@@ -70,7 +70,7 @@ def as_pixel_rows(x: Array) -> Array:
 
 
 def count_steps(images: Array, results: Array, products: int) -> int:
-    """Return the work of a convolution or a gradient, in additions: where channels are few, it is to read and write."""
+    """Return the work of a convolution or a gradient in additions, including reading and writing."""
     return products // INTEGER_PRODUCTS_PER_ADDITION + images.size + results.size
 
 

@@ -310,7 +310,7 @@ def normalize_rows_in_threads(
 def differentiate_rows_in_threads(
     dy: Array, x: Array, moments: tuple[Array, Array], scale: Array, dx: Array, epsilon: float
 ) -> tuple[Array, Array]:
-    """Write the gradient for x as csrc/normalization.c does, with rows shared by threads; return the other two."""
+    """Write the gradient for x, with rows shared by threads; return the gradients for the offset and the scale."""
     channels, dtype = scale.size, x.dtype
     rows = x.size // channels
     mean, variance = moments

@@ -164,7 +164,7 @@ class _FixedSliceCopies:
         return stand_in
 
     def copy_back(self) -> None:
-        """Copy fixed places back to the moving ones."""
+        """Copy the inner loop's results from their fixed addresses to the outer loop's slices."""
         for source, target in self.back:
             self.writer.write_copy(source, target)
 

@@ -151,8 +151,8 @@ def exclude_complex(rule: Rule) -> Rule:
     )
 
 
-def first_applicable_rule(*rules: Rule) -> Rule:
-    """Return a rule that answers what the first of several rules that applies to a call answers."""
+def combine_rules(*rules: Rule) -> Rule:
+    """Return a rule that applies the first of several rules that is applicable to a call."""
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         return next((found for r in rules if (found := r(call, specs)) is not None), None)
@@ -207,9 +207,7 @@ for _name, _dtypes in (
     _kernel = vars(unary)[_name]
     _rule = make_unary_rule(_name, _dtypes)
     ELEMENTWISE_RULES[_kernel] = (
-        first_applicable_rule(_rule, ELEMENTWISE_RULES[_kernel])
-        if _kernel in ELEMENTWISE_RULES
-        else _rule
+        combine_rules(_rule, ELEMENTWISE_RULES[_kernel]) if _kernel in ELEMENTWISE_RULES else _rule
     )
 for _name, _dtypes in (
     DTYPES_OF_BINARY_KERNELS_BITWISE_AS_NUMPY | DTYPES_OF_BINARY_KERNELS_UNLIKE_NUMPY
@@ -217,18 +215,16 @@ for _name, _dtypes in (
     _kernel = vars(binary)[_name]
     _rule = make_binary_rule(_name, _dtypes)
     ELEMENTWISE_RULES[_kernel] = (
-        first_applicable_rule(_rule, ELEMENTWISE_RULES[_kernel])
-        if _kernel in ELEMENTWISE_RULES
-        else _rule
+        combine_rules(_rule, ELEMENTWISE_RULES[_kernel]) if _kernel in ELEMENTWISE_RULES else _rule
     )
 for _name in sorted(BROADCAST_DTYPES_BY_KERNEL):
     _kernel = vars(binary)[_name]
-    ELEMENTWISE_RULES[_kernel] = first_applicable_rule(
+    ELEMENTWISE_RULES[_kernel] = combine_rules(
         make_binary_rule(_name, FLOAT_DTYPES), ELEMENTWISE_RULES[_kernel]
     )
 for _name in ("abs", "negative", "sqrt", "square"):
     _kernel = vars(unary)[_name]
-    ELEMENTWISE_RULES[_kernel] = first_applicable_rule(
+    ELEMENTWISE_RULES[_kernel] = combine_rules(
         make_unary_rule(_name, FLOAT_DTYPES), ELEMENTWISE_RULES[_kernel]
     )
 

@@ -37,7 +37,7 @@ def order_steps(
 
 
 class _StepDependencies(NamedTuple):
-    """What constrains and ranks a step in the order: required steps, steps read, and memory."""
+    """The data by which a step is ordered: the steps that it requires and reads, and its memory."""
 
     required_steps: frozenset[int]
     """The steps that come before it."""
@@ -79,7 +79,7 @@ def _has_effect(step: Step, is_own: Callable[[Call], bool]) -> bool:
 
 
 def _count_readers(steps: Sequence[_StepDependencies]) -> list[int]:
-    """Return how many steps read the memory of each step; one more of what is never freed."""
+    """Return how many steps read the memory of each step; memory that is never freed counts one more."""
     left = [int(step.is_kept) for step in steps]
     for step in steps:
         for made in step.read_steps:

@@ -86,7 +86,7 @@ class _TranspositionFolder:
 
 
 def transpose_before_loops(graph: Graph) -> Graph:
-    """Return the graph with transposed copies of what products in loops transpose in each round.
+    """Return the graph with factors transposed once before a loop instead of in each of its rounds.
 
     The gradient of a recurrent layer has such a product. C adds in the same order for both layouts.
     """
@@ -100,7 +100,7 @@ def transpose_before_loops(graph: Graph) -> Graph:
 
 
 def _transpose_captured_factors(scan: Scan, specs: dict[Value, Shaped]) -> list[Step]:
-    """Return a loop and the transpositions before it; what they make is added to `specs`."""
+    """Return a loop and the transpositions before it; the specs of their results are added to `specs`."""
     body = scan.body
     captured = body.arguments[-len(scan.captured) :] if scan.captured else ()
     sources = dict(zip(captured, scan.captured, strict=True))

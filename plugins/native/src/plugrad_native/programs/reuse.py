@@ -43,7 +43,7 @@ class MemoryUses:
         self._owners |= {v: self._owners.get(x, x) for v, x in owners.items() if v != x}
 
     def find_dying_values(self, body: Graph) -> frozenset[Value]:
-        """Return the values that are not read after a fused step, and in whose memory no other one lies that is.
+        """Return the values whose memory is not read after a fused step, neither as them nor as another value.
 
         Two inputs of the step that share memory do not die: whoever holds the one keeps the other from being
         overwritten.

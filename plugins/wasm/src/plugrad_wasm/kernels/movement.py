@@ -78,7 +78,7 @@ def as_contiguous(walk: StridedView) -> WasmArray:
 def as_strided_view(x: WasmArray) -> tuple[WasmArray, Sizes, int]:
     """Return the array that `x` is a view of, the strides, and the start in it."""
     if isinstance(x, WasmStridedView):
-        walk = x.walk
+        walk = x.strided_view
         if walk is not None:
             return walk.owner, walk.strides, walk.start
     return x, contiguous_strides(x.shape), 0

@@ -177,7 +177,7 @@ sum_over_axes: Final = declare_reduction("sum")
 
 @table.implements(reduction.sum)
 def sum(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
-    """Return the sums along axes; those of halves are computed in float32, and rounded once."""
+    """Return the sums along axes; halves are summed in float32, and the sums rounded once."""
     if x.dtype not in HALVES or can_sum_halves(x, plan_reduction(x.shape, axis, keep_dims)):
         return sum_over_axes(x, axis=axis, keep_dims=keep_dims)
     return cast(

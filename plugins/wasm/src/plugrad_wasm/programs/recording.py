@@ -94,7 +94,7 @@ def record_graph(graph: Graph, linear_memory: LinearMemory, functions: Functions
 def _find_in_place_blocks(
     call: Call, arrays: Mapping[Value, WasmArray], results: Sequence[WasmArray]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the blocks of gradients that an optimizer reads, each with that of the result that may take its place."""
+    """Yield the blocks of gradients that an optimizer reads, each with the block of the result that may replace it."""
     places = [_locate_array(arrays[v]) for v in call.inputs if v is not None]
     blocks = [place.block_number for place in places]
     for position, result in list_gradient_positions(call.kernel.name, len(call.inputs)):

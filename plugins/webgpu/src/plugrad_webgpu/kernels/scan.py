@@ -98,7 +98,7 @@ def run_scan(
 
 
 def cumulative_sum(x: GpuArray, **attributes: Any) -> GpuArray:
-    """Return cumulative sums; those of complex numbers are computed by parts."""
+    """Return cumulative sums; real and imaginary parts are summed separately."""
     if x.dtype == complex64:
         return as_complex(run_scan(SUM_RULES, as_float_pairs(x), **attributes))
     return run_scan(SUM_RULES, x, **attributes)

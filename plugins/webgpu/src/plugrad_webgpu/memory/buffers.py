@@ -357,7 +357,7 @@ class Pool:
             return buffer
 
     def take_all(self, device: CommandRecorder, sizes: Sequence[int]) -> list[Buffer]:
-        """Return a buffer for each size class; who takes the same ones again and again gets them in the same order.
+        """Return a buffer for each size class; repeated calls with the same classes get the buffers in the same order.
 
         Raises:
             OutOfMemory: the limit or the device does not allow it.

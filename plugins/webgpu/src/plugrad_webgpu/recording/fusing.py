@@ -77,7 +77,7 @@ class FusionGroup:
 def remove_dead_work(
     work: Sequence[RecordedDispatch | RecordedCopy], kept_results: Collection[PlaceholderBuffer]
 ) -> list[RecordedDispatch | RecordedCopy]:
-    """Return the work without what writes only buffers that nobody reads, such as gradients of constants."""
+    """Return the work without dispatches and copies whose results nobody reads, such as gradients of constants."""
     needed: set[Buffer] = {*kept_results}
     found: list[RecordedDispatch | RecordedCopy] = []
     for each in reversed(work):

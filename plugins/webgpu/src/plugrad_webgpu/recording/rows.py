@@ -79,7 +79,7 @@ def _is_row_kernel(recorded: RecordedDispatch) -> bool:
 
 
 def _can_compute(row: RecordedDispatch, members: Sequence[RecordedDispatch]) -> bool:
-    """Return whether a row kernel gives its results as calls take them, with as many elements at a time."""
+    """Return whether calls can be merged into a row kernel: they read its results unconverted, as many at a time."""
     (result,) = row.writes
     limits = PACKED_HALVES_BIT if row.plan.program.stored_elements > 1 else ODD_ROWS_BIT
     for member in members:

@@ -194,7 +194,7 @@ def estimate_compile_weight(formula: Formula) -> int:
 
 
 def find_fusion_limits(formula: Formula, loop: Shape | None) -> int:
-    """Return as bits what an elementwise call must not be fused with.
+    """Return, as bits, the kinds of calls that an elementwise call must not be fused with.
 
     >>> find_fusion_limits(Formula("x", (("x", float32),), float32), (2, 3)) == ODD_ROWS_BIT
     True

@@ -144,7 +144,7 @@ def as_stored(dtype: DType, value: str) -> str:
 
 
 def as_value(dtype: DType, stored: str) -> str:
-    """Return the WGSL that converts a stored element to what an expression computes with."""
+    """Return the WGSL that converts a stored element to the type in which expressions compute."""
     if dtype not in HALF_DTYPES:
         return f"{WGSL_VALUE_TYPES[dtype]}({stored})"
     return f"bitcast<f32>({HALF_CONVERSION_FUNCTIONS[dtype][1]}({stored}))"

@@ -101,7 +101,7 @@ def plan(
     shape: Shape,
     dtype: DType,
 ) -> Plan:
-    """Return what a dispatch of a program needs: its packed parameters, its workgroups, and the output's spec.
+    """Return the plan of a dispatch: the program, packed parameters, workgroups, and the spec of the output.
 
     Args:
         program: The program to call.
