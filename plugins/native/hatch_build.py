@@ -120,7 +120,7 @@ ADDRESS_SANITIZER_GLOBS = (
 
 
 class Variant(NamedTuple):
-    """The target of a compiled variant: LLVM's name of the processor, the width of its vectors, and more options.
+    """What a variant is compiled for: a processor of LLVM, and the width of its vectors; more options.
 
     Sources of kernels that the variant has compiled for size come last.
     """
@@ -444,7 +444,7 @@ def generate_array_needs(parameters: str) -> tuple[str, ...]:
 
 
 def make_import_library(triple: str, folder: Path) -> str:
-    """Return the path of the library that lists the symbols of the interpreter's DLL for the Windows linker."""
+    """Return the library that tells the linker for Windows what is in the interpreter's DLL."""
     names = [
         n
         for found in PYTHON_SYMBOL_REGEX.findall((EXTENSION_FOLDER / "python.h").read_text())
