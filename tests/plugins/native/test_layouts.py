@@ -45,7 +45,7 @@ def iter_other_operands(x, generator):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.rows("layout", LAYOUTS)
 @pytest.mark.parametrize("size", [(23, 37), (130, 151)], ids=["small", "large"])
 def test_layouts_change_no_bits(layout, dtype, size, rng):
     whole = rng.uniform(-2, 2, size).astype(dtype)
@@ -95,7 +95,7 @@ def test_a_plan_says_which_operands_are_copied():
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.rows("layout", LAYOUTS)
 def test_layouts_of_integers_change_no_numbers(layout, dtype, rng):
     whole = rng.integers(0, 200, (130, 151)).astype(dtype)
     with plugrad.use("cpu"):

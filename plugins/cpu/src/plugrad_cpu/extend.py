@@ -23,6 +23,7 @@ from plugrad_cpu.kernels.movement import (
     copy_elements as copy_elements,
     join_adjacent_views as join_adjacent_views,
 )
+from plugrad_cpu.kernels.random import drop_elements as drop_elements
 from plugrad_cpu.memory import (
     empty as empty,
     empty_like as empty_like,

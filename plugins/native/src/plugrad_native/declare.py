@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from plugrad_cpu.extend import (
     track_allocation,
     tracked,
 )
-from plugrad_native.variants import CompiledFunction, current_variant
+from plugrad_native.variants import CompiledFunction, Layout, current_variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel, Shape
@@ -59,13 +59,6 @@ def find_c_functions(kernel: str, *dtypes: str, suffix: str = "") -> CFunctionsB
     return {
         np.dtype(dtype): current_variant().kernel(f"{kernel}_{dtype}{suffix}") for dtype in dtypes
     }
-
-
-Layout: TypeAlias = Literal[
-    *("each", "pairs", "cast", "axes", "indices", "scan", "rows", "band", "largest"),
-    *("view", "new axis", "take", "fill"),
-]
-"""What C functions take behind the arrays; ``extension/small_results.h`` tells."""
 
 
 class SmallResults(NamedTuple):
