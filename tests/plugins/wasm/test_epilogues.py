@@ -16,7 +16,7 @@ record = import_module("plugrad_wasm.programs.recording").record_graph
 
 
 @pytest.fixture(autouse=True)
-def _on_wasm():
+def _use_wasm():
     with plugrad.use("wasm"):
         yield
 

@@ -27,7 +27,7 @@ layouts = import_module("plugrad_wasm.programs.layout")
 
 
 @pytest.fixture(autouse=True)
-def _on_wasm():
+def _use_wasm():
     with plugrad.use("wasm"):
         yield
 

@@ -20,7 +20,7 @@ ELEMENT_COUNT = (1 << 18) + 37
 
 
 @pytest.fixture(autouse=True)
-def _on_wasm():
+def _use_wasm():
     with plugrad.use("wasm"):
         yield
 
