@@ -111,7 +111,7 @@ def all_cases() -> dict[str, Callable[[], Any]]:
 
 
 def answer_questions(backend: str, words: Sequence[str], is_busy: bool) -> None:
-    """Answer questions on the standard input: of one line of names, seconds, and digests of results."""
+    """Print the names of the cases; then answer each line of the standard input by a time or a digest of results."""
     import plugrad
 
     plugrad.use(backend)

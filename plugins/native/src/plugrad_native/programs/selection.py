@@ -159,7 +159,7 @@ class CompiledStepSelector:
         return self.has_own_kernel(call) and not is_shared
 
     def has_own_kernel(self, call: Call) -> bool:
-        """Return whether no implementation by others replaces that of this pack, or of the backend.
+        """Return whether the kernel of a call is implemented by this pack or the backend, not by another plugin.
 
         Loops of the ufuncs of other packages count as the pack's own.
         """
