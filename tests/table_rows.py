@@ -37,7 +37,7 @@ def parametrize_by_rows(metafunc: pytest.Metafunc) -> None:
     names = [names] if isinstance(names, str) else list(names)
     groups: dict[str, list[TableRow]] = {}
     for row in table_rows(names, table, marker.kwargs.get("ids")):
-        word = re.search(r"\w+", row.name)
+        word = re.search(r"[^\W\d]\w*", row.name)
         groups.setdefault(word[0] if word else "rows", []).append(row)
     chosen = metafunc.config.getoption("--row")
     values = [[row for row in rows if chosen in row.name] for rows in groups.values()]

@@ -21,6 +21,21 @@ static inline floats sigmoid_anywhere(floats x, ints is_fused) {
 }
 NEAR_KERNEL(sigmoid)
 
+// x s(x), where s is the sigmoid. Where that is 0 or 1 in every dtype, x is limited: infinity must not meet 0. The products
+// are those of the ops to which a traced function is reduced, so that both have the same bits.
+#define SILU_FAR 800
+static inline floats silu_near(floats x, floats shifted) { return x * sigmoid_near(x, shifted); }
+static inline floats silu_anywhere(floats x, ints is_fused) {
+    return at_least(x, -SILU_FAR) * sigmoid_anywhere(x, is_fused);
+}
+NEAR_KERNEL(silu)
+
+static inline floats silu_gradient_floats(floats dy, floats x) {
+#pragma clang fp contract(off)
+    const floats s = sigmoid_anywhere(x, (ints){} - is_fused());
+    return dy * (s * (at_most(at_least(x, -SILU_FAR), SILU_FAR) * (1.f - s) + 1.f));
+}
+
 static inline floats softplus_floats(floats x) {
     return at_least(x, 0.f) + log1p_of_exp(negative_magnitude(x));
 }
@@ -47,6 +62,21 @@ static inline doubles sigmoid_doubles(doubles x) {
     return choose_doubles(x < repeated(0), e, repeated(1)) / (e + 1.);
 }
 #endif
+
+#ifdef __wasm__
+static inline doubles silu_usual_doubles(doubles x) { return x * sigmoid_usual_doubles(x); }
+#endif
+static inline doubles silu_doubles(doubles x) {
+    const doubles least = repeated(-SILU_FAR);
+    return choose_doubles(x < least, least, x) * sigmoid_doubles(x);
+}
+
+static inline doubles silu_gradient_doubles(doubles dy, doubles x) {
+#pragma clang fp contract(off)
+    const doubles s = sigmoid_doubles(x), least = repeated(-SILU_FAR), most = repeated(SILU_FAR);
+    const doubles limited = choose_doubles(x > most, most, choose_doubles(x < least, least, x));
+    return dy * (s * (limited * (1. - s) + 1.));
+}
 
 static inline doubles softplus_doubles(doubles x) {
     const doubles above = choose_doubles(x < repeated(0), repeated(0), x);
@@ -280,6 +310,9 @@ VECTOR_PAIRS(gelu_tanh_gradient, float32, float, floats)
 VECTOR_PAIRS(gelu_tanh_gradient, float64, double, doubles)
 
 EXP_DOUBLES_KERNEL(sigmoid)
+EXP_DOUBLES_KERNEL(silu)
+VECTOR_PAIRS(silu_gradient, float32, float, floats)
+VECTOR_PAIRS(silu_gradient, float64, double, doubles)
 #define VECTOR_KERNELS(name) FLOATS_KERNEL(name) DOUBLES_KERNEL(name)
 VECTOR_KERNELS(softplus)
 VECTOR_KERNELS(elu)

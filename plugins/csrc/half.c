@@ -155,7 +155,8 @@ FUNCTION(atanh) FUNCTION(ceil) FUNCTION(cos) FUNCTION(cosh) FUNCTION(elu) FUNCTI
 FUNCTION(expm1) FUNCTION(floor) FUNCTION(gelu) FUNCTION(gelu_tanh) FUNCTION(log)
 FUNCTION(log10) FUNCTION(log1p)
 FUNCTION(log2) FUNCTION(reciprocal) FUNCTION(relu6)
-FUNCTION(round) FUNCTION(rsqrt) FUNCTION(selu) FUNCTION(sigmoid) FUNCTION(sign) FUNCTION(sin)
+FUNCTION(round) FUNCTION(rsqrt) FUNCTION(selu) FUNCTION(sigmoid) FUNCTION(sign)
+FUNCTION(silu) FUNCTION(sin)
 FUNCTION(sinh) FUNCTION(softplus) FUNCTION(square) FUNCTION(tan) FUNCTION(tanh)
 FUNCTION(trunc)
 
@@ -164,7 +165,7 @@ PREDICATE(is_finite) PREDICATE(is_inf) PREDICATE(is_nan) PREDICATE(sign_bit)
 OPERATION(atan2) OPERATION(elu_gradient) OPERATION(floor_divide)
 OPERATION(gelu_gradient) OPERATION(gelu_tanh_gradient) OPERATION(hypot) OPERATION(log_add_exp)
 OPERATION(power) OPERATION(prelu) OPERATION(relu6_gradient) OPERATION(remainder)
-OPERATION(sigmoid_gradient) OPERATION(squared_difference)
+OPERATION(sigmoid_gradient) OPERATION(silu_gradient) OPERATION(squared_difference)
 
 // What memory limits is converted in registers.
 #ifdef __wasm__

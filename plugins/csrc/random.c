@@ -1,5 +1,5 @@
 // Random words by Philox 4x32-10 (Salmon and others, 2011), and pairs of normal numbers by the transformation of Box
-// and Muller (1958). Both begin at block `first` of a key and a counter: six words, lower ones first.
+// and Muller (1958). All begin at block `first` of a key and a counter: six words, lower ones first.
 #include "common.h"
 
 #pragma clang fp contract(off)  // all backends give the same bits
@@ -163,3 +163,28 @@ KERNEL(random_normal_float32)(const int32_t *state, float *out, int count, int f
         memcpy(out + n, numbers, (count - n) * sizeof *numbers);
     }
 }
+
+#ifndef __wasm__
+// ---- dropout: x / kept where a word, with its sign, is at most `most`, else 0 ----
+
+#define DROPOUT(dtype, type)                                                                       \
+    static inline void drop_##dtype(const uint32_t *words, const type *restrict x,                 \
+                                    type *restrict out, int count, int most, type kept) {          \
+        for (int i = 0; i < count; i++) out[i] = (int32_t)words[i] <= most ? x[i] / kept : 0;      \
+    }                                                                                              \
+    KERNEL(dropout_##dtype)(const int32_t *state, const type *restrict x, type *restrict out,      \
+                            int count, int first, int most, type kept) {                           \
+        stream s = read_stream(state, first);                                                      \
+        uint32_t words[WORDS];                                                                     \
+        int n = 0;                                                                                 \
+        for (; n + WORDS <= count; n += WORDS) {                                                   \
+            write_blocks(&s, words);                                                               \
+            drop_##dtype(words, x + n, out + n, WORDS, most, kept);                                \
+        }                                                                                          \
+        if (n == count) return;                                                                    \
+        write_blocks(&s, words);                                                                   \
+        drop_##dtype(words, x + n, out + n, count - n, most, kept);                                \
+    }
+DROPOUT(float32, float)
+DROPOUT(float64, double)
+#endif

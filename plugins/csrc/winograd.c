@@ -62,20 +62,29 @@ static void transform_filters(const float *filter, ptrdiff_t cell, float *weight
     }
 }
 
-// Where a tile is: its image, and its first result there.
+// Where a tile is: its image, its first result there, and how many tiles are above it and to its left.
 typedef struct {
     int image, row, column;
+    grid before;
 } corner;
 
 static inline int first_result(const axis *a, int tile) {
     return tile / a->dilation * 2 * a->dilation + tile % a->dilation;
 }
 
-static inline corner corner_of(const window *w, int tile) {
-    const grid g = grid_of(w);
-    const int place = tile % (g.rows * g.columns);
-    return (corner){tile / (g.rows * g.columns), first_result(&w->height, place / g.columns),
-                    first_result(&w->width, place % g.columns)};
+// The next tile. Divisions for each tile would take as long as its transforms.
+static inline corner next_corner(const window *w, grid g, corner c) {
+    const int down = w->height.dilation, right = w->width.dilation;
+    if (++c.before.columns < g.columns) {
+        c.column += right == 1 ? 2 : first_result(&w->width, c.before.columns) - c.column;
+        return c;
+    }
+    c.before.columns = c.column = 0;
+    if (++c.before.rows < g.rows) {
+        c.row += down == 1 ? 2 : first_result(&w->height, c.before.rows) - c.row;
+        return c;
+    }
+    return (corner){c.image + 1, 0, 0, {0, 0}};
 }
 
 // How many results of a tile there are along an axis.
@@ -84,16 +93,18 @@ static inline int count_results(const axis *a, int first) {
 }
 
 // The places of the 4 x 4 pixels of a tile; `zeros` stands for those in the padding, and behind the last image.
-static void find_pixels(const window *w, const float *x, const float *zeros, int tile,
+static void find_pixels(const window *w, const float *x, const float *zeros, corner c,
                         const float *pixels[POINTS]) {
-    const corner c = corner_of(w, tile);
-    const int image = c.image, row = c.row - w->height.before, column = c.column - w->width.before;
-    for (int i = 0; i < POINTS; i++) {
-        const int y = row + i / 4 * w->height.dilation, z = column + i % 4 * w->width.dilation;
-        const ptrdiff_t line = (ptrdiff_t)image * w->height.size + y;
-        pixels[i] = image < w->batch && is_inside(&w->height, y) && is_inside(&w->width, z)
-                        ? x + (line * w->width.size + z) * w->channels
-                        : zeros;
+    const int column = c.column - w->width.before;
+    const ptrdiff_t right = (ptrdiff_t)w->width.dilation * w->channels;
+    for (int i = 0, y = c.row - w->height.before; i < 4; i++, y += w->height.dilation) {
+        const int has_row = c.image < w->batch && is_inside(&w->height, y);
+        const ptrdiff_t line = (ptrdiff_t)c.image * w->height.size + y;
+        const float *pixel = x + (line * w->width.size + column) * w->channels;
+        for (int j = 0; j < 4; j++)
+            pixels[4 * i + j] = has_row && is_inside(&w->width, column + j * w->width.dilation)
+                                    ? pixel + j * right
+                                    : zeros;
     }
 }
 
@@ -156,17 +167,19 @@ KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float 
     memset(scratch, 0, channels * sizeof *scratch);
     transform_filters(filter, (ptrdiff_t)channels * out_channels, weights, step.weights);
     const float *pixels[BLOCK][POINTS];
+    corner corners[BLOCK], next = {};
     for (int block = 0, first = 0, count; block < blocks; block++, first += count) {
         count = (tiles - first) / (blocks - block);
-        for (int t = 0; t < count; t++) {
-            find_pixels(w, x, scratch, first + t, pixels[t]);
+        for (int t = 0; t < count; t++, next = next_corner(w, g, next)) {
+            corners[t] = next;
+            find_pixels(w, x, scratch, next, pixels[t]);
             transform_pixels(pixels[t], 0, channels, rows + t * GROUP, count * GROUP, step.rows);
         }
         for (int i = 0; i < POINTS; i++)
             multiply_into_slabs(rows + i * step.rows, weights + i * step.weights,
                                 products + i * step.products, count, out_channels, channels);
         for (int t = 0; t < count; t++) {
-            const corner c = corner_of(w, first + t);
+            const corner c = corners[t];
             const int height = count_results(&w->height, c.row);
             const int width = count_results(&w->width, c.column);
             const ptrdiff_t line = (ptrdiff_t)c.image * w->height.out + c.row;
@@ -183,7 +196,7 @@ KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float 
                 for (int i = 0; i < 4; i++) combine_products(points + i, 4, lines + i, 4);
                 for (int i = 0; i < 2; i++) combine_products(lines + 4 * i, 1, results + 2 * i, 1);
                 for (int i = 0; i < 4; i++) {
-                    differences += results[i] - results[i];
+                    differences = multiply_add(results[i], (quad){}, differences);
                     if (i / 2 < height && i % 2 < width)
                         store_quad(target + i / 2 * down + i % 2 * right + j,
                                    limited(results[i] + constant, least, most));
@@ -244,8 +257,7 @@ static void transform_pixels_of_four(const float *const pixels[GROUP][POINTS], i
 
 // Transform the gradients of a tile, which become one row of each of the matrices.
 static void transform_gradients(const window *w, const float *dy, int out_channels, int columns,
-                                const float *zeros, int tile, float *row, ptrdiff_t matrix) {
-    const corner c = corner_of(w, tile);
+                                const float *zeros, corner c, float *row, ptrdiff_t matrix) {
     const float *places[4];
     for (int i = 0; i < 4; i++) {
         const int y = c.row + i / 2 * w->height.dilation;
@@ -307,13 +319,14 @@ KERNEL(convolution_winograd_filter_gradient_float32)(const float *x, const float
     float *rows = scratch + longest, *gradients = rows + POINTS * step.rows;
     float *sums = gradients + POINTS * step.weights, *some = sums + POINTS * step.products;
     memset(sums, 0, POINTS * step.products * sizeof *sums);
+    corner c = {};
     for (int first = 0; first < tiles; first += BLOCK) {
         const int count = round_up(smaller(BLOCK, tiles - first), GROUP);
         for (int t = 0; t < count; t += GROUP) {
             const float *pixels[GROUP][POINTS];
-            for (int i = 0; i < GROUP; i++) {
-                find_pixels(w, x, zeros, first + t + i, pixels[i]);
-                transform_gradients(w, dy, out_channels, columns, zeros, first + t + i,
+            for (int i = 0; i < GROUP; i++, c = next_corner(w, g, c)) {
+                find_pixels(w, x, zeros, c, pixels[i]);
+                transform_gradients(w, dy, out_channels, columns, zeros, c,
                                     gradients + (t + i) * columns, step.weights);
             }
             for (int top = 0; top < channels; top += height) {

@@ -79,7 +79,7 @@ def test_every_recorded_error_has_one_here():
     assert not unknown, "say in op_refusals.py what plugrad raises for:\n" + "\n".join(unknown)
 
 
-@pytest.mark.parametrize("words", [w for patterns in ERROR_OF_MESSAGE.values() for w in patterns])
+@pytest.mark.rows("words", [w for patterns in ERROR_OF_MESSAGE.values() for w in patterns])
 def test_words_are_of_some_recorded_error(words):
     assert any(
         re.search(words, r.error)

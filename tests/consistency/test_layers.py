@@ -250,7 +250,7 @@ def _remove_docstrings(text):
     return ast.unparse(tree)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "path", [p for plugin in PLUGINS for p in sorted(plugin.rglob("*.py"))], ids=relative_path
 )
 def test_plugins_import_only_public_modules_of_other_distributions(path):

@@ -455,7 +455,7 @@ REJECTED_ASSIGNMENTS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REJECTED_ASSIGNMENTS, ids=str)
+@pytest.mark.rows("refusal", REJECTED_ASSIGNMENTS, ids=str)
 def test_wrong_assignment_is_named(refusal, backend):
     refusal.check()
 

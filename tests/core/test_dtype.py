@@ -35,7 +35,7 @@ PROMOTION_TABLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("a", "b", "result"), PROMOTION_TABLE)
+@pytest.mark.rows(("a", "b", "result"), PROMOTION_TABLE)
 def test_promotion_is_the_standards(a, b, result):
     a, b = as_dtype(a), as_dtype(b)
     assert promote(a, b) == promote(b, a) == result

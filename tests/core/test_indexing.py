@@ -76,7 +76,7 @@ def make_indexing(shape, key):
     return Case(pick, pick, [uniform(-3, 3)], [shape])
 
 
-@pytest.mark.parametrize(("shape", "key"), ALL_SHAPES_AND_KEYS, ids=parameter_id)
+@pytest.mark.rows(("shape", "key"), ALL_SHAPES_AND_KEYS, ids=parameter_id)
 def test_index_is_numpys(shape, key, backend):
     host = np.arange(np.prod(shape), dtype="int32").reshape(shape)
     actual = plugrad.asarray(host)[key]
@@ -85,7 +85,7 @@ def test_index_is_numpys(shape, key, backend):
     np.testing.assert_array_equal(actual.numpy(), expected)
 
 
-@pytest.mark.parametrize(("shape", "key"), ALL_SHAPES_AND_KEYS, ids=parameter_id)
+@pytest.mark.rows(("shape", "key"), ALL_SHAPES_AND_KEYS, ids=parameter_id)
 def test_gradient(shape, key, backend, rng):
     make_indexing(shape, key).check_gradient(rng, backend)
 
@@ -106,7 +106,7 @@ def tensor_from_key_part(part):
     return plugrad.asarray(array if array.dtype == bool else array.astype("int32"))
 
 
-@pytest.mark.parametrize("key", [*INTEGER_KEYS, *MASK_KEYS], ids=parameter_id)
+@pytest.mark.rows("key", [*INTEGER_KEYS, *MASK_KEYS], ids=parameter_id)
 def test_tensors_are_indices_too(key, backend):
     parts = key if isinstance(key, tuple) else (key,)
     arrays = (list, tuple, np.ndarray)
@@ -235,7 +235,7 @@ INVALID_KEYS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", INVALID_KEYS, ids=str)
+@pytest.mark.rows("refusal", INVALID_KEYS, ids=str)
 def test_wrong_index_is_named(refusal, backend):
     refusal.check()
 

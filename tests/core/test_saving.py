@@ -67,7 +67,7 @@ def test_containers_and_values_come_back_with_their_types(save_and_load):
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "string"], ids=str)
-@pytest.mark.parametrize("shape", [(), (0,), (2, 3), (2, 0, 3)], ids=str)
+@pytest.mark.rows("shape", [(), (0,), (2, 3), (2, 0, 3)], ids=str)
 def test_dtypes_and_shapes_come_back(save_and_load, dtype, shape, rng):
     values = np.asarray(rng.uniform(-2, 2, shape) * 50).astype(dtype.numpy)
     if dtype.is_inexact and values.size:

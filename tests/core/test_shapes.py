@@ -31,7 +31,7 @@ from plugrad.types.windows import (
 SHAPES = [(), (1,), (3,), (2, 1), (1, 3), (2, 3), (0,), (2, 0), (4, 1, 3), (1, 1)]
 
 
-@pytest.mark.parametrize(("a", "b"), list(itertools.product(SHAPES, SHAPES)))
+@pytest.mark.rows(("a", "b"), list(itertools.product(SHAPES, SHAPES)))
 def test_broadcasting_is_numpys(a, b):
     try:
         expected = np.broadcast_shapes(a, b)

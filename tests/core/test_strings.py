@@ -160,7 +160,7 @@ COMPARING_EXPRESSIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "expected"), MOVING_EXPRESSIONS)
+@pytest.mark.rows(("call", "expected"), MOVING_EXPRESSIONS)
 def test_movements(call, expected, backend):
     result = eval(call, {"plugrad": plugrad, "x": plugrad.asarray(STRINGS)})
     assert result.dtype is string

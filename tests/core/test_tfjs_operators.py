@@ -48,7 +48,7 @@ def outputs_by_case(request, tmp_path_factory):
     return [[next(results) for _ in outputs] for outputs in names]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "place", range(len(OPERATOR_CASES)), ids=lambda place: f"{OPERATOR_CASES[place]}-{place}"
 )
 def test_an_operator_gives_what_tensorflow_js_gives(place, outputs_by_case):

@@ -167,6 +167,13 @@ def test_glu_is_a_half_gated_by_the_other(axis, backend, rng):
     assert plugrad.glu(plugrad.zeros((0, 4))).shape == (0, 2)
 
 
+def test_derivatives_of_silu_far_from_0(backend):
+    x = plugrad.asarray(np.array([-np.inf, -1e30, -801, 801, 1e30, np.inf], "float32"))
+    slope = plugrad.grad(lambda x: plugrad.sum(plugrad.silu(x)))
+    assert slope(x).tolist() == [0, 0, 0, 1, 1, 1]
+    assert plugrad.grad(lambda x: plugrad.sum(slope(x)))(x).tolist() == [0] * 6
+
+
 def test_gradient_of_relu6_at_6(backend):
     assert plugrad.grad(plugrad.relu6)(plugrad.asarray(6.0)).item() == 0
 
@@ -195,6 +202,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
+@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

@@ -248,7 +248,7 @@ def test_gradient_under_broadcasting(case, backend, rng):
 
 
 @pytest.mark.parametrize("op", [plugrad.maximum, plugrad.minimum, plugrad.squared_difference])
-@pytest.mark.parametrize("shapes", BROADCAST_SHAPES[2], ids=str)
+@pytest.mark.rows("shapes", BROADCAST_SHAPES[2], ids=str)
 def test_gradient_of_mixed_operands_under_broadcasting(op, shapes, backend, rng):
     """Some elements of each operand are larger than those of the other."""
     size = int(np.prod(shapes[0]))
@@ -341,6 +341,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
+@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

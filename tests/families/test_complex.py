@@ -240,9 +240,7 @@ NAN_CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("op", "z", "expected"), NAN_CASES, ids=lambda v: getattr(v, "__name__", str(v))
-)
+@pytest.mark.rows(("op", "z", "expected"), NAN_CASES, ids=lambda v: getattr(v, "__name__", str(v)))
 def test_a_part_that_is_nan_spoils_only_what_depends_on_it(backend, op, z, expected):
     # As an array: Python's arithmetic would spoil both parts.
     result = op(plugrad.asarray(np.array([z], "complex64"))).numpy()[0]
@@ -292,7 +290,7 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
+@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal):
     refusal.check()
 

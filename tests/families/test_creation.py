@@ -130,7 +130,7 @@ def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.rows("shape", SHAPES, ids=str)
 @pytest.mark.parametrize(
     "dtype", [*REAL_AND_BOOL_DTYPES, "int8", "uint8", "uint32", "float16", "complex64"]
 )
@@ -244,7 +244,7 @@ def test_zeros_keep_their_sign(shape, backend):
     assert np.signbit(parts.imag).all()
 
 
-@pytest.mark.parametrize("k", [-3, -1, 0, 2, 40])
+@pytest.mark.rows("k", [-3, -1, 0, 2, 40])
 @pytest.mark.parametrize("shape", [(0, 3), (1, 1), (4, 6), (32, 32), (33, 32), (7, 200)], ids=str)
 def test_identity_matrices_of_few_and_of_many_elements(shape, k, backend):
     for dtype in ("float32", "int32", "bool"):
@@ -334,6 +334,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
+@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

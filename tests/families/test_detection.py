@@ -248,7 +248,7 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
+@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()
 
@@ -261,7 +261,7 @@ DTYPE_ERROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("refusal", DTYPE_ERROR_CASES, ids=str)
+@pytest.mark.rows("refusal", DTYPE_ERROR_CASES, ids=str)
 def test_dtype_that_is_not_taken(refusal):
     with plugrad.use("cpu"):
         refusal.check()

@@ -11,7 +11,7 @@ from plugrad.testing import check_gradient
 @pytest.mark.parametrize("density", [False, True])
 @pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize("limits", [None, (-1, 1.5), (0.5, 0.5)], ids=str)
-@pytest.mark.parametrize("bins", [10, 1, [-1, 0, 0.5, 2]], ids=str)
+@pytest.mark.rows("bins", [10, 1, [-1, 0, 0.5, 2]], ids=str)
 def test_counts(bins, limits, is_weighted, density, backend, rng):
     for dtype in ("float32", "float64"):
         if dtype not in plugrad.which().backend.dtypes():

@@ -64,7 +64,7 @@ def test_center_of_a_rotation_counts_from_the_left_and_from_above(backend):
     assert nested_list_of_pixels(upper_right)[:2] == [[0, 0, 4, 8], [0, 0, 3, 7]]
 
 
-@pytest.mark.parametrize("columns", [-9, -3, -1, 0, 1, 2, 5, 14])
+@pytest.mark.rows("columns", [-9, -3, -1, 0, 1, 2, 5, 14])
 @pytest.mark.parametrize("interpolation", INTERPOLATION_METHODS)
 def test_fill_modes_go_on_as_padding_does(interpolation, columns, backend):
     """A window far outside of the image shows the values that np.pad gives."""

@@ -183,7 +183,7 @@ def test_gradient_of_hinge_loss(reduction, backend, rng):
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("weights", [0.0, [0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [1.0, 0.0, -1.0]])
+@pytest.mark.rows("weights", [0.0, [0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [1.0, 0.0, -1.0]])
 def test_weights_that_are_zero(weights, reduction, backend):
     attrs = {"reduction": reduction}
     case = Case(losses.compute_weighted_loss, reduce_losses, [], attrs=attrs)
@@ -280,6 +280,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
+@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

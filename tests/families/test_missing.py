@@ -20,7 +20,7 @@ def random_numbers_with_nans(rng, dtype):
 
 
 @pytest.mark.parametrize("keepdims", [False, True])
-@pytest.mark.parametrize("axis", AXES, ids=str)
+@pytest.mark.rows("axis", AXES, ids=str)
 @pytest.mark.parametrize("name", NAN_FUNCTIONS)
 def test_values(name, axis, keepdims, backend, rng):
     for dtype in ("float32", "float64"):

@@ -33,7 +33,7 @@ def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.parametrize("shape", [(1,), (5,), (67,), (3, 1), (1, 300), (4, 5, 1, 3)], ids=str)
+@pytest.mark.rows("shape", [(1,), (5,), (67,), (3, 1), (1, 300), (4, 5, 1, 3)], ids=str)
 @pytest.mark.parametrize(("op", "reference"), SOFTMAX_OPS_AND_REFERENCES)
 def test_values_of_other_shapes(op, reference, shape, backend, rng):
     case = Case(op, lambda x: reference(x, axis=-1), [uniform(-3, 3)], [shape])
@@ -318,6 +318,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
+@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

@@ -138,7 +138,7 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
+@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()
 
@@ -256,7 +256,7 @@ LARGE_INDICES = [
 
 
 @pytest.mark.parametrize("name", OPS_WITH_INDICES)
-@pytest.mark.parametrize(("dtype", "place"), LARGE_INDICES)
+@pytest.mark.rows(("dtype", "place"), LARGE_INDICES)
 def test_no_position_wraps_around(name, dtype, place, backend):
     """The largest index of an unsigned dtype is out of range; it does not become -1."""
     if getattr(plugrad, dtype) not in plugrad.which().backend.dtypes():

@@ -31,7 +31,7 @@ def numbers_with_and_without_nans(rng, dtype):
 
 
 @pytest.mark.parametrize("keepdims", [False, True])
-@pytest.mark.parametrize("axis", AXES, ids=str)
+@pytest.mark.rows("axis", AXES, ids=str)
 @pytest.mark.parametrize("method", QUANTILE_METHODS)
 def test_quantiles(method, axis, keepdims, backend, rng):
     options = {"axis": axis, "keepdims": keepdims, "method": method}

@@ -103,7 +103,7 @@ def test_values_of_views(case, backend, rng):
 @pytest.mark.parametrize(
     ("op", "reference", "domain", "dtypes"), [*SUM_OPS, *EXTREMUM_OPS, *LOGICAL_OPS, *ARG_OPS]
 )
-@pytest.mark.parametrize("shape", [(), (1,), (5,), (67,), (300,), (1, 1), (65, 1), (1, 65)])
+@pytest.mark.rows("shape", [(), (1,), (5,), (67,), (300,), (1, 1), (65, 1), (1, 65)])
 def test_values_of_other_shapes(op, reference, domain, dtypes, shape, backend, rng):
     result = "int32" if op in (plugrad.argmax, plugrad.argmin) else ""
     for axis in [None, *range(len(shape))]:
@@ -111,7 +111,7 @@ def test_values_of_other_shapes(op, reference, domain, dtypes, shape, backend, r
         case.check_values(rng, dtypes[0])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     ("shape", "axis"), [((66_001,), None), ((263, 251), 0), ((263, 251), 1), ((263, 251), None)]
 )
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_position_of_infinity(backend):
     assert plugrad.argmin(x, axis=1).tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.rows("axis", [None, 0, 1])
 @pytest.mark.parametrize(
     ("op", "reference", "dtype"),
     [
@@ -278,7 +278,7 @@ def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("zeros", [[], [1], [1, 2], [0, 1, 2, 3, 4]])
+@pytest.mark.rows("zeros", [[], [1], [1, 2], [0, 1, 2, 3, 4]])
 @pytest.mark.parametrize("axis", [None, 0, 1])
 def test_gradient_of_prod_with_zeros(zeros, axis, backend, rng):
     x = rng.uniform(0.5, 1.5, (3, 5))
@@ -331,15 +331,15 @@ def test_bins_may_be_as_many_as_the_numbers_need(backend):
         plugrad.bincount([2], size=3, minlength=2)
 
 
-numbers = integers(-1, 6)
+number_domain = integers(-1, 6)
 BINCOUNT_CASES = [
-    Case(plugrad.bincount, np_bincount, [numbers], [shape], {"size": size}, result="int32")
+    Case(plugrad.bincount, np_bincount, [number_domain], [shape], {"size": size}, result="int32")
     for shape, size in [((20,), 5), ((4, 3, 2), 9), ((), 3), ((0,), 2), ((5,), 0)]
 ] + [
     Case(
         plugrad.dense_bincount,
         np_dense_bincount,
-        [numbers],
+        [number_domain],
         [shape],
         {"size": size, "binary_output": binary},
         result="int32",
@@ -348,13 +348,15 @@ BINCOUNT_CASES = [
     for binary in (False, True)
 ]
 WEIGHTED_BINCOUNT_CASES = [
-    Case(plugrad.bincount, np_bincount, [numbers, uniform(-2, 2)], [shape] * 2, {"size": size})
+    Case(
+        plugrad.bincount, np_bincount, [number_domain, uniform(-2, 2)], [shape] * 2, {"size": size}
+    )
     for shape, size in [((20,), 5), ((4, 3, 2), 9), ((), 3), ((0,), 2), ((5,), 0)]
 ] + [
     Case(
         plugrad.dense_bincount,
         np_dense_bincount,
-        [numbers, uniform(0.5, 2)],
+        [number_domain, uniform(0.5, 2)],
         [shape] * 2,
         {"size": size, "binary_output": binary},
     )
@@ -437,6 +439,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
+@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

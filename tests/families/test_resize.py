@@ -114,7 +114,7 @@ def test_half_pixel_centers_enlarge_as_pillow_does(backend, rng):
     np.testing.assert_allclose(ours.numpy()[..., 0], theirs, atol=1e-6)
 
 
-@pytest.mark.parametrize("flags", ALIGNMENT_FLAGS, ids=str)
+@pytest.mark.rows("flags", ALIGNMENT_FLAGS, ids=str)
 @pytest.mark.parametrize("length", [49, 93, 98, 107])
 def test_rounding_does_not_move_pixels(length, flags, backend):
     """In floating point, 49 * (1 / 49) is less than 1."""
@@ -227,6 +227,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
+@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

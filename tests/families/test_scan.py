@@ -73,7 +73,7 @@ def test_many_elements(backend, rng):
     ("op", "reference"),
     [(plugrad.cumulative_sum, np_cumulative_sum), (plugrad.cumulative_prod, np_cumulative_product)],
 )
-@pytest.mark.parametrize("way", SCAN_ATTRIBUTES, ids=str)
+@pytest.mark.rows("way", SCAN_ATTRIBUTES, ids=str)
 def test_special_values(op, reference, way, backend):
     x = np.array([[1, np.nan, 2], [np.inf, 3, -np.inf], [np.inf, 0, 5]], "float32")
     Case(op, reference, [], attrs=way).check_values_of_arrays([x])
@@ -131,7 +131,7 @@ def test_dtype(backend):
     ("op", "reference", "nothing"),
     [(plugrad.cumulative_sum, np.cumsum, 0), (plugrad.cumulative_prod, np.cumprod, 1)],
 )
-@pytest.mark.parametrize("shape", [(4, 3), (0, 3), (4, 0)])
+@pytest.mark.rows("shape", [(4, 3), (0, 3), (4, 0)])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_initial_value_comes_first(op, reference, nothing, shape, axis, backend, rng):
     x = rng.integers(-3, 3, shape).astype("float32")
@@ -151,7 +151,7 @@ def test_gradient(case, backend, rng):
 
 
 @pytest.mark.parametrize("way", SCAN_ATTRIBUTES, ids=str)
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "zeros", [[1.5, 0.0, -2.0, 0.5], [0.0, 1.5, 0.0, -2.0], [0.0, 0.0, 0.0, 1.0], [0.0] * 4]
 )
 def test_gradient_of_products_with_zeros(zeros, way, backend, rng):
@@ -209,7 +209,7 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
+@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()
 
@@ -220,7 +220,7 @@ DTYPE_ERROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("refusal", DTYPE_ERROR_CASES, ids=str)
+@pytest.mark.rows("refusal", DTYPE_ERROR_CASES, ids=str)
 def test_dtype_that_is_not_taken(refusal):
     with plugrad.use("cpu"):
         refusal.check()

@@ -78,7 +78,7 @@ def compare_with_numpy(name, x, **attrs):
 
 
 @pytest.mark.parametrize("norm", FFT_NORMS)
-@pytest.mark.parametrize("n", [None, 1, 2, 4, 5, 6, 9])
+@pytest.mark.rows("n", [None, 1, 2, 4, 5, 6, 9])
 @pytest.mark.parametrize("name", ONE_AXIS_TRANSFORMS)
 def test_transform_along_an_axis_is_numpys(name, n, norm, rng):
     for axis in (0, 1, -1):
@@ -86,7 +86,7 @@ def test_transform_along_an_axis_is_numpys(name, n, norm, rng):
 
 
 @pytest.mark.parametrize("norm", FFT_NORMS)
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     ("s", "axes"), [(None, None), ((4, 3), (0, 2)), ((5, 2), (-1, 1)), (None, (1,)), (None, (2, 0))]
 )
 @pytest.mark.parametrize("name", MULTI_AXIS_TRANSFORMS)
@@ -142,7 +142,7 @@ def test_shifts_are_numpys(axes):
 # --- plugrad.signal --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 7, 16])
+@pytest.mark.rows("length", [0, 1, 2, 3, 4, 7, 16])
 @pytest.mark.parametrize("name", ["hann", "hamming"])
 def test_windows_are_scipys(name, length, backend):
     window = getattr(plugrad.signal, f"{name}_window")(length)
@@ -160,7 +160,7 @@ def test_window_with_other_coefficients():
 
 
 @pytest.mark.parametrize("pad_end", [False, True])
-@pytest.mark.parametrize("shape", [(9,), (2, 9), (3,), (0,), (2, 0)])
+@pytest.mark.rows("shape", [(9,), (2, 9), (3,), (0,), (2, 0)])
 @pytest.mark.parametrize(("length", "step"), [(3, 2), (4, 4), (2, 5), (1, 1), (12, 3)])
 def test_frames(shape, length, step, pad_end, backend, rng):
     x = rng.normal(size=shape).astype("float32")
@@ -238,7 +238,7 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
+@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal):
     refusal.check()
 

@@ -98,7 +98,7 @@ def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (0,), (2, 0, 3)], ids=str)
+@pytest.mark.rows("shape", [(), (1,), (0,), (2, 0, 3)], ids=str)
 @pytest.mark.parametrize(
     ("op", "reference"),
     [
@@ -205,7 +205,7 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
+@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()
 

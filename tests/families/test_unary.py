@@ -143,7 +143,7 @@ UNUSUAL_VALUES = [
 """Where the ways to compute exp change, and beyond: 2**n is normal up to 88.7, and not below -87.3."""
 
 
-@pytest.mark.parametrize("unusual", UNUSUAL_VALUES)
+@pytest.mark.rows("unusual", UNUSUAL_VALUES)
 def test_exp_of_one_unusual_number_among_others(unusual, backend, rng):
     rows = np.tile(rng.uniform(-8, 8, 36).astype("float32"), (36, 1))
     np.fill_diagonal(rows, unusual)  # at every place of a vector
@@ -260,7 +260,7 @@ def require_dtypes(backend, *dtypes):
         pytest.skip(f"{backend} does not have {' and '.join(sorted(missing))}")
 
 
-@pytest.mark.parametrize("dtype", INTEGER_DTYPES)
+@pytest.mark.rows("dtype", INTEGER_DTYPES)
 @pytest.mark.parametrize("source", ["float16", "float32", "float64"])
 def test_floats_saturate_at_the_limits_of_integers(source, dtype, backend):
     require_dtypes(backend, source, dtype)
@@ -278,7 +278,7 @@ def test_floats_saturate_at_the_limits_of_integers(source, dtype, backend):
 
 
 @pytest.mark.parametrize("dtype", INTEGER_DTYPES)
-@pytest.mark.parametrize("source", INTEGER_DTYPES)
+@pytest.mark.rows("source", INTEGER_DTYPES)
 def test_integers_wrap_around_in_another_integer_dtype(source, dtype, backend):
     require_dtypes(backend, source, dtype)
     limits = np.iinfo(source)
@@ -369,6 +369,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.parametrize("refusal", ERROR_CASES, ids=str)
+@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
 def test_bad_input(refusal, backend):
     refusal.check()

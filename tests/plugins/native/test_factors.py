@@ -107,7 +107,7 @@ def test_cholesky(batch, dtype, rng):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (4, 2), (2, 5), (16, 7), (32, 7), (9, 32)])
+@pytest.mark.rows("shape", [(1, 1), (3, 3), (4, 2), (2, 5), (16, 7), (32, 7), (9, 32)])
 def test_qr(shape, full, batch, dtype, rng):
     batch = batch if max(shape) <= sizes(batch)[-1] else (4,)
     x = rng.normal(size=(*batch, *shape)).astype(dtype)

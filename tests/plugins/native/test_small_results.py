@@ -275,9 +275,7 @@ def test_positions_of_nan():
     assert plugrad.argsort(x).tolist() == [0, 2, 1, 3]
 
 
-@pytest.mark.parametrize(
-    "source", ["bool", "float16", "float32", "float64", "int32", "int64", "uint8"]
-)
+@pytest.mark.rows("source", ["bool", "float16", "float32", "float64", "int32", "int64", "uint8"])
 @pytest.mark.parametrize("target", DTYPES)
 def test_casts(source, target):
     values = [0, 1, 0.5, -1.5, 255, 256, -129, 2.0**31, -(2.0**40), 2.0**63, 1e-40, 1e300]

@@ -9,6 +9,8 @@ from functools import partial
 import numpy as np
 import pytest
 
+import plugrad
+from plugrad.kernels import random
 from plugrad_cpu.extend import empty, thread_pool
 from plugrad_cpu.threads import ThreadPool
 from plugrad_native.declare import parallel_for
@@ -127,7 +129,7 @@ def test_memory_of_each_part_begins_at_a_cache_line(monkeypatch):
     parallel_for(EXP_FUNCTION, ((x, 1),), x.size, work=x.size, scratch=17)
     ((_, arguments, steps, *_),) = given
     assert steps[-1] == -32
-    assert arguments[-1].size == 32 * 7
+    assert arguments[-1].size == 32 * 9
 
 
 def test_many_callers_at_once():
@@ -214,3 +216,20 @@ def test_nothing_is_kept():
     x.extend(b"x")  # which fails while somebody holds the buffer
     y.extend(b"x")
     assert empty((1,), np.dtype("f4")).size == 1
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("count", [1, 127, 1024, 100_003])
+def test_dropout_uses_the_words_of_random_bits_with_any_number_of_threads(
+    dtype, count, monkeypatch
+):
+    x = random_float32(count).astype(dtype)
+    x[::7] = np.nan
+    state = plugrad.asarray([1, 2, -3, -1, -1, 4], device="cpu")
+    words = random.random_bits(state, shape=(count,)).numpy()
+    expected = np.where(words < 2**31 - 2**30, x / np.array(0.75, dtype), 0)
+    for threads in (1, 2, 7):
+        monkeypatch.setattr(thread_pool, "count", threads)
+        given = plugrad.asarray(x, device="cpu")
+        found = random.dropout(given, state, rate=0.25, noise_shape=(count,)).numpy()
+        np.testing.assert_array_equal(found, expected, strict=True)

@@ -31,7 +31,7 @@ def test_values_are_within_four_units_in_the_last_place(name, order):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("name", "order"), NAMES_AND_ORDERS)
+@pytest.mark.rows(("name", "order"), NAMES_AND_ORDERS)
 def test_values_in_single_precision(name, order, backend):
     x, size = (np.array(RECORDED_VALUES[name][order][key]) for key in ("x", "size"))
     known = (size > 1e-30) & (size < 1e30)
@@ -46,7 +46,7 @@ def test_values_in_single_precision(name, order, backend):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("order", [0, 1, 2, 0.5, 2.5, -0.5, -1, -2, -2.5])
+@pytest.mark.rows("order", [0, 1, 2, 0.5, 2.5, -0.5, -1, -2, -2.5])
 @pytest.mark.parametrize("name", NAMES)
 def test_edges_are_those_of_scipy(name, order, backend):
     x = np.array([0.0, 1.0, np.inf, np.nan, 3.0], "float32")

@@ -183,7 +183,7 @@ def test_kernels_with_attributes_pass_nan_on(run):
     np.testing.assert_array_equal(clipped, np.float32([-1, 0, 3, NAN, INF]))
 
 
-@pytest.mark.parametrize("target", DTYPES)
+@pytest.mark.rows("target", DTYPES)
 @pytest.mark.parametrize("source", DTYPES)
 def test_casts(run, source, target):
     x = np.array([0, 1, 5, 100.75], "float64").astype(source)
@@ -207,7 +207,7 @@ def test_casts_of_floats_saturate(run, source, target, count):
     np.testing.assert_array_equal(run("Cast", x, dtype=as_dtype(target)), expected)
 
 
-@pytest.mark.parametrize("target", INTEGER_DTYPES)
+@pytest.mark.rows("target", INTEGER_DTYPES)
 @pytest.mark.parametrize("source", INTEGER_DTYPES)
 def test_casts_of_integers_wrap_around(run, rng, source, target):
     limits = np.iinfo(source)
@@ -248,7 +248,7 @@ FLOATING_KERNELS = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", *INTEGER_DTYPES])
+@pytest.mark.rows("dtype", ["float32", "float64", *INTEGER_DTYPES])
 @pytest.mark.parametrize("name", ARITHMETIC_KERNELS | COMPARISON_KERNELS)
 def test_arithmetic_and_comparisons(run, rng, name, dtype):
     reference = (ARITHMETIC_KERNELS | COMPARISON_KERNELS)[name]

@@ -17,7 +17,7 @@ def consecutive_numbers(shape, dtype="float32"):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("perm", [*permutations(range(4))], ids=str)
+@pytest.mark.rows("perm", [*permutations(range(4))], ids=str)
 def test_transpose(run, perm, dtype):
     x = consecutive_numbers((3, 1, 4, 5), dtype)
     np.testing.assert_array_equal(run("Transpose", x, perm=perm), x.transpose(perm))

@@ -156,10 +156,10 @@ def test_patches_take_no_memory(run, rng):
     pool = run.device.pool
     run.device.synchronize()
     pool.trim()
-    created = pool.usage.created
+    created = pool.usage.created_buffers
     y = run.call(convolution.conv2d, x, w, strides=(1, 1), pad="same")
     assert y.shape == (1, 64, 64, 8)
-    assert pool.usage.created - created <= 2  # the result, or its parts and their sum
+    assert pool.usage.created_buffers - created <= 2  # the result, or its parts and their sum
 
 
 def test_cells_beyond_all_sides_of_a_small_image(run):

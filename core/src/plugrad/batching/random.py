@@ -43,6 +43,18 @@ def _multinomial(
     return batch.unfold(found)
 
 
+def _dropout(
+    batch: Batch, x: Tensor, state: Tensor, *, rate: float, noise_shape: Shape
+) -> Tensor | None:
+    is_shared = not batch.is_batched[1]
+    if state.ndim > 1 or (not is_shared and count_elements(noise_shape) % WORDS_PER_PHILOX_BLOCK):
+        return None  # its body of ops draws whole blocks for each example
+    x = batch.with_batch_axis(x, 0)
+    missing = x.ndim - 1 - len(noise_shape)
+    shape = (1 if is_shared else batch.size, *(1,) * missing, *noise_shape)
+    return random.dropout(x, state, rate=rate, noise_shape=shape)
+
+
 register_batching(
     random.random_bits,
     _make_draw_rule(random.random_bits),
@@ -54,3 +66,6 @@ register_batching(
     except_when=BATCHED_STATES_EXCEPTION_TEXT,
 )
 register_batching(random.multinomial, _multinomial)
+register_batching(
+    random.dropout, _dropout, except_when="an example does not take whole blocks of words"
+)

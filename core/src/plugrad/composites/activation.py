@@ -2,7 +2,8 @@
 
 from plugrad.engine.composites import composite
 from plugrad.kernels import activation, unary
-from plugrad.ops.binary import where
+from plugrad.ops.activation import SIGMOID_IS_FLAT_BEYOND
+from plugrad.ops.binary import maximum, minimum, where
 from plugrad.tensor.tensor import Tensor
 
 SELU_SCALE = 1.0507009873554805
@@ -38,6 +39,20 @@ def relu6_gradient(dy: Tensor, y: Tensor) -> Tensor:
 def sigmoid_gradient(dy: Tensor, y: Tensor) -> Tensor:
     """Return ``dy * y * (1 - y)``."""
     return dy * y * (1 - y)
+
+
+@composite(activation.silu, is_traced=True)
+def silu(x: Tensor) -> Tensor:
+    """Return ``x * sigmoid(x)``, of x that is limited where the sigmoid is 0."""
+    return maximum(x, -SIGMOID_IS_FLAT_BEYOND) * activation.sigmoid(x)
+
+
+@composite(activation.silu_gradient, is_traced=True)
+def silu_gradient(dy: Tensor, x: Tensor) -> Tensor:
+    """Return ``dy * s * (1 + x * (1 - s))``, where s is the sigmoid of x, which is limited where s is 0 or 1."""
+    s = activation.sigmoid(x)
+    x = minimum(maximum(x, -SIGMOID_IS_FLAT_BEYOND), SIGMOID_IS_FLAT_BEYOND)
+    return dy * (s * (x * (1 - s) + 1))
 
 
 @composite(activation.elu_gradient)

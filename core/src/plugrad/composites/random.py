@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.engine.composites import composite
 from plugrad.kernels import creation, random, sorting
+from plugrad.kernels.random import greatest_chosen_word
 from plugrad.ops.arguments import cast
 from plugrad.ops.binary import minimum, where
 from plugrad.ops.distributions import scale_to_unit
@@ -76,6 +77,13 @@ def random_normal(state: Tensor, *, shape: Shape) -> Tensor:
     is_swapped = (b & 1 << 30) != 0
     pairs = [where(is_swapped, sine, cosine), where(is_swapped, cosine, sine)]
     return reshape(reshape(stack(pairs, axis=1), (2 * words.shape[0],))[:count], shape)
+
+
+@composite(random.dropout, is_traced=True)
+def dropout(x: Tensor, state: Tensor, *, rate: float, noise_shape: Shape) -> Tensor:
+    """Return the elements for which words are small enough, divided by ``1 - rate``, and 0 in place of the others."""
+    is_chosen = random.random_bits(state, shape=noise_shape) <= greatest_chosen_word(rate)
+    return where(is_chosen, x / (1 - rate), 0)
 
 
 @composite(random.multinomial)

@@ -3,7 +3,7 @@
 from math import pi, sqrt
 
 from plugrad.kernels import activation, unary
-from plugrad.ops.activation import sigmoid
+from plugrad.ops.activation import SIGMOID_IS_FLAT_BEYOND, sigmoid
 from plugrad.ops.binary import greater, less, maximum, minimum, where
 from plugrad.ops.unary import exp
 from plugrad.tape.rules import gradient
@@ -23,6 +23,7 @@ gradient(activation.relu6, x=lambda dy, out: activation.relu6_gradient(dy, out))
 gradient(activation.leaky_relu, x=lambda dy, x, alpha: dy * unary.step(x, alpha=alpha))
 gradient(activation.elu, x=lambda dy, out: activation.elu_gradient(dy, out))
 gradient(activation.sigmoid, x=lambda dy, out: sigmoid_vjp(dy, out))
+gradient(activation.silu, x=lambda dy, x: activation.silu_gradient(dy, x))
 gradient(activation.softplus, x=lambda dy, x: dy * sigmoid(x))
 
 SELU_SCALE = 1.0507009873554805
@@ -43,6 +44,21 @@ gradient(
     activation.sigmoid_gradient,
     dy=lambda dy, y: activation.sigmoid_gradient(dy, y),
     y=lambda dy, dy_input, y: dy * dy_input * (1 - 2 * y),
+)
+
+
+def _silu_second_derivative(x: Tensor) -> Tensor:
+    """Return ``s' (2 + x (1 - 2 s))``, because the sigmoid s has the derivative ``s' = s (1 - s)``."""
+    s = sigmoid(x)
+    x = minimum(maximum(x, -SIGMOID_IS_FLAT_BEYOND), SIGMOID_IS_FLAT_BEYOND)
+    # 1 - s is sigmoid(-x), which keeps its digits where s is close to 1.
+    return s * sigmoid(-x) * (2 + x * (1 - 2 * s))
+
+
+gradient(
+    activation.silu_gradient,
+    dy=lambda dy, x: activation.silu_gradient(dy, x),
+    x=lambda dy, dy_input, x: dy * dy_input * _silu_second_derivative(x),
 )
 # dy * (y + 1) where y < 0, else dy
 gradient(

@@ -1,7 +1,15 @@
 """Gradients of the kernels that draw random numbers."""
 
 from plugrad.kernels import random
-from plugrad.tape.rules import not_differentiable
+from plugrad.tape.rules import gradient, not_differentiable
+
+# Linear, and its own transpose. The words are drawn again: to keep what they choose would take memory until then.
+gradient(
+    random.dropout,
+    x=lambda dy, state, rate, noise_shape: random.dropout(
+        dy, state, rate=rate, noise_shape=noise_shape
+    ),
+)
 
 not_differentiable(
     random.random_bits,

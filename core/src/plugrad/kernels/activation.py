@@ -43,6 +43,13 @@ selu: Final = activation(
     """,
 )
 sigmoid: Final = activation("Sigmoid", "Return ``1 / (1 + exp(-x))``.", INEXACT)
+silu: Final = activation(
+    "Silu",
+    """Return ``x / (1 + exp(-x))``, the product of x and its sigmoid, which is 0 at -infinity.
+
+    It is the sigmoid linear unit of Elfwing and others, 2017, also called swish.
+    """,
+)
 softplus: Final = activation("Softplus", "Return ``log(1 + exp(x))``, which does not overflow.")
 gelu: Final = activation(
     "Gelu", "Return ``x P(X <= x)`` of a standard normal X (Hendrycks and Gimpel, 2016)."
@@ -90,6 +97,12 @@ def sigmoid_gradient(dy: Spec, y: Spec) -> Spec:
         y: the result of `sigmoid`, from 0 to 1.
     """
     return Shaped(broadcast(dy.shape, y.shape), check_same_dtype("SigmoidGrad", dy, y))
+
+
+@kernel("SiluGrad", is_elementwise=True, accepts=FLOATING)
+def silu_gradient(dy: Spec, x: Spec) -> Spec:
+    """Return the gradient of `silu`: dy times ``s (1 + x (1 - s))``, where s is the sigmoid of x."""
+    return Shaped(broadcast(dy.shape, x.shape), check_same_dtype("SiluGrad", dy, x))
 
 
 @kernel("EluGrad", is_elementwise=True, accepts=FLOATING)

@@ -13,7 +13,8 @@ Args:
 
 from plugrad.contract.kernel import kernel
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
-from plugrad.types.dtype import FLOATING, float32, int32
+from plugrad.types.dtype import FLOATING, INEXACT, float32, int32
+from plugrad.types.shapes import broadcasts_to
 from plugrad.types.specs import Shape, Shaped, Spec
 
 STATE_WORDS = 6
@@ -92,3 +93,37 @@ def multinomial(logits: Spec, state: Spec, *, num_samples: int, normalized: bool
     if num_samples < 0:
         raise ArgumentValueError(f"num_samples={num_samples} must be 0 or more")
     return Shaped((logits.shape[0], num_samples), int32)
+
+
+@kernel("Dropout", accepts=INEXACT)
+def dropout(x: Spec, state: Spec, *, rate: float, noise_shape: Shape) -> Spec:
+    """Return the elements of x that random words choose, divided by ``1 - rate``, and 0 in place of the others.
+
+    An element is chosen if its word is less than ``2**32 * (1 - rate) - 2**31``, rounded to a whole number, or the
+    least one.
+
+    Args:
+        x: a tensor of any shape.
+        rate: how probable 0 is, at least 0 and less than 1.
+        noise_shape: the shape of the words, as RandomBits draws them; it broadcasts to the shape of x.
+
+    Returns:
+        a tensor of the shape and dtype of x.
+    """
+    if state.dtype != int32:
+        raise DTypeError(
+            f"Dropout: state is {state.dtype}; the words of a key and a counter are int32"
+        )
+    _check_state(state)
+    if not 0 <= rate < 1:
+        raise ArgumentValueError(f"rate={rate} must be at least 0 and less than 1")
+    if not broadcasts_to(noise_shape, x.shape):
+        raise ShapeError(
+            f"noise_shape={noise_shape} must broadcast to the shape of x, which is {x.shape}"
+        )
+    return Shaped(x.shape, x.dtype)
+
+
+def greatest_chosen_word(rate: float) -> int:
+    """Return the greatest word, with its sign, for which `dropout` keeps an element."""
+    return max(round((1 - rate) * 2.0**32), 1) - 2**31 - 1

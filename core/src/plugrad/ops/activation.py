@@ -20,8 +20,8 @@ from plugrad.types.shapes import normalize_axis
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
 
-SIGMOID_IS_0_BELOW: Final = -800.0
-"""A number below which the sigmoid is 0 in every dtype. Its product with 0 is 0, and that of -inf would be NaN."""
+SIGMOID_IS_FLAT_BEYOND: Final = 800.0
+"""A number beyond which the sigmoid is 0 or 1 in every dtype. Its product with 0 is 0; that of infinity is NaN."""
 
 
 def relu(x: TensorLike) -> Tensor:
@@ -206,8 +206,7 @@ def silu(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    x = as_supported_dtype(x, activation.elu, "silu")
-    return maximum(x, SIGMOID_IS_0_BELOW) * activation.sigmoid(x)
+    return unary_op(activation.silu, x, "silu")
 
 
 def mish(x: TensorLike) -> Tensor:
@@ -223,7 +222,7 @@ def mish(x: TensorLike) -> Tensor:
         DTypeError: x holds complex numbers or strings.
     """
     x = as_supported_dtype(x, activation.softplus, "mish")
-    return maximum(x, SIGMOID_IS_0_BELOW) * unary.tanh(activation.softplus(x))
+    return maximum(x, -SIGMOID_IS_FLAT_BEYOND) * unary.tanh(activation.softplus(x))
 
 
 def softsign(x: TensorLike) -> Tensor:
@@ -297,7 +296,7 @@ def hard_silu(x: TensorLike) -> Tensor:
         DTypeError: x holds complex numbers or strings.
     """
     x = as_supported_dtype(x, activation.elu, "hard_silu")
-    return maximum(x, SIGMOID_IS_0_BELOW) * hard_sigmoid(x)
+    return maximum(x, -SIGMOID_IS_FLAT_BEYOND) * hard_sigmoid(x)
 
 
 def hard_tanh(x: TensorLike) -> Tensor:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from plugrad.engine.custom import custom_grad
 from plugrad.engine.results import alias
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
-from plugrad.kernels import binary
-from plugrad.kernels.random import random_bits
-from plugrad.ops.arguments import as_tensor, promote_operands, with_attributes
+from plugrad.kernels import binary, random
+from plugrad.ops.arguments import as_tensor, promote_operands
 from plugrad.ops.attributes import as_list, check_integer, check_real
 from plugrad.ops.binary import where
 from plugrad.ops.random import Generator, default, draw_state
@@ -18,10 +16,9 @@ from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.shapes import broadcasts_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from plugrad.tensor.tensor import TensorLike
-    from plugrad.types.specs import Shape
 
 SeedLike: TypeAlias = int | Generator | None
 """A seed, or the generator to draw from; None means the generator of `plugrad.random`."""
@@ -128,29 +125,5 @@ def dropout(
         return alias(x)
     if not isinstance(seed, Generator):
         seed = default if seed is None else Generator(seed)
-    return _drop_elements(x, draw_state(seed, shape, x.backend), rate, shape)
-
-
-def _drop_elements(x: Tensor, state: Tensor, rate: float, shape: Shape) -> Tensor:
-    """Return a tensor with the elements set to 0 that random words of a state choose, and the others scaled.
-
-    It is linear and its own transpose, so its gradient is another call, with the same words. They are drawn again: to
-    keep them, or what they choose, would take memory until the backward pass.
-    """
-
-    @custom_grad
-    def drop(
-        x: Tensor, state: Tensor, save: Callable[..., None]
-    ) -> tuple[Tensor, Callable[..., Any]]:
-        save(state)
-        # A word is uniform among 2**32 numbers, from -2**31 on; at least one of them keeps its element.
-        most = max(round((1 - rate) * 2.0**32), 1) - 2**31 - 1
-        kept = with_attributes(random_bits, state, shape=shape) <= most
-
-        def drop_gradient(dy: Tensor, saved: list[Tensor]) -> tuple[Tensor, None]:
-            (state,) = saved
-            return _drop_elements(dy, state, rate, shape), None
-
-        return where(kept, x / (1 - rate), 0), drop_gradient
-
-    return drop(x, state)
+    state = draw_state(seed, shape, x.backend)
+    return random.dropout(x, state, rate=rate, noise_shape=shape)

@@ -23,6 +23,7 @@ from plugrad_cpu.kernels.movement import (
     copy_elements as copy_elements,
     join_adjacent_views as join_adjacent_views,
 )
+from plugrad_cpu.kernels.random import drop_elements as drop_elements
 from plugrad_cpu.memory import (
     empty as empty,
     empty_like as empty_like,
@@ -31,6 +32,7 @@ from plugrad_cpu.memory import (
     track_allocation as track_allocation,
     zeros as zeros,
 )
+from plugrad_cpu.products import multiply_matrices as multiply_matrices
 from plugrad_cpu.threads import (
     PARTS_PER_THREAD as PARTS_PER_THREAD,
     Call as Call,

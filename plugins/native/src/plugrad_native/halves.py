@@ -255,7 +255,17 @@ UNARY_KERNEL_NAMES: Final = {
         *("ceil", "erf", "exp", "expm1", "floor", "log", "log1p", "negative", "reciprocal"),
         *("round", "rsqrt", "sign", "sqrt", "square", "tanh", "trunc"),
     ),
-    activation: ("elu", "gelu", "gelu_tanh", "relu", "relu6", "selu", "sigmoid", "softplus"),
+    activation: (
+        "elu",
+        "gelu",
+        "gelu_tanh",
+        "relu",
+        "relu6",
+        "selu",
+        "sigmoid",
+        "silu",
+        "softplus",
+    ),
 }
 """The functions of one tensor, by family."""
 BINARY_KERNEL_NAMES: Final = {
@@ -265,7 +275,7 @@ BINARY_KERNEL_NAMES: Final = {
     ),
     activation: (
         *("elu_gradient", "gelu_gradient", "gelu_tanh_gradient", "prelu", "relu6_gradient"),
-        "sigmoid_gradient",
+        *("sigmoid_gradient", "silu_gradient"),
     ),
 }
 """The functions of two tensors, likewise."""

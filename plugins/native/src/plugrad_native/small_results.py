@@ -13,7 +13,6 @@ from plugrad_cpu.extend import numpy_implementation, register_fast_path
 from plugrad_native.declare import (
     FLOAT_DTYPES,
     SMALL_RESULTS_BY_KERNEL,
-    Layout,
     register_small_result_functions,
     with_small_results_in_c,
 )
@@ -22,6 +21,7 @@ from plugrad_native.programs.calls import find_ufunc_loop
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel
+    from plugrad_native.variants import Layout
 
 DTYPES: Final = tuple(map(np.dtype, (*FLOAT_DTYPES, "int32", "int64", "uint8", "bool")))
 """The dtypes of which C calls NumPy's loops."""

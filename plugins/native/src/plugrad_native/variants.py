@@ -21,6 +21,22 @@ OPTIONAL_VARIANTS: Final = ("_v4", "_v3")
 
 CompiledFunction: TypeAlias = "Callable[..., Any] | tuple[np.ufunc, int] | None"
 """A C function of the extension, or a ufunc of NumPy and the number of one of its loops; None where none is needed."""
+Layout: TypeAlias = Literal[
+    "each",
+    "pairs",
+    "cast",
+    "axes",
+    "indices",
+    "scan",
+    "rows",
+    "band",
+    "largest",
+    "view",
+    "new axis",
+    "take",
+    "fill",
+]
+"""What C functions take behind the arrays; ``extension/small_results.h`` tells."""
 
 
 class Variant(Protocol):
@@ -40,7 +56,7 @@ class Variant(Protocol):
 
     def make_small_result_function(
         self,
-        how: Literal["each", "axes", "indices", "scan", "rows", "view", "new axis", "fill", "band"],
+        how: Layout,
         variants: tuple[tuple[np.dtype[Any], CompiledFunction, np.dtype[Any]], ...],
         most: int,
         otherwise: Callable[..., NDArray[Any]],

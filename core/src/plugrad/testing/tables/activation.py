@@ -16,6 +16,16 @@ SCALE, ALPHA = 1.0507009873554805, 1.6732632423543772  # Klambauer and others, 2
 SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 
 
+def silu(x: Array) -> Array:
+    return np.where(x == -np.inf, 0, x / (1 + np.exp(-x)))
+
+
+def silu_slope(x: Array) -> Array:
+    x = np.clip(x, -800, 800)
+    s = 1 / (1 + np.exp(-x))
+    return s * (1 + x * (1 - s))
+
+
 def normal_cdf(x: Array) -> Array:
     """Return the probability that a standard normal number is at most x."""
     return 0.5 * np.vectorize(math.erfc, otypes=[float])(-x / math.sqrt(2))
@@ -54,6 +64,7 @@ ROWS = [
         [numbers_away_from_0],
     ),
     Row(activation.sigmoid, lambda x: 1 / (1 + np.exp(-x)), [numbers()]),
+    Row(activation.silu, silu, [numbers()]),
     Row(activation.softplus, lambda x: np.logaddexp(x, 0), [numbers()]),
     *(
         Row(
@@ -92,6 +103,7 @@ ROWS = [
         lambda dy, y: dy * y * (1 - y),
         [numbers(), numbers(0, 1, allowed=(0, 1))],
     ),
+    Row(activation.silu_gradient, lambda dy, x: dy * silu_slope(x), [numbers(), numbers()]),
     Row(
         activation.elu_gradient,
         lambda dy, y: np.where(y >= 0, dy, dy * (y + 1)),

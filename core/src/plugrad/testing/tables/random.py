@@ -1,11 +1,12 @@
 """Random numbers: the words are those of the published test vectors of Philox 4x32-10, and of its definition."""
 
+from functools import partial
 from math import cos, log, pi, prod, sin, sqrt
 
 import numpy as np
 
 from plugrad.kernels import random
-from plugrad.testing.rows import FLOATING_DTYPES, Array, Row, fixed_values
+from plugrad.testing.rows import FLOATING_DTYPES, Array, Row, fixed_values, numbers
 
 WORD_MASK = 0xFFFFFFFF
 
@@ -43,6 +44,12 @@ def normal(state: Array, shape: tuple[int, ...]) -> Array:
         pair = [radius * cos(angle) * (-1) ** (b >> 31), radius * sin(angle)]
         numbers += pair[::-1] if b >> 30 & 1 else pair
     return np.array(numbers[:count]).reshape(shape)
+
+
+def drop_elements(x: Array, state: Array, rate: float, noise_shape: tuple[int, ...]) -> Array:
+    """Return x / (1 - rate) where a word is among the least ones."""
+    is_chosen = philox(state, noise_shape) < (1 - rate) * 2.0**32 - 2.0**31
+    return np.where(is_chosen, x / (1 - rate), 0)
 
 
 # Key and counter 0, all bits, and the digits of pi: Salmon and others, Random123, kat_vectors.
@@ -109,6 +116,24 @@ ROWS = [
     *(_random_bits_row(PI_DIGITS_STATE, shape) for shape in ((), (0, 3), (1,), (3,), (1025,))),
     _random_normal_row(PI_DIGITS_STATE, (5, 7)),
     *(_random_normal_row(ALL_BITS_STATE, shape) for shape in ((), (0, 3), (1,), (1025,))),
+    *(
+        Row(
+            random.dropout,
+            partial(drop_elements, rate=rate, noise_shape=noise_shape),
+            [numbers(shape=shape), fixed_values(_as_words(PI_DIGITS_STATE), dtype="int32")],
+            {"rate": rate, "noise_shape": noise_shape},
+            dtypes=FLOATING_DTYPES,
+            op=random.dropout,
+            is_special=False,
+        )
+        for rate, shape, noise_shape in (
+            (0.5, (5, 7), (5, 7)),
+            (0.25, (3, 400), (3, 400)),
+            (0.75, (4, 6), (1, 6)),
+            (0.5, (2, 3), (3,)),
+            (0.125, (), ()),
+        )
+    ),
     Row(
         random.multinomial,
         lambda p, _: np.floor(UNIFORM_OF_ZERO_STATE * 10)[None],

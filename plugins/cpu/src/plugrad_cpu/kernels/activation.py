@@ -41,6 +41,21 @@ def sigmoid_gradient(dy: Array, y: Array, out: Array | None = None) -> Array:
     return np.multiply(z, dy, out=out)
 
 
+SIGMOID_IS_FLAT_BEYOND = 800  # where it is 0 or 1 in every dtype: infinity is not multiplied by 0
+
+
+def silu(x: Array) -> Array:
+    """Return x times its sigmoid."""
+    return np.maximum(x, -SIGMOID_IS_FLAT_BEYOND) * sigmoid(x)
+
+
+def silu_gradient(dy: Array, x: Array) -> Array:
+    """Return dy s (1 + x (1 - s)), where s is the sigmoid of x."""
+    s = sigmoid(x)
+    x = np.clip(x, -SIGMOID_IS_FLAT_BEYOND, SIGMOID_IS_FLAT_BEYOND)
+    return dy * (s * (x * (1 - s) + 1))
+
+
 def elu(x: Array, alpha: float = 1.0) -> Array:
     """Return x where x > 0, else alpha * (exp(x) - 1). It has the sign of x, which the sum loses for -0."""
     y = np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0))
@@ -225,6 +240,7 @@ table.update(
         activation.elu: elu,
         activation.selu: lambda x: SELU_SCALE * elu(x, SELU_ALPHA),
         activation.sigmoid: sigmoid,
+        activation.silu: silu,
         activation.softplus: softplus,
         activation.prelu: lambda x, alpha: select(x > 0, x, x * alpha),
         activation.gelu: compute_in_blocks(gelu),
@@ -233,6 +249,7 @@ table.update(
         activation.gelu_tanh_gradient: compute_in_blocks(gelu_tanh_gradient),
         activation.relu6_gradient: lambda dy, y: zero_where_false(dy, ~((y <= 0) | (y >= 6))),
         activation.sigmoid_gradient: sigmoid_gradient,
+        activation.silu_gradient: silu_gradient,
         activation.elu_gradient: lambda dy, y: select(y >= 0, dy, dy * (y + 1)),
     }
 )

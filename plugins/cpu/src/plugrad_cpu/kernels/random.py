@@ -1,7 +1,27 @@
-"""Random numbers: implementations of the core, which are written in NumPy."""
+"""Random numbers: implementations of the core, which are written in NumPy, and dropout."""
 
-from plugrad.extend import host_implementations
+from typing import Final
+
+import numpy as np
+
+from plugrad.extend import Implementation, Shape, host_implementations
 from plugrad.kernels import random
-from plugrad_cpu.declare import table
+from plugrad.kernels.random import greatest_chosen_word
+from plugrad_cpu.declare import Array, table
 
-table.update(host_implementations(random))
+numpy_implementations: Final = host_implementations(random)
+table.update(numpy_implementations)
+
+
+def drop_elements(
+    draw_bits: Implementation, x: Array, state: Array, rate: float, noise_shape: Shape
+) -> Array:
+    """Return the elements of x that words choose, which a function draws, divided by 1 - rate; the others are 0."""
+    is_chosen = draw_bits(state, shape=noise_shape) <= greatest_chosen_word(rate)
+    return np.where(is_chosen, x / x.dtype.type(1 - rate), x.dtype.type(0))
+
+
+@table.implements(random.dropout)
+def dropout(x: Array, state: Array, *, rate: float, noise_shape: Shape) -> Array:
+    """Return the elements that random words choose, divided by 1 - rate, and 0 in place of the others."""
+    return drop_elements(numpy_implementations[random.random_bits], x, state, rate, noise_shape)

@@ -57,9 +57,9 @@ def make_binary_activation(name: str) -> Implementation:
 
 
 ACTIVATIONS_OF_NUMBERS: Final = ("relu", "relu6")
-ACTIVATIONS_OF_FLOATS: Final = ("elu", "selu", "sigmoid", "softplus", "gelu", "gelu_tanh")
+ACTIVATIONS_OF_FLOATS: Final = ("elu", "selu", "sigmoid", "silu", "softplus", "gelu", "gelu_tanh")
 BINARY_ACTIVATIONS: Final = (
-    *("prelu", "relu6_gradient", "sigmoid_gradient"),
+    *("prelu", "relu6_gradient", "sigmoid_gradient", "silu_gradient"),
     *("elu_gradient", "gelu_gradient", "gelu_tanh_gradient"),
 )
 

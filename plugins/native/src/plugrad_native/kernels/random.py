@@ -1,4 +1,4 @@
-"""Random words and normal numbers from a key and a counter."""
+"""Random words and normal numbers from a key and a counter, and dropout."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.extend import count_elements
 from plugrad.kernels import random
-from plugrad_cpu.extend import empty, numpy_implementation, thread_pool
+from plugrad.kernels.random import greatest_chosen_word
+from plugrad_cpu.extend import drop_elements, empty, numpy_implementation, thread_pool
 from plugrad_native.declare import (
     FLOAT32,
+    FLOAT_DTYPES,
     INT32,
     MAX_ELEMENTS,
     as_contiguous,
+    find_c_functions,
     table,
 )
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
     from plugrad.extend import Implementation, Kernel, Shape
+    from plugrad_cpu.extend import Call
     from plugrad_native.declare import Array, CFunction
 
 RANDOM_NUMBER_COST_IN_ADDITIONS: Final = 4
@@ -43,29 +49,53 @@ def make_random_kernel(
             return numpy_function(state, shape=shape)
         state = as_contiguous(state)
         out = empty(shape, dtype)
-        parts = thread_pool.count_parts(
-            RANDOM_NUMBER_COST_IN_ADDITIONS * count, count // PART_MULTIPLE_NUMBERS
-        )
-        if parts < 2:
-            run(state, out, count, 0)
-            return out
-        flat = out.reshape(-1)
-        step = PART_MULTIPLE_NUMBERS
-        bounds = [*(count * i // parts // step * step for i in range(parts)), count]
-        thread_pool.run(
-            [
-                (run, state, flat[first:last], last - first, first // PHILOX_BLOCK_WORDS)
-                for first, last in pairwise(bounds)
-            ]
-        )
+        draw_in_parts(run, state, (out,))
         return out
 
     return implementation
 
 
+def draw_in_parts(
+    run: CFunction, state: Array, arrays: Sequence[Array], *attributes: object
+) -> None:
+    """Call a C function that draws a word for each element of contiguous arrays, in threads if it takes long."""
+    count = arrays[0].size
+    parts = thread_pool.count_parts(
+        RANDOM_NUMBER_COST_IN_ADDITIONS * count, count // PART_MULTIPLE_NUMBERS
+    )
+    if parts < 2:
+        run(state, *arrays, count, 0, *attributes)
+        return
+    flat = [x.reshape(-1) for x in arrays]
+    step = PART_MULTIPLE_NUMBERS
+    bounds = [*(count * i // parts // step * step for i in range(parts)), count]
+    calls: list[Call] = []
+    for first, last in pairwise(bounds):
+        some = [x[first:last] for x in flat]
+        block = first // PHILOX_BLOCK_WORDS
+        calls.append((run, state, *some, last - first, block, *attributes))
+    thread_pool.run(calls)
+
+
+C_DROPOUT: Final = find_c_functions("dropout", *FLOAT_DTYPES)
+draw_bits: Final = make_random_kernel(random.random_bits, "random_bits", INT32)
+
+
+@table.implements(random.dropout)
+def dropout(x: Array, state: Array, *, rate: float, noise_shape: Shape) -> Array:
+    """Return the elements that random words choose, divided by 1 - rate, and 0 in place of the others."""
+    run = C_DROPOUT.get(x.dtype)
+    if run is None or noise_shape != x.shape or x.size >= MAX_ELEMENTS:
+        return drop_elements(draw_bits, x, state, rate, noise_shape)
+    out = empty(x.shape, x.dtype)
+    arrays = as_contiguous(x), out
+    draw_in_parts(run, as_contiguous(state), arrays, greatest_chosen_word(rate), 1 - rate)
+    return out
+
+
 table.update(
     {
-        random.random_bits: make_random_kernel(random.random_bits, "random_bits", INT32),
+        random.random_bits: draw_bits,
         random.random_normal: make_random_kernel(
             random.random_normal, "random_normal_float32", FLOAT32
         ),
