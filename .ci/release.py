@@ -35,7 +35,7 @@ def fragments(root: Path) -> list[Path]:
 
 
 def section(files: list[Path], new: str, day: str) -> str:
-    """Return the changes as a section; every paragraph of a fragment is one, so a fragment may have several."""
+    """Return a section of the changelog; each paragraph of a file of changes/ is one change."""
     lines = [f"## {new} ({day})", ""]
     for kind, title in KINDS.items():
         own = [path for path in files if path.name.split(".")[1] == kind]

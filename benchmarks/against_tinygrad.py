@@ -29,8 +29,8 @@ from typing import Any
 import jitted
 import numpy as np
 import peer_plugrad
-import workloads
 from measuring import Side, take_turns
+from tinygrad_inputs import READ_BACK, Inputs, make_inputs
 
 import plugrad
 
@@ -52,17 +52,8 @@ MEAN_LIMIT = 0.20  # of the geometric mean
 CHAIN_LIMIT = 40.0  # of 1,000 adds and a read-back, as a multiple of NumPy's time
 TURN_SECONDS = 0.05  # seconds that one turn takes at least
 ROUNDS = 9
-READ_BACK = ("10 adds", "10 adds/dev", "W1", "W2")
 
 Step = Callable[[], Any]
-
-
-def random_tensor(seed: int, *shape: int) -> plugrad.Tensor:
-    return plugrad.asarray(workloads.random_uniform(seed, shape))
-
-
-def random_weight(seed: int, shape: tuple[int, ...], fan: int) -> plugrad.Tensor:
-    return plugrad.asarray(workloads.random_weight(seed, shape, fan))
 
 
 def gelu(x: plugrad.Tensor) -> plugrad.Tensor:
@@ -98,36 +89,21 @@ def make_cases(*, is_jitted: bool) -> dict[str, Step]:
     def case(function: Callable[..., plugrad.Tensor], *args: plugrad.Tensor) -> Step:
         return partial(plugrad.jit(function) if is_jitted else function, *args)
 
-    a, b, bias = (
-        random_tensor(1, 512, 512),
-        random_weight(2, (512, 512), 512),
-        random_tensor(3, 512),
-    )
-    rows, scale, offset = (
-        random_tensor(4, 1000, 1000),
-        random_tensor(5, 1000),
-        random_tensor(6, 1000),
-    )
-    million, tens, logits = (
-        random_tensor(7, 1_000_000),
-        random_tensor(8, 10_000_000),
-        random_tensor(9, 1024, 1024),
-    )
-    image, filter = random_tensor(10, 1, 64, 64, 32), random_weight(11, (3, 3, 32, 32), 288)
+    x = Inputs(*map(plugrad.asarray, make_inputs()))
     unit = plugrad.eye(4)
     return {
-        "matmul 512": case(lambda a, b: a @ b, a, b),
-        "gelu(x@w+b)": case(lambda a, b, bias: gelu(a @ b + bias), a, b, bias),
-        "gelu(x*w+b)": case(lambda x, w, b: gelu(x * w + b), rows, scale, offset),
-        "gelu(norm)": case(lambda x: gelu(plugrad.layer_norm(x)), logits),
-        "W5": case(apply_ten_ops, million),
-        "sum": case(plugrad.sum, tens),
-        "softmax": case(plugrad.softmax, logits),
-        "conv 3x3": case(lambda x, w: plugrad.conv2d(x, w, padding="same"), image, filter),
-        "10 adds": case(add_ten_times, random_tensor(14, 4), random_tensor(15, 4)),
+        "matmul 512": case(lambda a, b: a @ b, x.left, x.right),
+        "gelu(x@w+b)": case(lambda a, b, bias: gelu(a @ b + bias), x.left, x.right, x.bias),
+        "gelu(x*w+b)": case(lambda x, w, b: gelu(x * w + b), x.rows, x.scale, x.offset),
+        "gelu(norm)": case(lambda x: gelu(plugrad.layer_norm(x)), x.logits),
+        "W5": case(apply_ten_ops, x.million),
+        "sum": case(plugrad.sum, x.ten_million),
+        "softmax": case(plugrad.softmax, x.logits),
+        "conv 3x3": case(lambda x, w: plugrad.conv2d(x, w, padding="same"), x.image, x.filter),
+        "10 adds": case(add_ten_times, x.first, x.second),
         # Products of matrices are the device's, also those with the unit matrix.
         "10 adds/dev": case(
-            add_ten_times, random_tensor(14, 1, 4) @ unit, random_tensor(15, 1, 4) @ unit
+            add_ten_times, x.first.reshape(1, 4) @ unit, x.second.reshape(1, 4) @ unit
         ),
         "W1": make_training_step("W1", is_jitted=is_jitted),
         "W2": make_training_step("W2", is_jitted=is_jitted),
@@ -162,7 +138,7 @@ class TinygradProcess:
 
 def time_plugrad(name: str, step: Step, repeats: int) -> float:
     """Return plugrad's time of a case in milliseconds."""
-    backend = random_tensor(1, 1).backend
+    backend = plugrad.which().backend
     start = time.perf_counter()
     for _ in range(repeats):
         result = step()

@@ -25,7 +25,7 @@ class Side(NamedTuple):
     """A function to measure, the context in which it runs, and a function that waits for its work."""
 
     run: Callable[[], Any]
-    surroundings: Callable[[], AbstractContextManager[Any]] = nullcontext
+    make_context: Callable[[], AbstractContextManager[Any]] = nullcontext
     finish: Callable[[], None] = lambda: None
 
     def seconds(self, repeats: int, clock: Clock) -> float:
@@ -46,13 +46,13 @@ def take_turns(
     """Return the times of functions, called in turn for `turn` seconds each; 0 means one call."""
     repeats: dict[str, int] = {}
     for name, side in sides.items():
-        with side.surroundings():
+        with side.make_context():
             once = min(side.seconds(1, time.perf_counter) for _ in range(4 if turn else 1))
             repeats[name] = max(1, min(1000, round(turn / once)))
     spent: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
         for name, side in sides.items():
-            with side.surroundings():
+            with side.make_context():
                 if turn:
                     side.seconds(1 + repeats[name] // 8, clock)
                 spent[name].append(side.seconds(repeats[name], clock) * 1e3)

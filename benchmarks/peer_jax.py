@@ -90,7 +90,7 @@ def mobilenet() -> Workload:
     def infer(x: Any, tensors: Any, head: Any) -> Any:
         h = kept = x
         for layer, (filter, bias) in zip(layers, tensors, strict=True):
-            kept = h if layer.opens else kept
+            kept = h if layer.starts_residual else kept
             pad = layer.filter.shape[0] // 2
             groups = layer.filter.shape[2] if layer.is_depthwise else 1
             h = jax.lax.conv_general_dilated(
@@ -103,7 +103,7 @@ def mobilenet() -> Workload:
             )
             h = h + bias
             h = jnp.clip(h, 0, 6) if layer.is_active else h
-            h = h + kept if layer.closes else h
+            h = h + kept if layer.ends_residual else h
         return h.mean((1, 2)) @ head
 
     def run() -> Any:

@@ -37,7 +37,7 @@ def mobilenet() -> Workload:
     bounds = [constant(np.float32(bound)) for bound in (0, 6)]
     h = kept = "x"
     for layer in layers:
-        kept = h if layer.opens else kept
+        kept = h if layer.starts_residual else kept
         axes = (2, 3, 0, 1) if layer.is_depthwise else (3, 2, 0, 1)
         filter = layer.filter.transpose(axes)
         h = node(
@@ -50,7 +50,7 @@ def mobilenet() -> Workload:
             group=len(filter) if layer.is_depthwise else 1,
         )
         h = node("Clip", h, *bounds) if layer.is_active else h
-        h = node("Add", h, kept) if layer.closes else h
+        h = node("Add", h, kept) if layer.ends_residual else h
     h = node("Flatten", node("GlobalAveragePool", h))
     y = node("MatMul", h, constant(matrix))
     x = np.ascontiguousarray(image.transpose(0, 3, 1, 2))

@@ -195,7 +195,7 @@ def mobilenet_function() -> tuple[Callable[[plugrad.Tensor], plugrad.Tensor], pl
     def infer(x: plugrad.Tensor) -> plugrad.Tensor:
         h = kept = x
         for layer, (filter, bias) in zip(layers, tensors, strict=True):
-            kept = h if layer.opens else kept
+            kept = h if layer.starts_residual else kept
             convolve: Any = fused.depthwise_conv2d if layer.is_depthwise else fused.conv2d
             h = convolve(
                 h,
@@ -205,7 +205,7 @@ def mobilenet_function() -> tuple[Callable[[plugrad.Tensor], plugrad.Tensor], pl
                 bias=bias,
                 activation="relu6" if layer.is_active else "linear",
             )
-            h = h + kept if layer.closes else h
+            h = h + kept if layer.ends_residual else h
         return plugrad.mean(h, axis=(1, 2)) @ head
 
     return infer, plugrad.asarray(image)

@@ -22,16 +22,9 @@ if "WEBGPU_PATH" not in os.environ:
 import numpy as np
 import workloads
 from tinygrad import Device, Tensor, TinyJit, nn
+from tinygrad_inputs import READ_BACK, Inputs, make_inputs
 
 Step = Callable[[], Any]
-
-
-def random_tensor(seed: int, *shape: int) -> Tensor:
-    return Tensor(workloads.random_uniform(seed, shape)).realize()
-
-
-def random_weight(seed: int, shape: tuple[int, ...], fan: int) -> Tensor:
-    return Tensor(workloads.random_weight(seed, shape, fan)).realize()
 
 
 def apply_ten_ops(x: Tensor) -> Tensor:
@@ -90,9 +83,8 @@ def convnet() -> Step:
     return train_step(task, images, weights, predict)
 
 
-def add_ten_times() -> Step:
+def add_ten_times(a: Tensor, b: Tensor) -> Step:
     """Return ten additions, each in its own kernel."""
-    a, b = random_tensor(14, 4), random_tensor(15, 4)
 
     def step() -> Tensor:
         total = a
@@ -104,42 +96,25 @@ def add_ten_times() -> Step:
 
 
 def make_cases() -> dict[str, Step]:
-    a, b, bias = (
-        random_tensor(1, 512, 512),
-        random_weight(2, (512, 512), 512),
-        random_tensor(3, 512),
+    arrays = make_inputs()
+    arrays = arrays._replace(  # with channels first
+        image=arrays.image.transpose(0, 3, 1, 2), filter=arrays.filter.transpose(3, 2, 0, 1)
     )
-    rows, scale, offset = (
-        random_tensor(4, 1000, 1000),
-        random_tensor(5, 1000),
-        random_tensor(6, 1000),
-    )
-    million, tens, logits = (
-        random_tensor(7, 1_000_000),
-        random_tensor(8, 10_000_000),
-        random_tensor(9, 1024, 1024),
-    )
-    images = workloads.random_uniform(10, (1, 64, 64, 32)).transpose(0, 3, 1, 2)
-    filters = workloads.random_weight(11, (3, 3, 32, 32), 288).transpose(3, 2, 0, 1)
-    image, filter = (Tensor(np.ascontiguousarray(x)).realize() for x in (images, filters))
+    x = Inputs(*[Tensor(np.ascontiguousarray(array)).realize() for array in arrays])
     return {
-        "matmul 512": lambda: (a @ b).realize(),
-        "gelu(x@w+b)": lambda: (a @ b + bias).gelu().realize(),
-        "gelu(x*w+b)": lambda: (rows * scale + offset).gelu().realize(),
-        "gelu(norm)": lambda: logits.layernorm().gelu().realize(),
-        "W5": lambda: apply_ten_ops(million).realize(),
-        "sum": lambda: tens.sum().realize(),
-        "softmax": lambda: logits.softmax().realize(),
-        "conv 3x3": lambda: image.conv2d(filter, padding=1).realize(),
-        "10 adds": add_ten_times(),
-        "10 adds/dev": add_ten_times(),
+        "matmul 512": lambda: (x.left @ x.right).realize(),
+        "gelu(x@w+b)": lambda: (x.left @ x.right + x.bias).gelu().realize(),
+        "gelu(x*w+b)": lambda: (x.rows * x.scale + x.offset).gelu().realize(),
+        "gelu(norm)": lambda: x.logits.layernorm().gelu().realize(),
+        "W5": lambda: apply_ten_ops(x.million).realize(),
+        "sum": lambda: x.ten_million.sum().realize(),
+        "softmax": lambda: x.logits.softmax().realize(),
+        "conv 3x3": lambda: x.image.conv2d(x.filter, padding=1).realize(),
+        "10 adds": add_ten_times(x.first, x.second),
+        "10 adds/dev": add_ten_times(x.first, x.second),
         "W1": mlp(),
         "W2": convnet(),
     }
-
-
-READ_BACK = ("10 adds", "10 adds/dev", "W1", "W2")
-"""Cases that end when their value is on the host."""
 
 
 def main() -> None:

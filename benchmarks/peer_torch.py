@@ -178,7 +178,7 @@ def mobilenet(compiled: Compiler = as_it_is) -> Workload:
     def infer() -> torch.Tensor:
         h = kept = x
         for layer, (filter, bias) in zip(layers, tensors, strict=True):
-            kept = h if layer.opens else kept
+            kept = h if layer.starts_residual else kept
             h = functional.conv2d(
                 h,
                 filter,
@@ -188,7 +188,7 @@ def mobilenet(compiled: Compiler = as_it_is) -> Workload:
                 groups=len(filter) if layer.is_depthwise else 1,
             )
             h = functional.relu6(h) if layer.is_active else h
-            h = h + kept if layer.closes else h
+            h = h + kept if layer.ends_residual else h
         return h.mean((2, 3)) @ head
 
     # torch.compile takes no tensors of another mode than that in which it runs.

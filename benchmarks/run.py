@@ -95,7 +95,7 @@ class Comparison:
         first_ms: dict[str, float] = {}
         for peer in self.peers.values():
             if name in peer.steps:
-                with peer.surroundings():
+                with peer.make_context():
                     steps[peer.name] = peer.steps[name]()
                     begin = time.perf_counter()
                     steps[peer.name].run()
@@ -122,7 +122,7 @@ class Comparison:
         functions: dict[str, Callable[[], Any]] = {}
         results: dict[str, list[Any]] = {}
         for peer in self.peers.values():
-            with peer.surroundings():
+            with peer.make_context():
                 if not peer.has_kernels:
                     continue
                 prepared = prepare_torch_call if peer.name == "torch" else prepare_plugrad_call
@@ -147,7 +147,7 @@ class Comparison:
         self, functions: dict[str, Callable[[], Any]], calls: dict[str, int], **about: Any
     ) -> None:
         sides = {
-            name: measuring.Side(function, self.peers[name].surroundings, self.peers[name].finish)
+            name: measuring.Side(function, self.peers[name].make_context, self.peers[name].finish)
             for name, function in functions.items()
         }
         is_apart = not self.peers[self.reference].changes_kernels

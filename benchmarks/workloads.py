@@ -59,8 +59,8 @@ class Peer(NamedTuple):
     version: str
     steps: Mapping[str, Callable[[], Workload]]
     """Prepares each workload that the peer has."""
-    surroundings: Callable[[], AbstractContextManager[Any]] = nullcontext
-    """The block in which steps are prepared and run."""
+    make_context: Callable[[], AbstractContextManager[Any]] = nullcontext
+    """Returns the context in which steps are prepared and run."""
     finish: Callable[[], None] = lambda: None
     """Waits for the work of all runs."""
     has_kernels: bool = False
@@ -137,9 +137,9 @@ class Layer(NamedTuple):
     strides: int
     is_depthwise: bool
     is_active: bool
-    opens: bool = False
-    """Whether its input is added to the output of the layer that `closes`."""
-    closes: bool = False
+    starts_residual: bool = False
+    """Whether its input is added to the output of the next layer with `ends_residual`."""
+    ends_residual: bool = False
 
 
 STAGES = (
@@ -163,9 +163,9 @@ def mobilenet() -> tuple[Array, list[Layer], Array]:
     def block(expansion: int, channels: int, out: int, stride: int) -> Iterator[Layer]:
         inner, is_added = channels * expansion, stride == 1 and channels == out
         if expansion > 1:
-            yield layer((1, 1, channels, inner), 1, True, opens=is_added)
-        yield layer((3, 3, inner, 1), stride, True, opens=is_added and expansion == 1)
-        yield layer((1, 1, inner, out), 1, False, closes=is_added)
+            yield layer((1, 1, channels, inner), 1, True, starts_residual=is_added)
+        yield layer((3, 3, inner, 1), stride, True, starts_residual=is_added and expansion == 1)
+        yield layer((1, 1, inner, out), 1, False, ends_residual=is_added)
 
     layers = [layer((3, 3, 3, 32), 2, True)]
     channels = 32

@@ -35,7 +35,7 @@ def simulate(length: Number, friction: Number, angle: Number) -> plugrad.Tensor:
 times = TIME_STEP * np.arange(MEASUREMENT_COUNT)
 true_values = {"length": 1.7, "friction": 0.25, "angle": 1.2}
 noise = np.random.default_rng(0).normal(scale=0.08, size=MEASUREMENT_COUNT)
-measured = simulate(**true_values) + noise.astype(np.float32)
+measured_angles = simulate(**true_values) + noise.astype(np.float32)
 
 # %% [markdown]
 # The loss is how far a simulation is from the measurements. Its gradient runs back through all steps of time, and the
@@ -52,7 +52,9 @@ first_guess, losses = simulate(**variables).numpy(), []
 
 
 def loss(weights: plugrad.Tensor) -> plugrad.Tensor:
-    return plugrad.sum(weights * (simulate(**variables) - measured) ** 2) / plugrad.sum(weights)
+    return plugrad.sum(weights * (simulate(**variables) - measured_angles) ** 2) / plugrad.sum(
+        weights
+    )
 
 
 for step in range(TRAINING_STEPS):
@@ -70,7 +72,7 @@ print(f"found {fitted_values}\n true {true_values}")
 figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
 axes.plot(times, first_guess, color="0.7", label="first guess")
 axes.plot(times, simulate(**variables), color="tab:blue", label="found")
-axes.plot(times, measured, ".", color="tab:orange", label="measured")
+axes.plot(times, measured_angles, ".", color="tab:orange", label="measured")
 axes.set(
     xlabel="seconds", ylabel="angle", title=", ".join(f"{k} {v}" for k, v in fitted_values.items())
 )

@@ -8,6 +8,10 @@
 #include "tiles.h"
 #include "window.h"
 
+#define NUMBER float
+#define VECTOR floats
+#define FUSED multiply_add
+#define PACKED "ps"
 #define SHORT_BAND 128      // pixels at a time in the gradient, where they stay in the L1 cache
 #define PANEL_FLOATS 10000  // of a part of the filters that stays in the L1 cache
 #define MOST_VECTORS 3      // of a tile

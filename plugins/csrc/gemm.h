@@ -56,6 +56,30 @@ static inline void interleave(const float *const sources[4], int count, float *t
         for (int i = 0; i < 4; i++) target[k * stride + i] = sources[i][k];
 }
 
+#ifndef __wasm__
+// The same for doubles.
+static inline void interleave_doubles(const double *const sources[4], int count, double *target,
+                                      ptrdiff_t stride) {
+    typedef double four __attribute__((vector_size(32)));
+    int k = 0;
+    for (; k + 4 <= count; k += 4) {
+        four rows[4], halves[4], columns[4];
+        for (int i = 0; i < 4; i++) memcpy(rows + i, sources[i] + k, sizeof *rows);
+        for (int i = 0; i < 2; i++) {
+            halves[i] = __builtin_shufflevector(rows[2 * i], rows[2 * i + 1], 0, 4, 2, 6);
+            halves[2 + i] = __builtin_shufflevector(rows[2 * i], rows[2 * i + 1], 1, 5, 3, 7);
+        }
+        for (int i = 0; i < 2; i++) {
+            columns[i] = __builtin_shufflevector(halves[2 * i], halves[2 * i + 1], 0, 1, 4, 5);
+            columns[2 + i] = __builtin_shufflevector(halves[2 * i], halves[2 * i + 1], 2, 3, 6, 7);
+        }
+        for (int i = 0; i < 4; i++) memcpy(target + (k + i) * stride, columns + i, sizeof *columns);
+    }
+    for (; k < count; k++)
+        for (int i = 0; i < 4; i++) target[k * stride + i] = sources[i][k];
+}
+#endif
+
 // ---- tiles and blocks ----
 
 #ifdef __wasm__
@@ -87,14 +111,11 @@ static inline quad limited(quad y, float least, float most) {
     return (quad)((is_high & (int_quad)high) | (~is_high & (int_quad)y));
 }
 #else
-// A micro-kernel multiplies a packed strip of TILE_ROWS rows by a packed panel of TILE_COLUMNS
-// columns, or of one or two vectors at the right edge. All sums stay in registers.
 #if defined(__AVX512F__) || defined(__aarch64__)
-#define TILE_ROWS 8
+#define TILE_ROWS 8  // of a product, with sums in registers
 #else
 #define TILE_ROWS 4
 #endif
-#define TILE_COLUMNS (3 * LANES)
 #endif
 
 // ---- products ----

@@ -44,6 +44,25 @@ static inline int has_few_cells(const window *w, ptrdiff_t offsets[FEW_CELLS]) {
             }                                                                                      \
         }
 
+// The arrays of a kernel, and where one of its windows is.
+typedef struct {
+    const void *x;
+    void *out;
+    int32_t *positions;
+    const window *w;
+    int offset, image;
+    span layers, rows, columns;
+    ptrdiff_t y;
+} pooled;
+
+// Visit the windows in order. One function does so for all types, because the walk is longer than what they do.
+static ONCE void each_window(pooled p, void (*visit)(const pooled *)) {
+    EACH_WINDOW(p.w, {
+        p.image = image, p.layers = layers, p.rows = rows, p.columns = columns, p.y = y;
+        visit(&p);
+    })
+}
+
 #define LARGEST(dtype, type, effort)                                                               \
     SHORT_LOOPS effort KERNEL(max_pool_##dtype)(const type *restrict x, type *restrict out,        \
                                                 const window *w) {                                 \
@@ -85,22 +104,30 @@ static inline int has_few_cells(const window *w, ptrdiff_t offsets[FEW_CELLS]) {
             positions[k] = found ? position + k : place;                                           \
         }                                                                                          \
     }                                                                                              \
-    /* positions: of the first largest elements, or the first NaN, plus image * offset */          \
-    effort KERNEL(max_pool_with_argmax_##dtype)(const type *restrict x, type *restrict out,        \
-                                                const window *w, int32_t *restrict positions,      \
-                                                int offset) {                                      \
-        EACH_WINDOW(w, {                                                                           \
-            int is_first = 1;                                                                      \
-            EACH_CELL(w, {                                                                         \
-                const int32_t position = cell + image * offset;                                    \
-                if (is_first)                                                                      \
-                    for (int k = 0; k < w->channels; k++)                                          \
-                        out[y + k] = x[cell + k], positions[y + k] = position + k;                 \
-                else                                                                               \
-                    replace_##dtype(x + cell, position, out + y, positions + y, w->channels);      \
-                is_first = 0;                                                                      \
-            })                                                                                     \
+    static effort void find_positions_##dtype(const pooled *p) {                                   \
+        const span layers = p->layers, rows = p->rows, columns = p->columns;                       \
+        const window *w = p->w;                                                                    \
+        const type *x = p->x;                                                                      \
+        type *out = (type *)p->out + p->y;                                                         \
+        int32_t *positions = p->positions + p->y;                                                  \
+        const int image = p->image;                                                                \
+        int is_first = 1;                                                                          \
+        EACH_CELL(w, {                                                                             \
+            const int32_t position = (int32_t)cell + image * p->offset;                            \
+            if (is_first)                                                                          \
+                for (int k = 0; k < w->channels; k++)                                              \
+                    out[k] = x[cell + k], positions[k] = position + k;                             \
+            else                                                                                   \
+                replace_##dtype(x + cell, position, out, positions, w->channels);                  \
+            is_first = 0;                                                                          \
         })                                                                                         \
+    }                                                                                              \
+    /* positions: of the first largest elements, or the first NaN, plus image * offset */          \
+    KERNEL(max_pool_with_argmax_##dtype)(const type *restrict x, type *restrict out,               \
+                                         const window *w, int32_t *restrict positions,             \
+                                         int offset) {                                             \
+        each_window((pooled){x, out, positions, w, offset, 0, {}, {}, {}, 0},                      \
+                    find_positions_##dtype);                                                       \
     }
 EACH_INTEGER(LARGEST)
 LARGEST(float32, float, FAST)

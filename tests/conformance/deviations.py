@@ -21,7 +21,7 @@ class Deviation:
     """Recorded calls in which TensorFlow.js is wrong for one reason, and the right arrays or the error of plugrad."""
 
     reason: str
-    applies: Callable[[Record], Any]
+    applies_to: Callable[[Record], Any]
     expected: Callable[[Record], Any] | ExceptionTypes
 
 
@@ -282,4 +282,4 @@ DEVIATIONS = (
 
 def find_deviation(record: Record) -> Deviation | None:
     """Return the deviation to which a record belongs, or None."""
-    return next((d for d in DEVIATIONS if d.applies(record)), None)
+    return next((d for d in DEVIATIONS if d.applies_to(record)), None)

@@ -29,7 +29,7 @@ class GradientDeviation:
     """Recorded gradients in which TensorFlow.js is wrong for one reason, and the right gradient or the error."""
 
     reason: str
-    applies: Callable[[Record], Any]
+    applies_to: Callable[[Record], Any]
     expected: Callable[[Record, str], np.ndarray] | ExceptionTypes
 
 
@@ -150,4 +150,4 @@ DEVIATIONS = (
 
 def find_deviation(record: Record) -> GradientDeviation | None:
     """Return the deviation to which a record belongs, or None."""
-    return next((d for d in DEVIATIONS if d.applies(record)), None)
+    return next((d for d in DEVIATIONS if d.applies_to(record)), None)

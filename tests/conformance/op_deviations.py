@@ -26,7 +26,7 @@ class OpDeviation:
     """Recorded op calls that differ from plugrad for one reason, and the right result or the error."""
 
     reason: str
-    applies: Callable[[Record], Any]
+    applies_to: Callable[[Record], Any]
     expected: Callable[[Record], ExpectedResults] | ExceptionTypes
     is_choice: bool = False
 
@@ -412,4 +412,4 @@ DEVIATIONS = (
 
 def find_deviation(record: Record) -> OpDeviation | None:
     """Return the deviation to which a record belongs, or None."""
-    return next((d for d in DEVIATIONS if d.applies(record)), None)
+    return next((d for d in DEVIATIONS if d.applies_to(record)), None)

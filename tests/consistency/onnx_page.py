@@ -17,9 +17,9 @@ class OperatorSupport(NamedTuple):
     """Which versions of an ONNX operator run and how, and which do not run."""
 
     name: str
-    runs: list[int]
-    how: str
-    lacks: list[int]
+    supported_versions: list[int]
+    way_of_running: str
+    unsupported_versions: list[int]
 
 
 def domain_support(domain: str) -> list[OperatorSupport]:
@@ -33,10 +33,15 @@ def domain_support(domain: str) -> list[OperatorSupport]:
         schemas.sort(key=lambda schema: schema.since_version)
         old = [s for s in schemas if s.since_version <= FIRST_OPSET][:-1] if not domain else []
         ways = {s.since_version: describe_implementation(s) for s in schemas if s not in old}
-        runs = [version for version, how in ways.items() if how]
-        how = ", ".join(dict.fromkeys(filter(None, ways.values()))) or "–"
+        supported_versions = [version for version, way_of_running in ways.items() if way_of_running]
+        way_of_running = ", ".join(dict.fromkeys(filter(None, ways.values()))) or "–"
         found.append(
-            OperatorSupport(name, runs, how, [version for version, how in ways.items() if not how])
+            OperatorSupport(
+                name,
+                supported_versions,
+                way_of_running,
+                [version for version, way_of_running in ways.items() if not way_of_running],
+            )
         )
     return found
 
@@ -64,15 +69,20 @@ def onnx_page() -> str:
     ]
     for domain, title in DOMAIN_NAMES.items():
         table = domain_support(domain)
-        complete = sum(not row.lacks for row in table)
+        complete = sum(not row.unsupported_versions for row in table)
         lines += ["", f"## {title}: {complete} of {len(table)}", ""]
         lines += [
             "| operator | versions that run | by | versions that do not |",
             "|---|---|---|---|",
         ]
         for row in table:
-            runs, lacks = (", ".join(map(str, part)) or "–" for part in (row.runs, row.lacks))
-            lines.append(f"| {row.name} | {runs} | {row.how} | {lacks} |")
+            supported_versions, unsupported_versions = (
+                ", ".join(map(str, part)) or "–"
+                for part in (row.supported_versions, row.unsupported_versions)
+            )
+            lines.append(
+                f"| {row.name} | {supported_versions} | {row.way_of_running} | {unsupported_versions} |"
+            )
     lines += [
         "",
         f"## What `plugrad_onnx.export` writes: {len(EXPORT_RULES)} kernels",

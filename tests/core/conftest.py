@@ -39,7 +39,7 @@ class FakeBackend(Backend):
     """A backend with two devices, few kernels and few dtypes; `events` lists the calls of its methods."""
 
     name = "fake_device"
-    cap = None
+    memory_limit = None
     events: list = []  # noqa: RUF012 - the fixture empties it
 
     def devices(self):
@@ -72,10 +72,10 @@ class FakeBackend(Backend):
         pass
 
     def memory(self):
-        return Memory(0, 0, 0, self.cap)
+        return Memory(0, 0, 0, self.memory_limit)
 
     def set_memory_limit(self, limit):
-        self.cap = limit
+        self.memory_limit = limit
 
     def close(self):
         self.events.append(("close", self))

@@ -255,7 +255,7 @@ def test_plugrad_has_bodies_of_its_own():
     assert len({row.kernel.name for row in COMPOSITE_CASES}) >= 13
 
 
-@pytest.mark.parametrize("row", COMPOSITE_CASES, ids=str)
+@pytest.mark.rows("row", COMPOSITE_CASES, ids=str)
 def test_own_bodies_compute_what_their_kernels_do(row):
     while plugrad.get_kernel(row.kernel.name, "cpu") is not None:  # the fixture brings them back
         plugrad.unregister_kernel(row.kernel.name, "cpu")

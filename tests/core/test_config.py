@@ -339,4 +339,4 @@ def test_environment_is_read_again_when_plugrad_is_told(project_folder):
 
 def test_memory_limit_reaches_a_backend_when_it_is_opened(fake_backend_name):
     config.set("memory_limit", "64KiB")
-    assert plugrad.ones(3, device=fake_backend_name).backend.cap == 65536
+    assert plugrad.ones(3, device=fake_backend_name).backend.memory_limit == 65536

@@ -382,15 +382,15 @@ def test_replaced_kernel_of_an_open_backend_is_in_effect_again_when_the_replacem
 def test_memory_limit_outlives_the_device(fake_backend_name):
     plugrad.set_memory_limit(1000, backend=fake_backend_name)
     close_backend(open_backend(fake_backend_name))
-    assert open_backend(fake_backend_name).cap == 1000
-    assert open_backend(fake_backend_name, "1").cap is None
+    assert open_backend(fake_backend_name).memory_limit == 1000
+    assert open_backend(fake_backend_name, "1").memory_limit is None
     with plugrad.config.override("memory_limit", 77):
-        assert open_backend(fake_backend_name).cap == 77
+        assert open_backend(fake_backend_name).memory_limit == 77
         close_backend(open_backend(fake_backend_name))
-        assert open_backend(fake_backend_name).cap == 77
-    assert open_backend(fake_backend_name).cap is None
+        assert open_backend(fake_backend_name).memory_limit == 77
+    assert open_backend(fake_backend_name).memory_limit is None
     close_backend(open_backend(fake_backend_name))
-    assert open_backend(fake_backend_name).cap is None
+    assert open_backend(fake_backend_name).memory_limit is None
 
 
 def test_tensors_of_a_closed_backend_are_refused(fake_backend_name):

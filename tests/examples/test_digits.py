@@ -22,10 +22,10 @@ def digits():
 @pytest.fixture(scope="module")
 def expected(digits):
     with plugrad.use("cpu"):
-        return _trained(digits)
+        return train_and_test(digits)
 
 
-def _trained(digits):
+def train_and_test(digits):
     images, labels, test_images, test_labels = digits.load()
     params = digits.MODEL.init(0, (8, 8, 1))
     losses = digits.train(params, images, labels, epochs=10)
@@ -35,7 +35,7 @@ def _trained(digits):
 
 
 def test_digits_are_learned(digits, expected, backend):
-    losses, accuracy = expected if backend == "cpu" else _trained(digits)
+    losses, accuracy = expected if backend == "cpu" else train_and_test(digits)
     np.testing.assert_allclose(losses[:20], expected[0][:20], rtol=1e-3)
     assert accuracy >= 0.97
     assert abs(accuracy - expected[1]) <= 0.01

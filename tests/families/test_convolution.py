@@ -16,7 +16,7 @@ from plugrad.kernels import convolution
 
 LONG_SUM_REASON = "each element is a sum of hundreds of products"
 
-numbers = [uniform(-2, 2), uniform(-2, 2)]
+TWO_NUMBER_DOMAINS = [uniform(-2, 2), uniform(-2, 2)]
 IMAGES, FILTERS = (2, 6, 7, 3), (3, 2, 3, 4)
 WINDOW_ATTRIBUTES = [
     {},
@@ -39,7 +39,9 @@ WINDOW_ATTRIBUTES = [
     {"strides": (2, 3), "dim_rounding_mode": "ceil"},
 ]
 CASES = [
-    Case(plugrad.conv2d, windows.convolve, numbers, (IMAGES, FILTERS), attrs, is_sum=True)
+    Case(
+        plugrad.conv2d, windows.convolve, TWO_NUMBER_DOMAINS, (IMAGES, FILTERS), attrs, is_sum=True
+    )
     for attrs in WINDOW_ATTRIBUTES
 ]
 OTHER_SHAPES = [
@@ -80,7 +82,14 @@ def reference_conv1d(
 
 
 CONV1D_CASES = [
-    Case(plugrad.conv1d, reference_conv1d, numbers, ((2, 9, 3), (4, 3, 2)), attrs, is_sum=True)
+    Case(
+        plugrad.conv1d,
+        reference_conv1d,
+        TWO_NUMBER_DOMAINS,
+        ((2, 9, 3), (4, 3, 2)),
+        attrs,
+        is_sum=True,
+    )
     for attrs in (
         {},
         {"padding": "same"},
@@ -94,7 +103,7 @@ CONV1D_CASES = [
 ]
 CONV1D_CASES += [
     Case(
-        *(plugrad.conv1d, reference_conv1d, numbers, ((2, 3, 9), (4, 3, 2))),
+        *(plugrad.conv1d, reference_conv1d, TWO_NUMBER_DOMAINS, ((2, 3, 9), (4, 3, 2))),
         {**case.attrs, "data_format": "NCW"},
         is_sum=True,
     )
@@ -113,7 +122,8 @@ def transpose_case(case):
 
     attrs = {"output_shape": shape, **case.attrs}
     return Case(
-        *(plugrad.conv2d_transpose, reference, numbers, gradient.shapes, attrs), is_sum=True
+        *(plugrad.conv2d_transpose, reference, TWO_NUMBER_DOMAINS, gradient.shapes, attrs),
+        is_sum=True,
     )
 
 
@@ -131,7 +141,7 @@ def test_values(case, backend, rng):
 
 @pytest.mark.parametrize("shapes", OTHER_SHAPES, ids=str)
 def test_values_of_other_shapes(shapes, backend, rng):
-    case = Case(plugrad.conv2d, windows.convolve, numbers, shapes, {"padding": "same"})
+    case = Case(plugrad.conv2d, windows.convolve, TWO_NUMBER_DOMAINS, shapes, {"padding": "same"})
     case.check_values(rng)
     for kernel in gradient_cases_of(case):
         kernel.check_values(rng)
@@ -144,7 +154,8 @@ def test_values_of_other_dtypes(case, backend, rng):
 
 def test_values_of_other_dtypes_with_many_channels(backend, rng):
     case = Case(
-        *(plugrad.conv2d, windows.convolve, numbers, ((1, 5, 6, 70), (2, 2, 70, 6))), is_sum=True
+        *(plugrad.conv2d, windows.convolve, TWO_NUMBER_DOMAINS, ((1, 5, 6, 70), (2, 2, 70, 6))),
+        is_sum=True,
     )
     for each in (case, *gradient_cases_of(case)):
         each.check_values_of_other_dtypes(rng)
@@ -158,14 +169,22 @@ def test_values_of_views(case, backend, rng):
 def test_large_images(backend, rng):
     loose = dict.fromkeys(["cpu", "wasm", "webgpu"], CustomTolerance(1e-5, LONG_SUM_REASON))
     shapes = (3, 47, 53, 9), (3, 3, 9, 11)
-    case = Case(plugrad.conv2d, windows.convolve, numbers, shapes, {"padding": "same"}, is_sum=True)
+    case = Case(
+        plugrad.conv2d,
+        windows.convolve,
+        TWO_NUMBER_DOMAINS,
+        shapes,
+        {"padding": "same"},
+        is_sum=True,
+    )
     for each in [case, *gradient_cases_of(case)]:
         replace(each, tolerance=loose).check_values(rng)
 
 
 def test_images_without_a_batch_axis(backend, rng):
     x, filters = (
-        d.draw(rng, s, "float32") for d, s in zip(numbers, (IMAGES, FILTERS), strict=True)
+        d.draw(rng, s, "float32")
+        for d, s in zip(TWO_NUMBER_DOMAINS, (IMAGES, FILTERS), strict=True)
     )
     alone = plugrad.conv2d(plugrad.asarray(x[0]), filters, 2, "same")
     together = plugrad.conv2d(plugrad.asarray(x), filters, 2, "same")
@@ -192,7 +211,7 @@ def test_sequences_and_transposes_without_a_batch_axis(backend, rng):
 @pytest.mark.parametrize("images", [(0, 6, 7, 3), (2, 6, 7, 0)], ids=str)
 def test_no_images(images, backend, rng):
     shapes = images, (3, 2, images[3], 4)
-    case = Case(plugrad.conv2d, windows.convolve, numbers, shapes, {"padding": "same"})
+    case = Case(plugrad.conv2d, windows.convolve, TWO_NUMBER_DOMAINS, shapes, {"padding": "same"})
     case.check_values(rng)
     for kernel in gradient_cases_of(case):
         kernel.check_values(rng)

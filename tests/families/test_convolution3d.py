@@ -11,7 +11,7 @@ from families.sliding import gradient_cases, kernel_attributes, with_channels_fi
 from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
 from plugrad.kernels import convolution3d
 
-numbers = [uniform(-2, 2), uniform(-2, 2)]
+TWO_NUMBER_DOMAINS = [uniform(-2, 2), uniform(-2, 2)]
 VOLUMES, FILTERS = (2, 4, 5, 6, 2), (2, 3, 2, 2, 3)
 WINDOW_ATTRIBUTES = [
     {},
@@ -28,7 +28,9 @@ WINDOW_ATTRIBUTES = [
     {"strides": (3, 2, 4), "padding": 1, "dim_rounding_mode": "round"},
 ]
 CASES = [
-    Case(plugrad.conv3d, windows.convolve, numbers, (VOLUMES, FILTERS), attrs, is_sum=True)
+    Case(
+        plugrad.conv3d, windows.convolve, TWO_NUMBER_DOMAINS, (VOLUMES, FILTERS), attrs, is_sum=True
+    )
     for attrs in WINDOW_ATTRIBUTES
 ]
 CHANNELS_FIRST_CASES = [with_channels_first(case) for case in CASES[1::2]]
@@ -60,7 +62,8 @@ def transpose_case(case):
 
     attrs = {"output_shape": gradient.attrs["input_shape"], **case.attrs}
     return Case(
-        *(plugrad.conv3d_transpose, reference, numbers, gradient.shapes, attrs), is_sum=True
+        *(plugrad.conv3d_transpose, reference, TWO_NUMBER_DOMAINS, gradient.shapes, attrs),
+        is_sum=True,
     )
 
 
@@ -79,7 +82,14 @@ def test_values(case, backend, rng):
 
 @pytest.mark.parametrize("shapes", OTHER_SHAPES, ids=str)
 def test_values_of_other_shapes(shapes, backend, rng):
-    case = Case(plugrad.conv3d, windows.convolve, numbers, shapes, {"padding": "same"}, is_sum=True)
+    case = Case(
+        plugrad.conv3d,
+        windows.convolve,
+        TWO_NUMBER_DOMAINS,
+        shapes,
+        {"padding": "same"},
+        is_sum=True,
+    )
     for each in (case, *gradient_cases_of(case)):
         each.check_values(rng)
 
@@ -154,7 +164,9 @@ def test_gradient_of_gradients(case, backend, rng):
 def test_gradient_of_a_transpose(backend, rng):
     attrs = {"output_shape": (1, 4, 3, 3, 2), "strides": (2, 1, 2), "padding": "same"}
     shapes = (1, 2, 3, 2, 1), (2, 2, 1, 2, 1)
-    case = Case(plugrad.conv3d_transpose, TRANSPOSE_CASES[0].reference, numbers, shapes, attrs)
+    case = Case(
+        plugrad.conv3d_transpose, TRANSPOSE_CASES[0].reference, TWO_NUMBER_DOMAINS, shapes, attrs
+    )
     case.check_gradient(rng, backend)
 
 

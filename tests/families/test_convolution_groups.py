@@ -11,7 +11,7 @@ from families.case import Case, ErrorCase
 from families.domains import uniform
 from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
 
-numbers = [uniform(-2, 2), uniform(-2, 2)]
+TWO_NUMBER_DOMAINS = [uniform(-2, 2), uniform(-2, 2)]
 SPATIAL_SIZES = {1: (9,), 2: (7, 6), 3: (4, 5, 4)}
 FILTER_SIZES = {1: (3,), 2: (3, 2), 3: (2, 1, 2)}
 CONVOLUTION_OPS = {1: plugrad.conv1d, 2: plugrad.conv2d, 3: plugrad.conv3d}
@@ -87,7 +87,7 @@ def cases_of_rank(count):
         yield Case(
             CONVOLUTION_OPS[count],
             reference_convolution,
-            numbers,
+            TWO_NUMBER_DOMAINS,
             (shape, filter),
             named,
             is_sum=True,
@@ -95,11 +95,23 @@ def cases_of_rank(count):
     own = (*FILTER_SIZES[count], 1, 12)  # filters for each channel
     attrs = attributes_for_op({"groups": 6, "strides": 2, "dilations": 2, "padding": 1}, count)
     yield Case(
-        CONVOLUTION_OPS[count], reference_convolution, numbers, (shape, own), attrs, is_sum=True
+        CONVOLUTION_OPS[count],
+        reference_convolution,
+        TWO_NUMBER_DOMAINS,
+        (shape, own),
+        attrs,
+        is_sum=True,
     )
     first = {"groups": 2, "data_format": CHANNELS_FIRST_FORMATS[count]}
     shapes = (2, 6, *SPATIAL_SIZES[count]), (*FILTER_SIZES[count], 3, 4)
-    yield Case(CONVOLUTION_OPS[count], reference_convolution, numbers, shapes, first, is_sum=True)
+    yield Case(
+        CONVOLUTION_OPS[count],
+        reference_convolution,
+        TWO_NUMBER_DOMAINS,
+        shapes,
+        first,
+        is_sum=True,
+    )
 
     small = (2, *(3,) * count, 6)
     ways = [
@@ -113,16 +125,30 @@ def cases_of_rank(count):
         named = attributes_for_op(attrs, count)
         filter = (*FILTER_SIZES[count], 2, 6)
         yield Case(
-            TRANSPOSE_OPS[count], reference_transpose, numbers, (small, filter), named, is_sum=True
+            TRANSPOSE_OPS[count],
+            reference_transpose,
+            TWO_NUMBER_DOMAINS,
+            (small, filter),
+            named,
+            is_sum=True,
         )
     attrs = attributes_for_op({"groups": 6, "strides": 2, "output_padding": 1, "padding": 1}, count)
     own = (*FILTER_SIZES[count], 1, 6)
-    yield Case(TRANSPOSE_OPS[count], reference_transpose, numbers, (small, own), attrs, is_sum=True)
+    yield Case(
+        TRANSPOSE_OPS[count],
+        reference_transpose,
+        TWO_NUMBER_DOMAINS,
+        (small, own),
+        attrs,
+        is_sum=True,
+    )
     first = attributes_for_op(
         {"groups": 2, "strides": 2, "data_format": CHANNELS_FIRST_FORMATS[count]}, count
     )
     shapes = (2, 6, *(3,) * count), (*FILTER_SIZES[count], 2, 6)
-    yield Case(TRANSPOSE_OPS[count], reference_transpose, numbers, shapes, first, is_sum=True)
+    yield Case(
+        TRANSPOSE_OPS[count], reference_transpose, TWO_NUMBER_DOMAINS, shapes, first, is_sum=True
+    )
 
 
 CASES = [case for count in (1, 2, 3) for case in cases_of_rank(count)]
@@ -147,7 +173,11 @@ def test_gradient(case, backend, rng):
 def test_empty_batches_and_channels(backend, rng):
     for shape, filter, groups in [((0, 7, 6, 6), (3, 2, 3, 4), 2), ((2, 7, 6, 0), (3, 2, 0, 4), 2)]:
         case = Case(
-            plugrad.conv2d, reference_convolution, numbers, (shape, filter), {"groups": groups}
+            plugrad.conv2d,
+            reference_convolution,
+            TWO_NUMBER_DOMAINS,
+            (shape, filter),
+            {"groups": groups},
         )
         case.check_values(rng)
     y = plugrad.conv2d_transpose(np.ones((0, 3, 3, 4), "float32"), np.ones((2, 2, 1, 4), "float32"))

@@ -53,7 +53,7 @@ def reference_filter_gradient(x, dy, *, filter_shape, **attrs):
     return dw
 
 
-numbers = [uniform(-2, 2), uniform(-2, 2)]
+TWO_NUMBER_DOMAINS = [uniform(-2, 2), uniform(-2, 2)]
 IMAGES, FILTERS = (2, 6, 7, 3), (3, 2, 3, 2)
 WINDOW_ATTRIBUTES = [
     {},
@@ -74,7 +74,7 @@ CASES = [
     Case(
         plugrad.depthwise_conv2d,
         reference_depthwise_convolution,
-        numbers,
+        TWO_NUMBER_DOMAINS,
         (IMAGES, FILTERS),
         attrs,
         is_sum=True,
@@ -123,7 +123,11 @@ GRADIENT_CASES += gradient_cases_of(
 )
 SEPARABLE_CASES = [
     Case(
-        *(plugrad.separable_conv2d, reference_separable_convolution, [*numbers, uniform(-2, 2)]),
+        *(
+            plugrad.separable_conv2d,
+            reference_separable_convolution,
+            [*TWO_NUMBER_DOMAINS, uniform(-2, 2)],
+        ),
         (*case.shapes, (1, 1, 6, 4)),
         case.attrs,
         is_sum=True,
@@ -146,7 +150,7 @@ def test_values_of_other_shapes(shapes, strides, backend, rng):
     case = Case(
         plugrad.depthwise_conv2d,
         reference_depthwise_convolution,
-        numbers,
+        TWO_NUMBER_DOMAINS,
         shapes,
         attrs,
         is_sum=True,

@@ -19,7 +19,7 @@ def np_matmul(a, b, *, transpose_a=False, transpose_b=False):
     return a @ (b.swapaxes(-1, -2) if transpose_b else b)
 
 
-numbers = [uniform(-2, 2), uniform(-2, 2)]
+TWO_NUMBER_DOMAINS = [uniform(-2, 2), uniform(-2, 2)]
 VECTOR_SHAPES = [
     ((5,), (5,)),
     ((0,), (0,)),
@@ -32,7 +32,7 @@ VECTOR_SHAPES = [
 MATMUL_CASES = [
     *(case for case in conformance_cases("linalg") if case.kernel is linalg.matmul),
     *(
-        Case(plugrad.matmul, np.matmul, numbers, shapes, {}, REAL_DTYPES, is_sum=True)
+        Case(plugrad.matmul, np.matmul, TWO_NUMBER_DOMAINS, shapes, {}, REAL_DTYPES, is_sum=True)
         for shapes in VECTOR_SHAPES
     ),
 ]
@@ -78,7 +78,7 @@ def test_large_matrices(size, flags, backend, rng):
     rows, inner, columns = size
     a = (inner, rows) if flags["transpose_a"] else (rows, inner)
     b = (columns, inner) if flags["transpose_b"] else (inner, columns)
-    Case(linalg.matmul, np_matmul, numbers, (a, b), flags, is_sum=True).check_values(rng)
+    Case(linalg.matmul, np_matmul, TWO_NUMBER_DOMAINS, (a, b), flags, is_sum=True).check_values(rng)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_large_matrices(size, flags, backend, rng):
     ids=str,
 )
 def test_empty_matrices(shapes, backend, rng):
-    Case(plugrad.matmul, np.matmul, numbers, shapes).check_values(rng)
+    Case(plugrad.matmul, np.matmul, TWO_NUMBER_DOMAINS, shapes).check_values(rng)
 
 
 def test_einsum_of_half_precision_goes_on_beyond_2048(backend):
@@ -119,7 +119,7 @@ def test_gradient(case, backend, rng):
     ids=str,
 )
 def test_gradient_under_broadcasting(shapes, backend, rng):
-    Case(plugrad.matmul, np.matmul, numbers, shapes).check_gradient(rng, backend)
+    Case(plugrad.matmul, np.matmul, TWO_NUMBER_DOMAINS, shapes).check_gradient(rng, backend)
 
 
 def test_gradient_of_empty_matrices(backend):

@@ -8,7 +8,7 @@ import pytest
 import plugrad
 from families.case import REAL_AND_BOOL_DTYPES, Case, ErrorCase
 from families.domains import uniform
-from families.test_linalg import numbers
+from families.test_linalg import TWO_NUMBER_DOMAINS
 from plugrad.errors import ArgumentValueError, AxisError, DTypeError, ShapeError
 from plugrad.testing.tables.linalg import band_part
 
@@ -61,7 +61,15 @@ TRACE_CASES = [
     for k in (-1, 0, 2)
 ]
 VECTOR_PRODUCT_CASES = [
-    Case(op, reference, numbers, shapes, attrs, is_sum=True, name=f"{name} {shapes} {attrs}")
+    Case(
+        op,
+        reference,
+        TWO_NUMBER_DOMAINS,
+        shapes,
+        attrs,
+        is_sum=True,
+        name=f"{name} {shapes} {attrs}",
+    )
     for name, op, reference, shapes, attrs in [
         ("dot", plugrad.dot, np.dot, ((3,), (3,)), {}),
         ("dot", plugrad.dot, np.dot, ((2, 3), (3,)), {}),

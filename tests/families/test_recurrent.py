@@ -40,11 +40,11 @@ def np_stacked_lstm_cells(kernel, data, *states):
     return [c0, c1, h0, h1]
 
 
-number = uniform(-1, 1)
+number_domain = uniform(-1, 1)
 WEBGPU_TOLERANCE = {"webgpu": CustomTolerance(1e-5, "products, and tanh and sigmoid of them")}
 CASES = [
     Case(
-        *(lstm_cell, np_lstm_cell, [number] * 6),
+        *(lstm_cell, np_lstm_cell, [number_domain] * 6),
         [(), (inputs + units, 4 * units), (4 * units,), (batch, inputs)] + [(batch, units)] * 2,
         tolerance=WEBGPU_TOLERANCE,
         name=f"basic_lstm_cell {batch} {inputs} {units}",
@@ -52,7 +52,7 @@ CASES = [
     for batch, inputs, units in [(2, 3, 4), (1, 1, 1), (3, 2, 5), (0, 2, 3)]
 ] + [
     Case(
-        *(stacked_lstm_cells, np_stacked_lstm_cells, [number] * 6, [(6, 12), *[(2, 3)] * 5]),
+        *(stacked_lstm_cells, np_stacked_lstm_cells, [number_domain] * 6, [(6, 12), *[(2, 3)] * 5]),
         tolerance=WEBGPU_TOLERANCE,
         name="multi_rnn_cell",
     )

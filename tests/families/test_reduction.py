@@ -331,15 +331,15 @@ def test_bins_may_be_as_many_as_the_numbers_need(backend):
         plugrad.bincount([2], size=3, minlength=2)
 
 
-numbers = integers(-1, 6)
+number_domain = integers(-1, 6)
 BINCOUNT_CASES = [
-    Case(plugrad.bincount, np_bincount, [numbers], [shape], {"size": size}, result="int32")
+    Case(plugrad.bincount, np_bincount, [number_domain], [shape], {"size": size}, result="int32")
     for shape, size in [((20,), 5), ((4, 3, 2), 9), ((), 3), ((0,), 2), ((5,), 0)]
 ] + [
     Case(
         plugrad.dense_bincount,
         np_dense_bincount,
-        [numbers],
+        [number_domain],
         [shape],
         {"size": size, "binary_output": binary},
         result="int32",
@@ -348,13 +348,15 @@ BINCOUNT_CASES = [
     for binary in (False, True)
 ]
 WEIGHTED_BINCOUNT_CASES = [
-    Case(plugrad.bincount, np_bincount, [numbers, uniform(-2, 2)], [shape] * 2, {"size": size})
+    Case(
+        plugrad.bincount, np_bincount, [number_domain, uniform(-2, 2)], [shape] * 2, {"size": size}
+    )
     for shape, size in [((20,), 5), ((4, 3, 2), 9), ((), 3), ((0,), 2), ((5,), 0)]
 ] + [
     Case(
         plugrad.dense_bincount,
         np_dense_bincount,
-        [numbers, uniform(0.5, 2)],
+        [number_domain, uniform(0.5, 2)],
         [shape] * 2,
         {"size": size, "binary_output": binary},
     )

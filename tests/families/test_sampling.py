@@ -10,7 +10,7 @@ from families.case import Case, ErrorCase
 from families.domains import Domain, uniform
 from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 
-numbers = uniform(-2, 2)
+number_domain = uniform(-2, 2)
 
 
 def linear_kernel(distance, a):
@@ -74,7 +74,7 @@ RESIZE_CASES = [
     Case(
         plugrad.image.resize,
         reference_resize,
-        [numbers],
+        [number_domain],
         [shape],
         {"size": size, **way},
         is_sum=True,
@@ -86,7 +86,7 @@ RESIZE_CASES += [
     Case(
         plugrad.image.resize,
         reference_resize,
-        [numbers],
+        [number_domain],
         [shape],
         {"size": size, "method": m},
         is_sum=True,
@@ -114,7 +114,7 @@ def test_gradient_of_sizes(case, backend, rng):
 def test_long_axes_are_resized_in_blocks(backend, rng):
     for size in ((700, 2), (100, 2)):
         case = Case(
-            *(plugrad.image.resize, reference_resize, [numbers], [(1, 300, 3, 1)]),
+            *(plugrad.image.resize, reference_resize, [number_domain], [(1, 300, 3, 1)]),
             {"size": size, "method": "cubic", "antialias": True},
             is_sum=True,
         )
@@ -187,7 +187,7 @@ coordinates_between_pixels = Domain(  # of images with three pixels along each a
 )
 GRID_SAMPLE_CASES = [
     Case(
-        *(plugrad.image.grid_sample, reference_grid_sample, [numbers, uniform(-1.7, 1.7)]),
+        *(plugrad.image.grid_sample, reference_grid_sample, [number_domain, uniform(-1.7, 1.7)]),
         *([(2, 4, 5, 2), (2, 3, 4, 2)], {"method": m, "padding_mode": edge, "align_corners": al}),
         is_sum=True,
     )
@@ -197,7 +197,12 @@ GRID_SAMPLE_CASES = [
 ]
 GRID_SAMPLE_CASES += [
     Case(
-        *(plugrad.image.grid_sample, reference_grid_sample, [numbers, uniform(-1.7, 1.7)], shapes),
+        *(
+            plugrad.image.grid_sample,
+            reference_grid_sample,
+            [number_domain, uniform(-1.7, 1.7)],
+            shapes,
+        ),
         *({"method": m, "padding_mode": "reflection"},),
         is_sum=True,
     )
@@ -224,14 +229,14 @@ def test_gradient_of_points(case, backend, rng):
             points = plugrad.asarray(grid.astype(str(images.dtype)), device=images.device)
             return plugrad.image.grid_sample(images, points, **attrs)
 
-        Case(grid_sample_at, grid_sample_at, [numbers], [(1, 3, 4, 2)], case.attrs).check_gradient(
-            rng, backend
-        )
+        Case(
+            grid_sample_at, grid_sample_at, [number_domain], [(1, 3, 4, 2)], case.attrs
+        ).check_gradient(rng, backend)
         return
     axes = len(case.shapes[0]) - 2
     shapes = (1, *(3,) * axes, 1), (1, *(2,) * axes, axes)
     smooth = Case(
-        case.op, case.reference, [numbers, coordinates_between_pixels], shapes, case.attrs
+        case.op, case.reference, [number_domain, coordinates_between_pixels], shapes, case.attrs
     )
     smooth.check_gradient(rng, backend)
 

@@ -15,7 +15,9 @@ from plugrad.cli import main
 from plugrad.cli.findings import relevant_traceback_lines
 
 OTHER_DISTRIBUTIONS = {p.distribution for p in plugrad.plugins()} - {"plugrad-cpu"}
-ENVIRONMENT_WITHOUT_OTHERS = {"PLUGRAD_PLUGINS_DISABLE": ",".join(sorted(OTHER_DISTRIBUTIONS))}
+ENVIRONMENT_WITHOUT_OTHER_PLUGINS = {
+    "PLUGRAD_PLUGINS_DISABLE": ",".join(sorted(OTHER_DISTRIBUTIONS))
+}
 """For tests of the whole doctor that are not about our plugins, each of which takes a process.
 
 It tries all of them in `test_doctor_hostile`.
@@ -72,7 +74,7 @@ def test_backend_whose_kernel_raises(examine_plugins, site):
 
 
 def test_backend_that_refuses_is_a_note_unless_it_is_asked_for(examine_plugins, site, monkeypatch):
-    for name, value in ENVIRONMENT_WITHOUT_OTHERS.items():
+    for name, value in ENVIRONMENT_WITHOUT_OTHER_PLUGINS.items():
         monkeypatch.setenv(name, value)
     refusal = 'return Probe(False, "no such hardware here")'
     site.install("polite", backend_source("polite", probe=refusal))
@@ -263,7 +265,7 @@ def test_hooks_of_one_plugin_are_not_blamed_on_another(examine_plugins, site):
 
 def test_environment_says_what_is_set_and_who_is_active(site, monkeypatch):
     (site.folder / "plugrad.toml").write_text("memory_limit = '1GB'\n")
-    _, printed = run_doctor(site.folder, PLUGRAD_BACKEND="cpu", **ENVIRONMENT_WITHOUT_OTHERS)
+    _, printed = run_doctor(site.folder, PLUGRAD_BACKEND="cpu", **ENVIRONMENT_WITHOUT_OTHER_PLUGINS)
     words = " ".join(printed.split())
     assert f"Settings {site.folder / 'plugrad.toml'} PLUGRAD_BACKEND=cpu" in words
     assert "chosen by environment variable PLUGRAD_BACKEND" in words
@@ -298,7 +300,7 @@ def test_active_backend_that_is_passed_over_has_a_reason(site):
         manifest='api = "1.0"\npriority = 5000\n',
     )
     _, printed = run_doctor(
-        site.folder, PLUGRAD_PLUGINS_ALLOW_AUTO="acme-*", **ENVIRONMENT_WITHOUT_OTHERS
+        site.folder, PLUGRAD_PLUGINS_ALLOW_AUTO="acme-*", **ENVIRONMENT_WITHOUT_OTHER_PLUGINS
     )
     assert "not soft: it has only software devices" in printed
 
@@ -311,7 +313,7 @@ def test_stale_copy_of_a_distribution(site):
     )
     path = os.pathsep.join([str(site.folder), str(site.folder / "old")])
     status, printed = run_doctor(
-        path.split(os.pathsep)[0], "--json", PYTHONPATH=path, **ENVIRONMENT_WITHOUT_OTHERS
+        path.split(os.pathsep)[0], "--json", PYTHONPATH=path, **ENVIRONMENT_WITHOUT_OTHER_PLUGINS
     )
     assert status == 1
     (finding,) = [f for f in json.loads(printed)["findings"] if f["subject"] == "acme-toy"]

@@ -323,7 +323,7 @@ def exact_inner_product(a: Array, b: Array) -> tuple[Any, Any]:
     return np.sum(products), np.sum(np.abs(products))
 
 
-FOLDS: Final = [
+REDUCTIONS: Final = [
     Reduction(
         "Sum, in units of it", single_argument(random_positive_numbers), plugrad.sum, exact_sum
     ),
@@ -379,7 +379,7 @@ def iter_page_rows(dtype: str) -> Iterator[tuple[str, Callable[[], float]]]:
 
 def iter_reduction_rows(dtype: str) -> Iterator[tuple[str, Callable[[], float]]]:
     """Yield the rows of the page about reductions."""
-    for fold in FOLDS:
+    for fold in REDUCTIONS:
         for length, samples in SAMPLE_COUNT_OF_LENGTH.items():
             yield (
                 f"{fold.name} | {length:,}",

@@ -37,14 +37,14 @@ MAX_WALL_SECONDS = 60  # seconds after which a call hangs, also on a busy machin
 MAX_GROWTH_MEBIBYTES = 600  # MiB by which one call may raise the peak of resident memory
 MAX_ADDRESS_SPACE = 3 * 2**30  # bytes of data of the process; more is a MemoryError
 
-shortened = reprlib.Repr()
-shortened.maxother = shortened.maxstring = 120
+length_limited_repr = reprlib.Repr()
+length_limited_repr.maxother = length_limited_repr.maxstring = 120
 
 
 def short_repr(value):
     """Return a short text for any value, even if its methods raise."""
     try:
-        return shortened.repr(value)
+        return length_limited_repr.repr(value)
     except Exception as error:
         return f"<{type(value).__name__}, whose repr raises {error!r}>"
 

@@ -309,7 +309,7 @@ def restoring_target(target):
 
 
 def custom_grad_arguments(values):
-    """Return a call of `custom_grad` of a function that returns almost valid results."""
+    """Return a function that calls `custom_grad`, with arguments that are almost valid."""
     anything = values.anything()
     gradient = values.rng.choice([anything, lambda *args: anything, lambda dy, saved: dy])
     value = values.rng.choice([anything, F, plugrad.asarray(F)])

@@ -46,13 +46,13 @@ class Property:
     """An invariance: a transformation that must not change results, and the conformance cases that test it."""
 
     find_violation: Callable[[Row, str], str]
-    applies: Callable[[Row], bool]
+    applies_to: Callable[[Row], bool]
 
     def cases(self) -> dict[str, list[Row]]:
         """Return the conformance cases to test, by family."""
         found: dict[str, list[Row]] = {}
         for row in distinct_cases():
-            if self.applies(row):
+            if self.applies_to(row):
                 found.setdefault(row.kernel.family, []).append(row)
         return found
 
@@ -60,11 +60,13 @@ class Property:
 PROPERTIES: Final[dict[str, Property]] = {}
 
 
-def register_property(applies: Callable[[Row], bool]) -> Callable[..., Callable[[Row, str], str]]:
+def register_property(
+    applies_to: Callable[[Row], bool],
+) -> Callable[..., Callable[[Row, str], str]]:
     """Return a decorator that registers a function as a property, given a filter of conformance cases."""
 
     def add(function: Callable[[Row, str], str]) -> Callable[[Row, str], str]:
-        PROPERTIES[function.__name__] = Property(function, applies)
+        PROPERTIES[function.__name__] = Property(function, applies_to)
         return function
 
     return add

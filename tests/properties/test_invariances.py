@@ -140,7 +140,7 @@ def thread_setter(machine, monkeypatch):
                     monkeypatch.setattr(module, name, declare.PartStepLimits(64, 1 << 20))
             if hasattr(module, "RELEASE_GIL_MIN_ELEMENTS"):
                 monkeypatch.setattr(module, "RELEASE_GIL_MIN_ELEMENTS", 10)
-        store = active_backend().linear.store
+        store = active_backend().linear_memory.store
         workers = store.run_in_threads.__self__
         monkeypatch.setattr(workers, "threads", workers.threads)
         monkeypatch.setattr(store, "threads", store.threads)

@@ -22,7 +22,7 @@ from properties.numeric_rules import (
 REMEDY = "run `make docs` and commit what it writes"
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.call)
+@pytest.mark.rows("rule", RULES, ids=lambda rule: rule.call)
 def test_rule(rule, backend):
     found = run_rule(rule, backend)
     if found is ABSENT:
@@ -33,7 +33,7 @@ def test_rule(rule, backend):
         assert not is_mended, f"remove {backend} from the difference, then {REMEDY}"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.rows(
     "rule", [rule for rule in RULES if is_elementwise(rule)], ids=lambda rule: rule.call
 )
 def test_rule_of_many_elements(rule, backend):

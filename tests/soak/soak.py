@@ -132,7 +132,7 @@ class Soak:
     seconds: float
     threads: int = 4
     seed: int = 0
-    growth: float = 0.03
+    max_growth: float = 0.03
     """The fraction by which the process may be larger in the last quarter of the time than in the second."""
     steps: int = 0
     samples: tuple[list[int], ...] = field(default_factory=lambda: ([], [], [], []))
@@ -140,7 +140,7 @@ class Soak:
     problems: list[str] = field(default_factory=list)
     shapes: set[tuple[int, ...]] = field(default_factory=lambda: set(SHAPES))
     lock: Lock = field(default_factory=Lock)
-    ends: float = 0.0
+    end_time: float = 0.0
     next_sample: float = 0.0
 
     def work(self, seed: int) -> None:
@@ -150,7 +150,7 @@ class Soak:
         steps = 0
         try:
             with plugrad.use(self.backend):
-                while time.monotonic() < self.ends and not self.problems:
+                while time.monotonic() < self.end_time and not self.problems:
                     self.step(rng, kept)
                     steps += 1
         except BaseException:  # a thread that dies in silence would look like success
@@ -196,7 +196,7 @@ class Soak:
         if now < self.next_sample:
             return
         self.next_sample = now + self.seconds / MAX_SAMPLES
-        left = self.ends - now
+        left = self.end_time - now
         self.samples[3 - max(0, min(3, int(4 * left / self.seconds)))].append(resident_bytes())
 
     def growth_problem(self) -> str | None:
@@ -205,7 +205,7 @@ class Soak:
         if min(len(second), len(last)) < MIN_SAMPLES_PER_QUARTER:
             return None
         before, after = median(second), median(last)
-        if after <= before * (1 + self.growth):
+        if after <= before * (1 + self.max_growth):
             return None
         return f"the process has grown from {before:.0f} to {after:.0f} bytes"
 
@@ -232,12 +232,12 @@ class Soak:
                 take(rng, (plugrad.ones((2, 2)), np.ones((2, 2))))
         gc.collect()
         before = plugrad.memory()
-        self.ends = time.monotonic() + self.seconds
+        self.end_time = time.monotonic() + self.seconds
         workers = [Thread(target=self.work, args=(self.seed + i,)) for i in range(self.threads)]
         for worker in workers:
             worker.start()
         while any(worker.is_alive() for worker in workers):
-            if time.monotonic() > self.ends + 60:
+            if time.monotonic() > self.end_time + 60:
                 return [*self.problems, "a thread hangs: it did not end 60 seconds after it should"]
             self.measure()
             plugrad.memory()

@@ -9,11 +9,11 @@ import plugrad
 from soak.soak import MIN_SAMPLES_PER_QUARTER, Soak
 
 SECONDS = {"cpu": 2.5, "wasm": 2.5, "webgpu": 5.0}
-GROWTH = {"webgpu": 2.0}  # its programs take 180 MB; most are compiled in the first minute
+MAX_GROWTH = {"webgpu": 2.0}  # its programs take 180 MB; most are compiled in the first minute
 
 
 def test_nothing_is_wrong_and_nothing_is_left(backend):
-    soak = Soak(backend, SECONDS.get(backend, 2.5), seed=1, growth=GROWTH.get(backend, 0.5))
+    soak = Soak(backend, SECONDS.get(backend, 2.5), seed=1, max_growth=MAX_GROWTH.get(backend, 0.5))
     assert soak.run() == []
     assert soak.steps > 0
 
@@ -54,7 +54,7 @@ def test_growth_is_judged_with_enough_samples(second, last, is_found):
 
 def test_steps_take_samples_but_not_too_many():
     """Samples take memory themselves."""
-    soak = Soak("cpu", 1e6, ends=time.monotonic() + 1e6)
+    soak = Soak("cpu", 1e6, end_time=time.monotonic() + 1e6)
     for step in range(3):
         soak.step(np.random.default_rng(step), [])
     assert [*map(len, soak.samples)] == [1, 0, 0, 0]

@@ -71,7 +71,7 @@ FUSED_FUNCTIONS = {
 
 
 @pytest.mark.parametrize("function", FUSED_FUNCTIONS.values(), ids=FUSED_FUNCTIONS)
-@pytest.mark.parametrize("shape", [(1, 2), (3, 5), (40, 100), (300, 700)])
+@pytest.mark.rows("shape", [(1, 2), (3, 5), (40, 100), (300, 700)])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_bits(function, shape, threads, monkeypatch):
     monkeypatch.setattr(thread_pool, "count", threads)

@@ -11,6 +11,7 @@ variants = pytest.importorskip("plugrad_native.variants")
 if not variants.has_any_variant():
     pytest.skip("there is no native code for this platform", allow_module_level=True)
 declare = import_module("plugrad_native.declare")
+thread_pool = import_module("plugrad_cpu.extend").thread_pool
 
 LAYOUTS = {
     "a block": lambda x: x[1:-1, 2:-3],
@@ -113,11 +114,40 @@ def test_copies_of_arrays_that_run_backwards(shape, dtype, rng):
     x = rng.uniform(0, 200, shape).astype(dtype)
     axis = max(i for i, n in enumerate(shape) if n > 1)
     for turned in (np.flip(x, axis), np.flip(x)):
-        assert declare.plan_reversal(turned.shape, turned.strides, turned.itemsize)
+        assert declare.plan_copy_of_rows(turned.shape, turned.strides, turned.itemsize)
         found = declare.as_contiguous(turned)
         assert found.flags.c_contiguous
         np.testing.assert_array_equal(found, turned)
-    assert declare.plan_reversal(x.shape, x.strides, x.itemsize) is None
+    spread = x.repeat(2, axis)[(*(slice(None),) * axis, slice(None, None, 2))]
+    assert declare.plan_copy_of_rows(spread.shape, spread.strides, spread.itemsize) is None
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
+@pytest.mark.parametrize("width", [5, 16, 300])
+def test_copies_of_rows_with_gaps_are_shared(width, dtype, rng, monkeypatch):
+    """The gradient of a concatenation is a slice, which a convolution copies: by NumPy, it was not divided."""
+    monkeypatch.setattr(thread_pool, "count", 3)
+    shared = []
+    run_in_parts = thread_pool.run_in_parts
+
+    def run_and_note(*call, parts, **options):
+        shared.append(parts)
+        run_in_parts(*call, parts=parts, **options)
+
+    monkeypatch.setattr(thread_pool, "run_in_parts", run_and_note)
+    rows = -(-4 * thread_pool.part_min_work // width) // 8
+    whole = rng.uniform(0, 200, (2, 4, rows, width + 7)).astype(dtype)
+    for x in (
+        whole[..., :width],
+        whole[:, 1:3, :, 7:],
+        whole[1, :, :-3, 2:-2],
+        whole[:, ::-1, :, 1:],
+    ):
+        found = declare.as_contiguous(x)
+        assert found.flags.c_contiguous
+        np.testing.assert_array_equal(found, x)
+    assert shared
+    assert min(shared) > 1
 
 
 @pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "float64"])

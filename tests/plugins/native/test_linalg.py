@@ -1,4 +1,4 @@
-"""Products of float32 that C multiplies where vectors are wide, and how they are divided among threads."""
+"""Products that C multiplies, how they are divided among threads, and which ones BLAS has."""
 
 from importlib import import_module
 
@@ -27,33 +27,90 @@ MATMUL_ARGUMENTS = {
     "whole vectors": ((64, 400), (400, 112), False, False),
     "rows that a cache has little room for": ((40, 1024), (1024, 64), False, False),
     "more rows than a block has": ((801, 70), (70, 600), False, False),
+    "a row": ((1, 301), (301, 203), False, False),
+    "a row of a turned matrix": ((301, 1), (203, 301), True, True),
+    "a column": ((203, 301), (301, 1), False, False),
+    "a column of a turned matrix": ((301, 203), (1, 301), True, True),
+    "rows of vectors": ((5, 1, 64), (5, 64, 33), False, False),
+    "one number": ((1, 3001), (3001, 1), False, False),
+    "few columns": ((203, 301), (301, 3), False, False),
+    "one term": ((203, 1), (1, 301), False, False),
 }
+TOLERANCES = {"float32": 1e-4, "float64": 1e-12, "complex64": 1e-4, "complex128": 1e-12}
 
 
-def random_float32(seed, shape):
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+def random_array(seed, shape, dtype):
+    draw = np.random.default_rng(seed).normal
+    x = draw(size=shape)
+    return (x + 1j * draw(size=shape) if dtype.startswith("complex") else x).astype(dtype)
 
 
 @pytest.mark.parametrize(
     ("a", "b", "turns_a", "turns_b"), MATMUL_ARGUMENTS.values(), ids=MATMUL_ARGUMENTS
 )
 @pytest.mark.parametrize("layout", ["dense", "turned", "strided"])
+@pytest.mark.parametrize("dtype", TOLERANCES)
 def test_products_are_those_of_numpy_in_any_number_of_threads(
-    a, b, turns_a, turns_b, layout, monkeypatch
+    a, b, turns_a, turns_b, layout, dtype, monkeypatch
 ):
-    x, y = random_float32(1, a), random_float32(2, b)
+    x, y = random_array(1, a, dtype), random_array(2, b, dtype)
     if layout == "turned":
         x, y = (np.ascontiguousarray(m.swapaxes(-1, -2)).swapaxes(-1, -2) for m in (x, y))
     elif layout == "strided":
         x, y = (np.repeat(m, 2, axis=-1)[..., ::2] for m in (x, y))
     turns = {"transpose_a": turns_a, "transpose_b": turns_b}
-    monkeypatch.setattr(linalg, "HAS_FAST_FLOAT32_MATMUL", True)  # also where BLAS is as fast
-    monkeypatch.setattr(linalg, "FLOAT32_MATMUL_MIN_PRODUCTS", 1)
+    monkeypatch.setattr(linalg, "BLAS_VECTOR_MAX_PRODUCTS", 0)
+    monkeypatch.setattr(linalg, "BLAS_MATRIX_MAX_PRODUCTS", 0)
+    linalg.is_multiplied_in_c.cache_clear()
     results = []
-    for count in (1, 3):
+    for count in (1, 2, 7):
         monkeypatch.setattr(thread_pool, "count", count)
         monkeypatch.setattr(thread_pool, "part_min_work", 1)
         results.append(linalg.matmul(x, y, **turns))
-    np.testing.assert_array_equal(*results)
+    linalg.is_multiplied_in_c.cache_clear()
+    for result in results[1:]:
+        np.testing.assert_array_equal(results[0], result)
     expected = np.matmul(x.swapaxes(-1, -2) if turns_a else x, y.swapaxes(-1, -2) if turns_b else y)
-    np.testing.assert_allclose(results[0], expected, rtol=1e-4, atol=1e-4)
+    tolerance = TOLERANCES[dtype]
+    np.testing.assert_allclose(results[0], expected, rtol=tolerance, atol=tolerance)
+    assert results[0].dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns"), [(130, 120, 110), (1, 20_000, 1), (70, 20_000, 1), (3, 70_000, 5)]
+)
+def test_what_blas_would_divide_is_not_given_to_it(rows, depth, columns, dtype, monkeypatch):
+    given = []
+
+    def multiply_and_note(a, b, **_):
+        given.append((a.shape, b.shape))
+        return a @ b
+
+    monkeypatch.setattr(linalg, "numpy_matmul", multiply_and_note)
+    a, b = random_array(1, (rows, depth), dtype), random_array(2, (depth, columns), dtype)
+    found = linalg.matmul(a, b, transpose_a=False, transpose_b=False)
+    is_shared_by_results = dtype.startswith("complex") and columns == 1 < rows
+    assert ((a.shape, b.shape) in given) == is_shared_by_results
+    np.testing.assert_allclose(found, a @ b, rtol=10 * TOLERANCES[dtype], atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_products_of_what_is_not_finite(dtype, value):
+    a, b = random_array(1, (130, 120), dtype), random_array(2, (120, 110), dtype)
+    a[3, 5] = value
+    with np.errstate(invalid="ignore"):
+        found, expected = linalg.matmul(a, b, transpose_a=False, transpose_b=False), a @ b
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
+    if not dtype.startswith("complex"):
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_products_without_elements(dtype):
+    for rows, depth, columns in ((0, 200_000, 3), (300, 0, 400), (300, 400, 0)):
+        a, b = np.ones((rows, depth), dtype), np.ones((depth, columns), dtype)
+        found = linalg.matmul(a, b, transpose_a=False, transpose_b=False)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, np.zeros((rows, columns)))

@@ -21,7 +21,7 @@ KERNELS_AND_DTYPES = [
 
 
 @pytest.mark.parametrize(("name", "dtype"), KERNELS_AND_DTYPES)
-@pytest.mark.parametrize("shape", [(1, 64), (7, 65), (64, 256), (33, 700), (200, 127)], ids=str)
+@pytest.mark.rows("shape", [(1, 64), (7, 65), (64, 256), (33, 700), (200, 127)], ids=str)
 def test_columns_are_reduced(name, dtype, shape, rng):
     assert find_reduction_layout(shape, (0,), False) == (shape[1:], 1, *shape)  # by C
     x = rng.uniform(0.9, 1.1, shape) if dtype != "int32" else rng.choice([-1, 1, 1, 2], shape)

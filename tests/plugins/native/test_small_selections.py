@@ -21,7 +21,7 @@ def _on_cpu():
 
 
 def implementation(kernel):
-    """Return what the engine calls for a kernel, which it keeps after a first call."""
+    """Return the function that the engine calls for a kernel, and keeps after the first call."""
     x = plugrad.reshape(plugrad.zeros(1), (1, 1))
     plugrad.take(x, plugrad.top_k(x).indices, axis=1)
     return x.backend.functions[kernel]

@@ -129,7 +129,7 @@ def test_memory_of_each_part_begins_at_a_cache_line(monkeypatch):
     parallel_for(EXP_FUNCTION, ((x, 1),), x.size, work=x.size, scratch=17)
     ((_, arguments, steps, *_),) = given
     assert steps[-1] == -32
-    assert arguments[-1].size == 32 * 7
+    assert arguments[-1].size == 32 * 9
 
 
 def test_many_callers_at_once():

@@ -27,7 +27,7 @@ def test_every_written_kernel_has_a_row():
     assert {row.kernel.name for row in EXPORTABLE_CASES} == {*EXPORT_RULES}
 
 
-@pytest.mark.parametrize("row", EXPORTABLE_CASES, ids=str)
+@pytest.mark.rows("row", EXPORTABLE_CASES, ids=str)
 def test_rows(row, tmp_path):
     with plugrad.use("cpu"):
         is_shift = row.kernel.name.endswith("Shift")  # which ONNX has for unsigned integers only

@@ -25,7 +25,7 @@ class ImplementationRunner:
 
     @property
     def store(self):
-        return self.backend.linear.store
+        return self.backend.linear_memory.store
 
     def put(self, array):
         return self.backend.from_numpy(np.ascontiguousarray(array).reshape(np.shape(array)))

@@ -16,7 +16,7 @@ record = import_module("plugrad_wasm.programs.recording").record_graph
 
 
 @pytest.fixture(autouse=True)
-def _on_wasm():
+def _use_wasm():
     with plugrad.use("wasm"):
         yield
 
@@ -31,9 +31,12 @@ def called_exports(function, *args):
     """Return the wasm exports that a compiled function calls."""
     graph = plugrad.make_graph(function)(*args)
     backend = open_backend("wasm")
-    is_included = programs.RecordabilityCheck(graph, backend.linear).is_single_pass
+    is_included = programs.RecordabilityCheck(graph, backend.linear_memory).is_single_pass
     fused = fuse_epilogues(graph, is_included)
-    return [call.export for call in record(fused, backend.linear, active_functions(backend)).calls]
+    return [
+        call.export
+        for call in record(fused, backend.linear_memory, active_functions(backend)).calls
+    ]
 
 
 def assert_same_when_traced(function, *args):

@@ -28,7 +28,7 @@ layouts = import_module("plugrad_wasm.programs.layout")
 
 
 @pytest.fixture(autouse=True)
-def _on_wasm():
+def _use_wasm():
     with plugrad.use("wasm"):
         yield
 
@@ -86,7 +86,7 @@ def test_what_no_group_takes(function):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_give_the_same_bits(threads, monkeypatch):
-    store = open_backend("wasm").linear.store
+    store = open_backend("wasm").linear_memory.store
     monkeypatch.setattr(store, "threads", threads)
     monkeypatch.setattr(store.run_in_threads.__self__, "threads", threads)
     x = special_images(16, 64, 64, 16)

@@ -20,14 +20,14 @@ ELEMENT_COUNT = (1 << 18) + 37
 
 
 @pytest.fixture(autouse=True)
-def _on_wasm():
+def _use_wasm():
     with plugrad.use("wasm"):
         yield
 
 
 @pytest.fixture(params=[1, 3], autouse=True)
-def _threads(request, monkeypatch):
-    store = open_backend("wasm").linear.store
+def _use_thread_count(request, monkeypatch):
+    store = open_backend("wasm").linear_memory.store
     monkeypatch.setattr(store, "threads", request.param)
     monkeypatch.setattr(store.run_in_threads.__self__, "threads", request.param)
 
@@ -48,7 +48,7 @@ def recorded_call_kinds(function, *args):
     """Return the kinds of recorded calls; calls that are no loops are named by their exports."""
     graph = fuse_groups(plugrad.make_graph(function)(*args))
     backend = open_backend("wasm")
-    calls = record(graph, backend.linear, active_functions(backend)).calls
+    calls = record(graph, backend.linear_memory, active_functions(backend)).calls
     return [type(call) for call in calls]
 
 

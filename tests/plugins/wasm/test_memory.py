@@ -67,10 +67,10 @@ def test_kernels_with_scratch_and_descriptors_leave_nothing(fresh_runner, rng):
 
 
 def test_blocks_are_used_again(fresh_runner):
-    x = fresh_runner.backend.linear.empty((100,), float32)
+    x = fresh_runner.backend.linear_memory.empty((100,), float32)
     address = x.address
     del x
-    assert fresh_runner.backend.linear.empty((98,), float32).address == address
+    assert fresh_runner.backend.linear_memory.empty((98,), float32).address == address
 
 
 def test_live_blocks_never_overlap(fresh_runner, rng):
@@ -79,7 +79,9 @@ def test_live_blocks_never_overlap(fresh_runner, rng):
         if arrays and rng.random() < 0.45:
             del arrays[list(arrays)[rng.integers(len(arrays))]]
         else:
-            arrays[step] = fresh_runner.backend.linear.empty((int(rng.integers(0, 3000)),), bool_)
+            arrays[step] = fresh_runner.backend.linear_memory.empty(
+                (int(rng.integers(0, 3000)),), bool_
+            )
     spans = sorted((x.address, x.address + x.capacity) for x in arrays.values())
     assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
     assert memory_usage(fresh_runner) == (len(arrays), sum(x.capacity for x in arrays.values()))
@@ -114,12 +116,12 @@ def test_more_axes_than_numpy_has_are_an_error(fresh_runner):
 
 def test_one_array_has_at_most_two_gigabytes(fresh_runner):
     with pytest.raises(OutOfMemory, match="one array"):
-        fresh_runner.backend.linear.empty((2**31,), uint8)
+        fresh_runner.backend.linear_memory.empty((2**31,), uint8)
     assert memory_usage(fresh_runner) == (0, 0)
 
 
 def test_the_address_space_can_be_filled_and_used_again(fresh_runner):
-    linear = fresh_runner.backend.linear
+    linear = fresh_runner.backend.linear_memory
     arrays = []
 
     def exhaust():
@@ -155,7 +157,7 @@ def float32_view(array, shape):
 
 def test_memory_is_merged_before_it_grows_for_every_new_size(fresh_runner):
     for megabytes in range(1, 120):
-        fresh_runner.backend.linear.empty((megabytes * MEGABYTE,), uint8)
+        fresh_runner.backend.linear_memory.empty((megabytes * MEGABYTE,), uint8)
     memory = fresh_runner.backend.memory()
     assert memory.bytes == 0
     assert memory.details["linear_memory"] < 3 * 120 * MEGABYTE
@@ -163,7 +165,7 @@ def test_memory_is_merged_before_it_grows_for_every_new_size(fresh_runner):
 
 def test_memory_does_not_keep_the_most_blocks_that_each_size_ever_had(fresh_runner, rng):
     """A program uses arrays of all sizes; free blocks of one size are used for other sizes."""
-    linear = fresh_runner.backend.linear
+    linear = fresh_runner.backend.linear_memory
     begin = linear.store.memory_size()
     live = []
     for _ in range(6000):
@@ -180,7 +182,10 @@ def test_the_collector_may_free_arrays_while_one_is_made(fresh_runner):
 
     for size in range(1, 2000):
         holder = Holder()
-        holder.itself, holder.array = holder, fresh_runner.backend.linear.empty((size,), float32)
+        holder.itself, holder.array = (
+            holder,
+            fresh_runner.backend.linear_memory.empty((size,), float32),
+        )
     del holder
     gc.collect()
     assert memory_usage(fresh_runner) == (0, 0)
@@ -225,7 +230,7 @@ def test_small_values_are_copied(fresh_runner):
 @pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux only")
 @pytest.mark.parametrize("joined", [0, 200 * MEGABYTE])  # bytes of a block made of several others
 def test_memory_that_nothing_needs_for_a_while_is_given_back(fresh_runner, joined):
-    linear = fresh_runner.backend.linear
+    linear = fresh_runner.backend.linear_memory
     kept = fresh_runner.put(np.arange(1000, dtype=np.float32))
     large = [fresh_runner.put(np.ones((64 * MEGABYTE,), np.uint8)) for _ in range(10)]
     full = resident_bytes()
@@ -247,7 +252,7 @@ HUGE_PAGES_FOLDER = Path("/sys/kernel/mm/transparent_hugepage")
 )
 def test_only_large_memory_asks_for_huge_pages(fresh_runner):
     small, large = (fresh_runner.put(np.ones((size,), np.uint8)) for size in (1000, 32 * MEGABYTE))
-    base = fresh_runner.backend.linear.store.host_address()
+    base = fresh_runner.backend.linear_memory.store.host_address()
     middle = large.address + 16 * MEGABYTE
     assert [has_huge_pages(base + place) for place in (small.address, middle)] == [False, True]
 
@@ -266,7 +271,7 @@ def has_huge_pages(address):
 
 
 def test_memory_that_a_loop_needs_again_stays(fresh_runner):
-    linear = fresh_runner.backend.linear
+    linear = fresh_runner.backend.linear_memory
     discarded = []
     linear.store.release_pages = lambda *span: discarded.append(span)
     for _ in range(TRIM_AFTER_ALLOCATIONS):
@@ -281,7 +286,7 @@ def resident_bytes():
 
 
 def test_threads_that_take_turns_all_the_time_get_blocks_of_their_own(fresh_runner):
-    linear = fresh_runner.backend.linear
+    linear = fresh_runner.backend.linear_memory
     ends = time.monotonic() + 2
     kept, failures = [[] for _ in range(6)], []
 

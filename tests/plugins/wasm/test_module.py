@@ -118,7 +118,7 @@ def test_only_what_is_used_is_compiled():
     program = """
 import plugrad
 with plugrad.use("wasm") as chosen:
-    store = chosen.backend.linear.store
+    store = chosen.backend.linear_memory.store
     x = plugrad.asarray([1.0, 4.0])
     x + x
     print(*store._program._compiled)
@@ -376,7 +376,7 @@ def test_names_of_inputs_do_not_clash_with_the_loop(fresh_runner):
 
 def test_unknown_dtypes_are_refused_at_the_door(fresh_runner):
     with pytest.raises(UnsupportedDtype, match="string"):
-        fresh_runner.backend.linear.from_numpy(np.zeros(3), as_supported_dtype("string"))
+        fresh_runner.backend.linear_memory.from_numpy(np.zeros(3), as_supported_dtype("string"))
 
 
 def test_unknown_dtypes_are_refused_by_casts(fresh_runner):

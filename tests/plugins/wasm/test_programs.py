@@ -27,7 +27,7 @@ TableCall, Operand, write_table = tables.TableCall, tables.Operand, tables.encod
 
 
 @pytest.fixture(autouse=True)
-def _on_wasm():
+def _use_wasm():
     with plugrad.use("wasm"):
         yield
 
@@ -38,7 +38,7 @@ random_wasm_tensor = partial(numbers_on, device="wasm")
 def is_one_program(function, *args):
     """Return whether a program never calls back into Python."""
     graph = plugrad.make_graph(function)(*args)
-    recordable = programs.RecordabilityCheck(graph, open_backend("wasm").linear)
+    recordable = programs.RecordabilityCheck(graph, open_backend("wasm").linear_memory)
     return all(map(recordable, graph.steps))
 
 
@@ -154,7 +154,7 @@ def test_a_table_that_ends_early_traps(array_and_runner, length):
 def test_whatever_a_table_has_stays_in_the_sandbox(runner_class):
     """Random numbers of a table are changed, and its length, but not the counts of loops, which only take time."""
     run = runner_class()
-    store = run.backend.linear.store
+    store = run.backend.linear_memory.store
     rng = np.random.default_rng(0)
     numbers = [-1, 0, 1, 2, 1000, 1 << 20, (1 << 31) - 1, -(1 << 31)]
     calls = {"relu_float32": 3, "add_float32": 6, "select_4": 8, None: 4}
@@ -283,7 +283,7 @@ def test_one_array_in_two_shapes():
 def blockwise_groups(function, *args):
     """Return the groups of a program that run block by block."""
     graph = plugrad.make_graph(function)(*args)
-    linear = open_backend("wasm").linear
+    linear = open_backend("wasm").linear_memory
     grouped = fuse_groups(
         graph, is_included=programs.RecordabilityCheck(graph, linear).is_elementwise
     )
@@ -361,7 +361,7 @@ def test_variables_take_the_place_of_their_gradients():
         lambda x: optimizer.minimize(lambda: plugrad.sum((x @ w) ** 2), [w]), fused=True
     )(x)
     (body,) = [step.body for step in graph.steps if isinstance(step, Fused)]
-    recording = record(body, open_backend("wasm").linear, active_functions(graph.backend))
+    recording = record(body, open_backend("wasm").linear_memory, active_functions(graph.backend))
     layout = layouts.OperandLayout(recording, len(body.arguments))
     assert layout.frame_bytes < 60 * 50 * 4  # the gradient is not there
 
@@ -491,7 +491,7 @@ def test_several_threads_run_one_program():
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_work_that_threads_share(threads, monkeypatch):
-    store = open_backend("wasm").linear.store
+    store = open_backend("wasm").linear_memory.store
     monkeypatch.setattr(store, "threads", threads)
     monkeypatch.setattr(store.run_in_threads.__self__, "threads", threads)
     x, w = random_wasm_tensor(2000, 400), random_wasm_tensor(2000)

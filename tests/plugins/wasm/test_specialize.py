@@ -19,7 +19,7 @@ specialize = import_module("plugrad_wasm.programs.specialize").specialize
 
 
 @pytest.fixture(autouse=True)
-def _replays():
+def _replay_on_wasm():
     with plugrad.use("wasm"), plugrad.config.override("jit", "replay"):
         yield
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from plugrad.kernels import binary, unary
+from plugrad_webgpu.kernels.normalization import layer_norm
 
 TRIGONOMETRIC_KERNELS = [(unary.sin, np.sin), (unary.cos, np.cos), (unary.tan, np.tan)]
 
@@ -50,3 +51,32 @@ def test_remainders(run, rng):
     y = rng.uniform(0.01, 3, 50_000).astype(np.float32)
     np.testing.assert_array_equal(run(binary.remainder, x, y), np.remainder(x, y))
     np.testing.assert_array_equal(run(binary.floor_divide, x, y), np.floor_divide(x, y))
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 15, 16, 18, 1023, 4096])
+def test_deviations_of_rows_that_one_invocation_finds_in_one_pass(run, rng, monkeypatch, size):
+    monkeypatch.setattr(run.device, "is_software", True)
+
+    def normalized(x):
+        return run.to_host(layer_norm(run.to_device(x), None, None, axis=1, variance_epsilon=1e-5))
+
+    noise = rng.standard_normal((24, size)).astype(np.float32)
+    rows = {
+        "near zero": noise,
+        "far from zero": 30 * noise + np.float32(1e5),
+        "beginning elsewhere": np.where(np.arange(size) < 16, 0, noise + 1000).astype(np.float32),
+        "growing": noise * np.exp(np.linspace(-10, 10, size, dtype=np.float32)),
+    }
+    limits = {"near zero": 1e-6, "far from zero": 5e-3}  # the mean is rounded
+    for name, x in rows.items():
+        centred = x - x.mean(1, keepdims=True, dtype=np.float64)
+        expected = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5)
+        np.testing.assert_allclose(
+            normalized(x),
+            expected,
+            rtol=0,
+            atol=limits.get(name, 1e-5) * max(1, np.abs(expected).max()),
+            err_msg=name,
+        )
+    equal = np.full((24, size), np.float32(0.1))
+    np.testing.assert_array_equal(normalized(equal), np.zeros_like(equal))

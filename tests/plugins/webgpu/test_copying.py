@@ -42,7 +42,7 @@ def test_every_order_of_axes(run, shape, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(6, 13), (8, 16), (4, 5, 9)], ids=parameter_id)
-@pytest.mark.parametrize("step", [1, 2, 3, -1, -4])
+@pytest.mark.rows("step", [1, 2, 3, -1, -4])
 def test_steps(run, shape, dtype, step):
     x = consecutive_numbers(shape, dtype)
     rank = len(shape)

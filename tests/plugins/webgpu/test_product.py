@@ -156,10 +156,10 @@ def test_patches_take_no_memory(run, rng):
     pool = run.device.pool
     run.device.synchronize()
     pool.trim()
-    created = pool.usage.created
+    created = pool.usage.created_buffers
     y = run.call(convolution.conv2d, x, w, strides=(1, 1), pad="same")
     assert y.shape == (1, 64, 64, 8)
-    assert pool.usage.created - created <= 2  # the result, or its parts and their sum
+    assert pool.usage.created_buffers - created <= 2  # the result, or its parts and their sum
 
 
 def test_cells_beyond_all_sides_of_a_small_image(run):
@@ -340,19 +340,37 @@ def test_runs_of_a_sum_count_when_a_tile_is_chosen(run, rng, monkeypatch):
     assert chosen == [(72, 240, 16)]
 
 
+def count_parts(tile, rows, depth, columns):
+    """Return into how many parts the sums of a product are divided."""
+    source = product._matrix_source(rows, depth, False)
+    sizes, whole = (rows, depth, columns), (False, False)
+    no_epilogue = product._EpilogueSource()
+    step = product._product_plan(
+        TILES_BY_NAME[tile], source, float32, (1, 1), sizes, whole, no_epilogue, False
+    )
+    return step.shape[0]
+
+
 def test_sums_are_split_where_a_gpu_has_more_room_than_tiles():
     """With 144 tiles for 256 workgroups, each sum has two parts; with 256 tiles, one."""
+    assert [count_parts("shared 64", rows, 4096, 768) for rows in (768, 1408)] == [2, 1]
 
-    def count_parts(rows):
-        source = product._matrix_source(rows, 4096, False)
-        sizes, whole = (rows, 4096, 768), (False, False)
-        no_epilogue = product._EpilogueSource()
-        step = product._product_plan(
-            TILES_BY_NAME["shared 64"], source, float32, (1, 1), sizes, whole, no_epilogue, False
-        )
-        return step.shape[0]
 
-    assert [count_parts(rows) for rows in (768, 1408)] == [2, 1]
+@pytest.mark.parametrize(
+    ("tile", "rows", "depth", "columns", "parts"),
+    [
+        ("broadcast 32", 64, 256, 128, 1),
+        ("broadcast 32", 64, 2048, 128, 2),
+        ("direct", 64, 128, 10, 1),  # 16 tiles, for the lanes of two threads
+        ("direct", 64, 1024, 10, 4),
+        ("direct", 1, 784, 10, 12),  # two tiles, so that six of eight lanes would do nothing
+        ("narrow", 64, 128, 10, 2),
+    ],
+)
+def test_sums_are_split_on_software_devices_if_long_or_if_lanes_are_idle(
+    tile, rows, depth, columns, parts
+):
+    assert count_parts(tile, rows, depth, columns) == parts
 
 
 def test_devices_with_little_shared_memory_take_smaller_tiles(run, monkeypatch):

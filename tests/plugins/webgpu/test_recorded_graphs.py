@@ -104,8 +104,8 @@ def test_host_values_of_many_calls_in_one_batch(monkeypatch):
 
 
 @pytest.fixture
-def writes(active_device, monkeypatch):
-    """The sizes of what is written to buffers."""
+def write_sizes(active_device, monkeypatch):
+    """A list that receives the size in bytes of each write to a buffer."""
     sizes, write = [], active_device.write
 
     def noted(storage, words, size):
@@ -116,7 +116,7 @@ def writes(active_device, monkeypatch):
     return sizes
 
 
-def test_host_values_are_written_at_once_and_only_if_one_has_changed(writes):
+def test_host_values_are_written_at_once_and_only_if_one_has_changed(write_sizes):
     numbers = [0, -0.0, float("nan"), 3, 4]
     f = plugrad.jit(
         lambda x: [x + host_value(partial(numbers.__getitem__, i)) for i in range(len(numbers))]
@@ -126,10 +126,10 @@ def test_host_values_are_written_at_once_and_only_if_one_has_changed(writes):
         numbers[-1] = last
         found = np.stack([y.numpy() for y in f(x)])
         np.testing.assert_array_equal(found, np.float32(numbers)[:, None, None] + np.zeros((2, 3)))
-    assert len(writes) == 3
+    assert len(write_sizes) == 3
     numbers[0] = -0.0  # which is equal to 0, and another value
     f(x)
-    assert len(writes) == 4
+    assert len(write_sizes) == 4
 
 
 def test_host_values_whose_writing_failed_are_written_by_the_next_call(active_device, monkeypatch):
@@ -222,7 +222,7 @@ def test_what_was_counted_is_taken_back_and_debug_repeats_it(random_matrix, monk
 def test_memory_is_that_of_the_results(random_matrix, active_device):
     f = plugrad.jit(function_with_groups)
     f(random_matrix)
-    before, created = plugrad.memory().bytes, active_device.pool.usage.created
+    before, created = plugrad.memory().bytes, active_device.pool.usage.created_buffers
     y = f(random_matrix)
     held = plugrad.memory().bytes - before
     assert held == sum(max(256, 1 << (z.nbytes - 1).bit_length()) for z in y)
@@ -230,7 +230,7 @@ def test_memory_is_that_of_the_results(random_matrix, active_device):
     assert plugrad.memory().bytes == before
     for _ in range(5):
         f(random_matrix)
-    assert active_device.pool.usage.created == created
+    assert active_device.pool.usage.created_buffers == created
 
 
 def bytes_in_use(device):
@@ -388,8 +388,10 @@ MATMUL_EPILOGUES = {
 
 
 @pytest.mark.parametrize("name", MATMUL_EPILOGUES)
-def test_products_take_in_what_follows_them(random_matrix, rng, name):
+def test_products_take_in_what_follows_them(random_matrix, rng, active_device, name):
     function, dispatches = MATMUL_EPILOGUES[name]
+    if name == "a sum that is kept" and not active_device.is_software:
+        dispatches = 1  # the tiles of GPUs store in fewer places, so a chain may follow
     w, b = (plugrad.asarray(rng.standard_normal(n).astype("float32")) for n in ((24, 40), 40))
     jitted = plugrad.jit(function)
     found, expected = jitted(random_matrix, w, b), function(random_matrix, w, b)

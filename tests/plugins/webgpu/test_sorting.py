@@ -48,7 +48,7 @@ def elements_with_ties(rng, shape, dtype):
 @pytest.mark.usefixtures("software_and_gpu_device")
 @pytest.mark.parametrize("descending", [False, True], ids=["up", "down"])
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint32", "bool"])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.rows("shape", SHAPES, ids=str)
 def test_orders_are_stable(run, rng, shape, dtype, descending):
     x = elements_with_ties(rng, shape, dtype)
     places = reference_argsort(x, -1, descending)

@@ -195,7 +195,7 @@ def _split_positions(
 
 
 def _split_traced_positions(places: Tensor, method: str) -> tuple[Tensor, Tensor]:
-    """Return what `_split_positions` returns, on the device."""
+    """Return the index below each position and the fraction, like `_split_positions`, computed on the device."""
     below = floor(places)
     part = places - below
     if method == "lower":

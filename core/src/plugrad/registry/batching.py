@@ -40,7 +40,7 @@ class Batch(NamedTuple):
     """Whether each input has the axis of the examples, which is then its first one; the others are shared."""
 
     def with_batch_axis(self, x: Tensor, position: int) -> Tensor:
-        """Return the input at a position with the axis of the examples; a shared one is repeated along it."""
+        """Return the input at a position with the axis of the examples; a shared input is repeated along this axis."""
         return x if self.is_batched[position] else self.repeat(x)
 
     def all_with_batch_axis(self, inputs: Sequence[Any]) -> list[Any]:
@@ -116,7 +116,7 @@ def split_example_axis(y: Tensor, batch: Batch, axis: int) -> Tensor:
 
 
 def run_with_leading_axis(batch: Batch, *inputs: Tensor | None, **attrs: Any) -> Any:
-    """Run a kernel that treats all axes before its own alike, such as FFT: the hidden one is one more of them."""
+    """Run a kernel such as FFT that treats all leading axes alike: the axis of the examples becomes a leading axis."""
     return batch.kernel(*batch.all_with_batch_axis(inputs), **attrs)
 
 

@@ -19,7 +19,7 @@ ImplementationType = TypeVar("ImplementationType", bound=Implementation)
 
 
 class KernelTable:
-    """What one backend implements: its modules fill the table, and `Backend.open` returns it."""
+    """The kernels that one backend implements: its modules fill the table, and `Backend.open` returns it."""
 
     def __init__(self, backend: str) -> None:
         """Create an empty table for the backend called `backend`."""

@@ -32,7 +32,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class JournalEntry(NamedTuple):
-    """One change: what was registered, whether it replaced something, and how to undo and redo it.
+    """One registration: its subject, whether it replaced another one, and functions that undo and redo it.
 
     `what` is ``("kernel", name, backend)``, ``("gradient", name)``, ``("contract", name)`` or the like.
     """

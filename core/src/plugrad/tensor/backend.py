@@ -203,7 +203,7 @@ class Backend(ABC):
         """Release the device. The object is not used again."""
 
     def host_value(self, function: Callable[[], Any], shape: Shape, dtype: DType) -> Any:
-        """Return an array of what a function computes on the host: numbers, or an array, of this shape and dtype.
+        """Return an array of the numbers, of this shape and dtype, that a function computes on the host.
 
         A backend that records calls instead of running them keeps the function, so that each run computes the
         value anew.

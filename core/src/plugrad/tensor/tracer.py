@@ -40,7 +40,7 @@ class Tracer(Backend):
 
     @abstractmethod
     def depend_on(self, function: Callable[[], Any]) -> None:
-        """Make the trace valid only as long as a function returns what it returns now."""
+        """Make the trace valid only as long as the function's result is equal to its result now."""
 
     @abstractmethod
     def lift(self, x: Tensor) -> Tensor:
@@ -149,7 +149,7 @@ def is_traced(x: Tensor) -> bool:
 
 
 def static_value(function: Callable[[], StaticValueType]) -> StaticValueType:
-    """Return what a function returns now; a traced program is traced again when a call finds another answer.
+    """Return the function's result; a traced program is traced again when a later call finds another result.
 
     What a program reads from attributes and globals while it is traced stays as it was. Where such a value decides
     which ops run, and may change from call to call, ask for it like this. A number that ops only compute with belongs

@@ -147,7 +147,7 @@ class GraphTracer(Tracer):
         self._fixed_by_identity.clear()
 
     def depend_on(self, function: Callable[[], Any]) -> None:
-        """Record that the trace is valid only while a function returns what it returns now."""
+        """Record that the trace is valid only as long as the function's result is equal to its result now."""
         self.guards.append((function, function()))
 
     def without_tape(self, array: Any) -> Any:

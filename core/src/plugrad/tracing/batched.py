@@ -134,12 +134,12 @@ def _record_batched_while(
         return _as_scalar_flag(copy_to_backend(flag, tracer))
 
     def is_any_example_running(outer_carry: Any) -> Tensor:
-        with tracer.inside():
+        with tracer.run_on_level():
             flag = _spread_over_examples(compute_flags(to_batch_level(outer_carry)), tracer)
         return reduction.any(flag, axis=(0,))
 
     def advance_all_examples(outer_carry: Any) -> Any:
-        with tracer.inside():
+        with tracer.run_on_level():
             carry = to_batch_level(outer_carry)
             following = _advance_where(compute_flags(carry), function, carry, tracer)
             _check_not_recorded(following)

@@ -110,7 +110,7 @@ def run_batched_loop(
         outside = current_tracer()
         assert outside is not None
         body = BatchedBody(tracer, outside, watched)
-        with body.inside():
+        with body.run_on_level():
             given = [
                 *[BatchedArray(x, is_batched=True) for x in outer_carry],
                 *map(BatchedArray, outer_slices, [x.array.is_batched for x in slices]),

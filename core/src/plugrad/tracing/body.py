@@ -134,7 +134,7 @@ class CapturingTracer(Tracer):
     def binding(
         self, pairs: Iterable[tuple[CaptureKey, CapturedValue, Tensor]], hosts: Sequence[Tensor]
     ) -> Generator[None, None, None]:
-        """Bind what another trace of the same function has captured to tensors of this body.
+        """Bind the tensors that another trace of the same function has captured to tensors of this body.
 
         Host values are those given, in their order.
         """

@@ -83,8 +83,8 @@ class BatchTracer(Tracer):
     # --- inside and outside ----------------------------------------------------------------------
 
     @contextmanager
-    def inside(self) -> Generator[None, None, None]:
-        """Run the block on this level, as the function is run."""
+    def run_on_level(self) -> Generator[None, None, None]:
+        """Run the block on this level of `vmap`, as the mapped function is run."""
         before = self._outside, self._watched, self.functions, self.constants
         if self.functions is FINISHED_FUNCTIONS:
             self.functions, self.constants = BatchedFunctions(self), SharedConstants(self.outer)
@@ -134,7 +134,7 @@ class BatchTracer(Tracer):
     # --- what the function closes over -----------------------------------------------------------
 
     def depend_on(self, function: Callable[[], Any]) -> None:
-        """Make an enclosing trace valid only as long as a function returns what it returns now."""
+        """Make an enclosing trace valid only as long as the function's result is equal to its result now."""
         if isinstance(self.outer, Tracer):
             self.outer.depend_on(function)
 
@@ -265,7 +265,7 @@ class BatchTracer(Tracer):
         is_batched: list[bool] = []
 
         def call_for_all_examples(*tensors: Tensor) -> Any:
-            with self.inside():
+            with self.run_on_level():
                 stand_ins = iter(
                     [
                         Tensor(BatchedArray(x, array.is_batched), self)
@@ -305,7 +305,7 @@ class BatchTracer(Tracer):
                     kept.append((type(array), array.is_batched))
                     save_outside(array.tensor)
 
-            with self.inside():
+            with self.run_on_level():
                 inner = [
                     Tensor(type(array)(x, array.is_batched), self, arg.node)
                     for x, array, arg in zip(given, held, args, strict=True)
@@ -317,7 +317,7 @@ class BatchTracer(Tracer):
             found.extend((value, gradient, result.is_batched))
 
             def gradient_of_all(dy: Tensor, saved: list[Tensor]) -> list[Tensor | None]:
-                with self.inside():
+                with self.run_on_level():
                     values = [
                         Tensor(kind(x, is_batched), self)
                         for x, (kind, is_batched) in zip(saved, kept, strict=True)
@@ -356,7 +356,7 @@ class BatchTracer(Tracer):
         return g.tensor
 
     def with_batch_axis(self, x: BatchedArray) -> Tensor:
-        """Return the outer tensor with the axis of the examples, repeated along it if the examples share it."""
+        """Return the outer tensor with the axis of the examples; a shared tensor is repeated along this axis."""
         if x.is_batched:
             return x.tensor
         expanded = movement.reshape(x.tensor, shape=(1, *x.shape))

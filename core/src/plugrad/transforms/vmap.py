@@ -124,7 +124,7 @@ def map_rows(
         )
         count = min(chunk_size, size - start)
         tracer = BatchTracer(_find_backend([rows]), count, "error", [])
-        with tracer.inside():
+        with tracer.run_on_level():
             found = [_as_batched(y, tracer) for y in function(_hide_axis(rows, tracer))]
         parts.append([_move_batch_axis(y, 0, "the result", count) for y in found])
     return (
@@ -337,7 +337,7 @@ def _run_on_batch(
 ) -> Any:
     """Run the function, and return its results with the axis of the examples."""
     stand_ins = [(x, x.array) for x in iter_leaves(args) if isinstance(x, Tensor)]
-    with tracer.inside():
+    with tracer.run_on_level():
         result = function(*args, **kwargs)
         lifted = map_tree(lambda y: None if y is None else _as_batched(y, tracer), result)
     for x, array in stand_ins:

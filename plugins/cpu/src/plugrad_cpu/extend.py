@@ -32,6 +32,7 @@ from plugrad_cpu.memory import (
     track_allocation as track_allocation,
     zeros as zeros,
 )
+from plugrad_cpu.products import multiply_matrices as multiply_matrices
 from plugrad_cpu.threads import (
     PARTS_PER_THREAD as PARTS_PER_THREAD,
     Call as Call,

@@ -27,7 +27,7 @@ Call: TypeAlias = tuple[Any, ...]
 
 PARTS_PER_THREAD: Final = 3
 """The parts for each thread of work whose parts take no time of their own: the one that comes late does fewer."""
-PART_MIN_STEPS: Final = 1 << 17
+PART_MIN_STEPS: Final = 1 << 16
 """The minimum work of a part, in steps such as additions: then a second thread saves more than it costs."""
 WAIT_POLL_SECONDS: Final = 1.0  # seconds between two looks whether others still work
 

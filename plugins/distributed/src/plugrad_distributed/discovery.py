@@ -96,7 +96,7 @@ def _describe_availability(entry_point: type[Collective]) -> str:
 
 
 def choose_collective(name: str | None) -> tuple[type[Collective], str]:
-    """Return the collective to use, and what selected it: the argument, the setting, or the launcher.
+    """Return the collective to use, and the origin of this choice: the argument, the setting, or the launcher.
 
     Raises:
         ArgumentError: the name is not a string.

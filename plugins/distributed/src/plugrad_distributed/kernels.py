@@ -66,7 +66,7 @@ def gather_shards(x: Spec, ticket: Spec, *, world: Any) -> Spec:
 
 @kernel("BeginReduction", family=KERNEL_FAMILY)
 def begin_reduction(ticket: Spec, *, reduction: Any, examples: int | None = None) -> Spec:
-    """Begin a step: announce to all ranks what will be summed, and this rank's number of examples.
+    """Begin a step: announce to all ranks the gradients to sum, and this rank's number of examples.
 
     Args:
         ticket: any number.

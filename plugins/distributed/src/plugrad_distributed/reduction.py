@@ -78,7 +78,7 @@ class GradientReduction:
         """What buckets are summed in, step after step: the pages of new memory would be cleared first."""
 
     def begin(self, examples: int | None) -> None:
-        """Announce to all ranks what will be summed, and this rank's number of examples."""
+        """Announce to all ranks the gradients to sum, and this rank's number of examples."""
         if self._sums:  # of a step that has failed; they may still be summed
             self._sums.clear()
             self._buffers.clear()

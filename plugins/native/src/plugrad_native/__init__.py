@@ -18,10 +18,13 @@ def register() -> KernelTable:
 
     if not has_any_variant():  # a wheel without compiled code, for other platforms
         return KernelTable("cpu")
+    from plugrad_cpu.extend import multiply_matrices
+    from plugrad_native.kernels.linalg import multiply
     from plugrad_native.sharing import use_compiled_threads
     from plugrad_native.small_results import table
 
     use_compiled_threads()
+    multiply_matrices.compiled = multiply
     table.compile = compile_graph
     return table
 

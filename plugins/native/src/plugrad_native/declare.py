@@ -418,9 +418,12 @@ def as_contiguous(x: Array) -> Array:
         and not x.dtype.hasobject
         and x.itemsize in C_COPY_BY_ITEM_SIZE
     ):
-        turned = plan_transposition(x.shape, x.strides, x.itemsize) or plan_reversal(
-            x.shape, x.strides, x.itemsize
-        )
+        layout = x.shape, x.strides, x.itemsize
+        turned = plan_transposition(*layout)
+        is_shared = thread_pool.count_parts(COPY_COST_IN_ADDITIONS * x.size, x.size) > 1
+        has_short_rows = x.shape[-1] * x.itemsize <= C_COPY_MAX_ROW_BYTES
+        if turned is None and (is_shared or has_short_rows or x.strides[-1] < 0):
+            turned = plan_copy_of_rows(*layout)
     if turned is None:
         copy_elements(x, y)
     else:
@@ -436,13 +439,16 @@ def as_contiguous(x: Array) -> Array:
 
 
 @lru_cache(maxsize=1024)
-def plan_reversal(shape: Shape, strides: Shape, item_size: int) -> tuple[Shape, Array] | None:
-    """Plan the copy of an array whose last axis is reversed, as `plan_transposition` does; None for others."""
+def plan_copy_of_rows(shape: Shape, strides: Shape, item_size: int) -> tuple[Shape, Array] | None:
+    """Plan the copy of an array with gaps between rows, or with reversed rows, as `plan_transposition` does.
+
+    None if the elements of a row are not adjacent.
+    """
     axes = [axis for axis, size in enumerate(shape) if size != 1]
     steps = [strides[axis] for axis in axes]
     if (
         not steps
-        or steps[-1] != -item_size
+        or abs(steps[-1]) != item_size
         or any(step % item_size or abs(step) > MAX_STRIDE_BYTES for step in steps)
     ):
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from plugrad_cpu.extend import empty, thread_pool
+from plugrad_cpu.extend import PARTS_PER_THREAD, empty, thread_pool
 from plugrad_native.declare import FLOAT32, MAX_ELEMENTS, Array
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def run_windows(
         scratch: the number of float32 in scratch memory, which each part has for itself.
         by_images: a single image is not divided, because windows write to what they cover.
     """
-    parts = thread_pool.count_parts(work, MAX_ELEMENTS)
+    parts = thread_pool.count_parts(work, MAX_ELEMENTS, PARTS_PER_THREAD)
     pieces = split_windows(descriptor, parts, by_images=by_images) if parts > 1 else ()
     if len(pieces) < 2:
         others = (empty((scratch,), FLOAT32),) if scratch else ()

@@ -67,7 +67,7 @@ class WasmBackend(Backend):
     """Tensors in the linear memory of a WebAssembly instance, kernels in its sandbox."""
 
     name: ClassVar[str] = "wasm"
-    linear: LinearMemory
+    linear_memory: LinearMemory
 
     def probe(self) -> Probe:
         """Return whether wasmtime and the compiled module are installed; nothing else is needed."""
@@ -91,7 +91,7 @@ class WasmBackend(Backend):
             ) from failure
         if not getattr(sys, "_is_gil_enabled", lambda: True)():
             warnings.warn(NEEDS_GIL_MESSAGE, RuntimeWarning, stacklevel=2)
-        self.linear = Store(self.threads()).memory
+        self.linear_memory = Store(self.threads()).memory
         self.device: str = DEVICE_INFO.name
         return kernel_table()
 
@@ -129,13 +129,13 @@ class WasmBackend(Backend):
         """Return a function that runs a graph as programs in the sandbox, or None."""
         from plugrad_wasm.programs.compile import compile_graph
 
-        return compile_graph(graph, self.linear)
+        return compile_graph(graph, self.linear_memory)
 
     def fuse_calls(self, graph: Graph) -> Graph:
         """Return the graph with matrix products and convolutions fused with the following bias and activation."""
         from plugrad_wasm.programs.compile import fuse_calls
 
-        return fuse_calls(graph, self.linear)
+        return fuse_calls(graph, self.linear_memory)
 
     def host_value(
         self, function: Callable[[], Any], shape: Shape, dtype: DType
@@ -144,7 +144,7 @@ class WasmBackend(Backend):
         if dtype in (bool_, string) or self.is_closed or self.lost:
             return super().host_value(function, shape, dtype)
         values = compute_host_value(function, shape, dtype)
-        return self.linear.from_numpy(values, as_supported_dtype(dtype))
+        return self.linear_memory.from_numpy(values, as_supported_dtype(dtype))
 
     def specialize(
         self,
@@ -161,7 +161,7 @@ class WasmBackend(Backend):
         own = None if config is None or config.on_host else config.kernel_func
         if not isinstance(own, LazyImplementation) or own.function is not function:
             return None
-        return specialize(kernel_name, function, specs, attrs, free, self.linear)
+        return specialize(kernel_name, function, specs, attrs, free, self.linear_memory)
 
     def dtypes(self) -> frozenset[DType]:
         """Return the dtypes of arrays, including strings; a kernel may accept fewer."""
@@ -171,23 +171,23 @@ class WasmBackend(Backend):
         """Return a copy of `array` in linear memory; strings stay on the host."""
         if array.dtype.kind == "T":
             return array.copy()
-        return self.linear.from_numpy(array, as_supported_dtype(array.dtype))
+        return self.linear_memory.from_numpy(array, as_supported_dtype(array.dtype))
 
     def to_numpy(self, array: WasmArray | NDArray[Any]) -> NDArray[Any]:
         """Return a copy on the host; strings, which are on the host already, are returned as a view."""
-        return self.linear.to_numpy(array) if isinstance(array, WasmArray) else array.view()
+        return self.linear_memory.to_numpy(array) if isinstance(array, WasmArray) else array.view()
 
     def synchronize(self) -> None:
         """Return at once, because every call returns after it has finished."""
 
     def memory(self) -> Memory:
         """Return the memory that arrays use, counted in whole blocks, and the extent of linear memory."""
-        return self.linear.memory_usage()
+        return self.linear_memory.memory_usage()
 
     def set_memory_limit(self, limit: int | None) -> None:
         """Refuse allocations that would raise the arrays' memory above `limit` bytes."""
-        self.linear.set_limit(limit)
+        self.linear_memory.set_limit(limit)
 
     def close(self) -> None:
         """Release the instance; live arrays keep it alive."""
-        del self.linear
+        del self.linear_memory

@@ -90,7 +90,9 @@ def load_wasm_kernel(
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         inputs: list[WasmArray | None] = [x if hasattr(x, "address") else None for x in arrays]
         home = next((x.memory for x in inputs if x is not None), None)
-        linear: LinearMemory = home or arrays[0].linear  # without inputs, the backend comes first
+        linear: LinearMemory = (
+            home or arrays[0].linear_memory
+        )  # without inputs, the backend comes first
         promised = contract.infer(*(arrays if contract.inputs else ()), **attrs)
         specs = cast("list[Spec]", [promised] if hasattr(promised, "dtype") else [*promised])
         given = [

@@ -31,12 +31,12 @@ from plugrad_webgpu.memory.transfers import download, read, upload
 from plugrad_webgpu.shaders.elements import SHADER_DTYPES, STORED_DTYPES, require_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from wgpu import GPUDevice
 
-    from plugrad.extend import DType, Graph, Implementation, KernelTable
+    from plugrad.extend import DType, Graph, Implementation, KernelTable, Shaped
     from plugrad_webgpu.device.device import Device
     from plugrad_webgpu.device.listing import Adapter
     from plugrad_webgpu.memory.buffers import GpuArray
@@ -187,6 +187,25 @@ class WebGpuBackend(Backend):
         if all(device.hosting.has_room(spec.shape) for spec in graph.specs.values()):
             return None
         return record_graph(graph, device, self._compile_body)
+
+    def fuse_calls(self, graph: Graph) -> Graph:
+        """Return the graph with matrix products and convolutions fused with the following bias and activation."""
+        from plugrad_webgpu.recording.epilogues import attach_epilogues  # as above
+
+        return attach_epilogues(graph)
+
+    def specialize(
+        self,
+        kernel_name: str,
+        function: Implementation,
+        specs: Sequence[Shaped | None],
+        attrs: Mapping[str, Any],
+        free: Sequence[int],
+    ) -> Implementation | None:
+        """Return a faster version of an implementation that is specialized for fixed shapes."""
+        from plugrad_webgpu.recording.specialize import specialize  # as above
+
+        return specialize(kernel_name, function, specs, attrs, self.active_device)
 
     def _compile_body(self, graph: Graph) -> Callable[..., list[Any]]:
         return self.compile(graph) or compile_replay(graph)

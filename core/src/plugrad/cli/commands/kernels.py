@@ -131,7 +131,7 @@ def _matches_kernel(pattern: str, name: str, contracts: dict[str, dict[str, Any]
 def _find_implementations(
     backends: list[Plugin], outcomes: list[Outcome]
 ) -> tuple[KernelsByBackend, dict[str, str]]:
-    """Return what each backend implements, and why some could not be loaded."""
+    """Return the kernels of each backend, and the reasons why some backends could not be loaded."""
     implementations: KernelsByBackend = {}
     reasons: dict[str, str] = {}
     for backend, outcome in zip(backends, outcomes, strict=True):

@@ -10,6 +10,7 @@ import numpy as np
 
 from plugrad.kernels import attention as contracts
 from plugrad_cpu.declare import Array, accumulation_dtype, table
+from plugrad_cpu.products import multiply_matrices
 
 MAX_BLOCK_WEIGHTS = 1 << 16
 
@@ -22,7 +23,7 @@ def attention(q: Array, k: Array, v: Array, mask: Array | None, *, scale: float)
     masks = _broadcast_mask(mask, q, k)
     for some, rows in _iter_blocks(q, k):
         weights, totals = _block_weights(q[some, rows], k[some], masks, some, rows, scale)
-        product = weights @ _as_float32(v[some])
+        product = multiply_matrices(weights, _as_float32(v[some]))
         product /= totals
         out[some, rows] = product
     return y
@@ -42,13 +43,13 @@ def attention_gradient(
         weights, totals = _block_weights(q[some, rows], k[some], masks, some, rows, scale)
         weights /= totals
         slopes = _as_float32(dy[some, rows])
-        dv[some] += weights.swapaxes(1, 2) @ slopes
-        slopes = slopes @ _as_float32(v[some]).swapaxes(1, 2)
+        dv[some] += multiply_matrices(weights.swapaxes(1, 2), slopes)
+        slopes = multiply_matrices(slopes, _as_float32(v[some]).swapaxes(1, 2))
         slopes -= np.einsum("bij,bij->bi", slopes, weights)[:, :, None]
         slopes *= weights
         slopes *= scale
-        dq[some, rows] = slopes @ _as_float32(k[some])
-        dk[some] += slopes.swapaxes(1, 2) @ _as_float32(q[some, rows])
+        dq[some, rows] = multiply_matrices(slopes, _as_float32(k[some]))
+        dk[some] += multiply_matrices(slopes.swapaxes(1, 2), _as_float32(q[some, rows]))
     return [x.astype(dy.dtype, copy=False) for x in results]
 
 
@@ -85,7 +86,7 @@ def _block_weights(
     q: Array, k: Array, masks: Array | None, batches: slice, queries: slice, scale: float
 ) -> tuple[Array, Array]:
     """Return exponentials of the scores, and their sums along rows, which are 1 where the mask leaves no key."""
-    scores = (_as_float32(q) * scale) @ _as_float32(k).swapaxes(1, 2)
+    scores = multiply_matrices(_as_float32(q) * scale, _as_float32(k).swapaxes(1, 2))
     if masks is not None:
         scores += masks[batches if len(masks) > 1 else slice(None), queries]
     peaks = scores.max(axis=2, keepdims=True)

@@ -10,6 +10,7 @@ from plugrad.extend import OperandPreparation, broadcast, plan_contractions
 from plugrad.kernels import linalg
 from plugrad_cpu.declare import Array, accumulation_dtype, table, tracked
 from plugrad_cpu.memory import TRACKED_MIN_BYTES, empty, track_allocation
+from plugrad_cpu.products import multiply_matrices
 
 
 @table.implements(linalg.matmul)
@@ -64,7 +65,7 @@ def einsum(*inputs: Array, equation: str) -> Array:
             transpose_a, transpose_b = step.is_transposed
             a = a.swapaxes(-1, -2) if transpose_a else a
             b = b.swapaxes(-1, -2) if transpose_b else b
-            product = a.dot(b) if a.ndim == b.ndim == 2 else np.matmul(a, b)
+            product = multiply_matrices(a, b)
         operands.append(product.reshape(step.shape))
     found = np.ascontiguousarray(_prepare_operand(operands[0], last), dtype)
     return found.reshape(last.shape)  # a number has got an axis

@@ -129,7 +129,7 @@ def strided_slice_update(
 def _slices_that_stay(
     shape: Shape, begin: Shape, end: Shape, strides: Shape
 ) -> Sequence[tuple[Any, ...]]:
-    """Return what is copied of an array whose block is replaced: its borders if the block is most of it, or all."""
+    """Return the slices to copy of an array in which a block is replaced: its borders if the block is large, or all."""
     block = list(zip(begin, end, strict=True))
     replaced = math.prod([max(b - a, 0) for a, b in block]) * math.prod(shape[len(block) :])
     if any(step != 1 for step in strides) or 2 * replaced < math.prod(shape):

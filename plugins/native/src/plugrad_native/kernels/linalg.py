@@ -1,9 +1,12 @@
-"""Products of matrices: of integers; of float16, in single precision; and of float32, in wide vectors."""
+"""Products of matrices: of integers, of floats, and of complex numbers by those of their parts.
+
+C adds in the same order for any number of threads. BLAS does not; it has the products that it leaves to one thread.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -44,20 +47,23 @@ if TYPE_CHECKING:
     from plugrad_cpu.extend import Call
     from plugrad_native.declare import Array, CFunction
 
-C_MATMUL = find_c_functions("matmul", *INTEGER_DTYPES, "float32")
+C_MATMUL = find_c_functions("matmul", *INTEGER_DTYPES, *FLOAT_DTYPES)
 HAS_FAST_FLOAT32_MATMUL: Final = FLOAT32_LANES >= 16
 """Whether C multiplies float32 faster than NumPy's BLAS: with registers for 24 vectors of sums."""
 INTEGER_MATMUL_MAX_PRODUCTS: Final = 1 << 26
 """The number of products up to which C is faster than BLAS in double precision, after it is known that it is exact."""
-FLOAT32_MATMUL_MIN_PRODUCTS: Final = 1_000_000
-FLOAT32_MATMUL_MIN_SIDE: Final = 2
-"""The products of numbers, and the rows, vectors of columns, and depth from which on C is faster in float32.
+BLAS_MATRIX_MAX_PRODUCTS: Final = 1_000_000 if HAS_FAST_FLOAT32_MATMUL else 1 << 18
+"""The products of numbers in a product of matrices up to which BLAS computes it in one thread.
 
-OpenBLAS has kernels of its own for small matrices.
+OpenBLAS divides larger ones than 2^18. For AVX-512, it has kernels without packing that it never divides.
 """
+BLAS_VECTOR_MAX_PRODUCTS: Final = 9_000
+"""The same if one of the factors is a vector. OpenBLAS divides such products from 9,216 on, or from 10,000 on."""
+FLOAT32_MATMUL_MIN_SIDE: Final = 2
+"""The rows, vectors of columns, and depth of float32 matrices of a batch from which on C is faster than BLAS."""
 BATCHED_MATMUL_MIN_PRODUCTS: Final = 1 << 17
 BATCHED_MATMUL_MIN_SIDE: Final = 8
-"""The same for many matrices with whole vectors of columns, for each of which NumPy calls BLAS.
+"""The same for many small matrices with whole vectors of columns, for each of which NumPy calls BLAS.
 
 C takes half of its time to nine tenths.
 """
@@ -66,7 +72,9 @@ INTEGER_PRODUCTS_PER_ADDITION: Final = 24
 FLOAT32_PRODUCTS_PER_ADDITION: Final = 128
 """The same of float32: two threads take less time from products of about 330 × 330 matrices on."""
 MATMUL_TILE_ROWS: Final = 8
-"""Those of the tiles in csrc/linalg.c, or twice as many."""
+"""Those of the tiles in csrc/matmul.h, or twice as many."""
+MATMUL_COLUMN_MULTIPLE: Final = 64
+"""The elements of which each part of a column has a multiple: whole vectors of them."""
 
 numpy_matmul: Final = numpy_implementation(linalg.matmul)
 
@@ -102,23 +110,31 @@ def plan_matmul(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Mat
 
 
 @lru_cache(maxsize=1024)
-def is_c_faster_than_blas(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> bool:
-    """Return whether C multiplies contiguous float32 matrices of these shapes faster than NumPy's BLAS."""
+def is_multiplied_in_c(
+    dtype: np.dtype[Any], a: Shape, b: Shape, transpose_a: bool, transpose_b: bool
+) -> bool:
+    """Return whether C multiplies contiguous matrices of floats: what BLAS divides, and what takes it longer."""
     plan = plan_matmul(a, b, transpose_a, transpose_b)
     rows, columns, depth = plan.sizes_and_strides[:3]
+    if is_divided_by_blas(rows, columns, depth):
+        return True
     products = count_elements(plan.shape) * depth
-    if products >= FLOAT32_MATMUL_MIN_PRODUCTS:
-        return (
-            HAS_FAST_FLOAT32_MATMUL
-            and min(rows, columns // FLOAT32_LANES, depth) >= FLOAT32_MATMUL_MIN_SIDE
-        )
-    is_batch = bool(plan.batch_descriptor[0]) and not columns % FLOAT32_LANES
-    return (
-        HAS_FAST_FLOAT32_MATMUL
-        and is_batch
+    is_batch = HAS_FAST_FLOAT32_MATMUL and dtype == FLOAT32 and plan.batch_descriptor[0]
+    if is_batch and products >= BLAS_MATRIX_MAX_PRODUCTS:
+        return min(rows, columns // FLOAT32_LANES, depth) >= FLOAT32_MATMUL_MIN_SIDE
+    return bool(
+        is_batch
+        and not columns % FLOAT32_LANES
         and products >= BATCHED_MATMUL_MIN_PRODUCTS
         and min(rows, columns, depth) >= BATCHED_MATMUL_MIN_SIDE
     )
+
+
+def is_divided_by_blas(rows: int, columns: int, depth: int) -> bool:
+    """Return whether BLAS may divide a product among its threads, and so add in another order."""
+    is_vector = rows == 1 or columns == 1
+    most = BLAS_VECTOR_MAX_PRODUCTS if is_vector else BLAS_MATRIX_MAX_PRODUCTS
+    return rows * columns * depth > most
 
 
 @table.implements(linalg.matmul)
@@ -137,22 +153,31 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
         if len(left) * right.shape[1] < UNTRACKED_MAX_ELEMENTS:
             product = left.dot(right)  # of BLAS, as below
             return cast_to_float16(product) if is_half else product
-    least = BATCHED_MATMUL_MIN_PRODUCTS if dtype is FLOAT32 else 1
-    run = C_MATMUL.get(a.dtype) if a.size * b.size >= least else None
+    if dtype.kind == "c":
+        return multiply_complex(a, b, transpose_a, transpose_b)
+    is_float = dtype is FLOAT32 or dtype is FLOAT64
+    run = C_MATMUL.get(dtype)
+    if (is_float and a.size * b.size <= BLAS_VECTOR_MAX_PRODUCTS) or not min(a.size, b.size):
+        run = None
     if run is None or max(a.size, b.size) >= MAX_ELEMENTS:
-        if a.dtype is not FLOAT16:
+        if dtype is not FLOAT16:
             return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
         wide = cast_to_float32(a), cast_to_float32(b)
-        multiply = numpy_matmul if a.size * b.size < BATCHED_MATMUL_MIN_PRODUCTS else matmul
-        found = multiply(*wide, transpose_a=transpose_a, transpose_b=transpose_b)
+        found = matmul(*wide, transpose_a=transpose_a, transpose_b=transpose_b)
         return cast_to_float16(found)
     left, turned_a = as_matrix_operand(a, transpose_a)
     right, turned_b = as_matrix_operand(b, transpose_b)
     plan = plan_matmul(left.shape, right.shape, turned_a, turned_b)
-    size, depth = count_elements(plan.shape), plan.sizes_and_strides[2]
-    if a.dtype == FLOAT32:
-        per_step = FLOAT32_PRODUCTS_PER_ADDITION
-        is_faster = is_c_faster_than_blas(left.shape, right.shape, turned_a, turned_b)
+    shape, (rows, columns, depth, *_) = plan.shape, plan.sizes_and_strides
+    size = count_elements(shape)
+    if is_float:
+        is_vector = rows == 1 or columns == 1
+        per_step = 1 if is_vector else FLOAT32_PRODUCTS_PER_ADDITION * dtype.itemsize // 4
+        is_faster = is_multiplied_in_c(dtype, left.shape, right.shape, turned_a, turned_b)
+        if rows == 1 < columns and left.ndim == right.ndim == 2:
+            # It is computed as a column, which threads share.
+            left, right, turned_a, turned_b = right, left, not turned_b, not turned_a
+            plan = plan_matmul(left.shape, right.shape, turned_a, turned_b)
     else:
         per_step = INTEGER_PRODUCTS_PER_ADDITION
         is_faster = size * depth <= INTEGER_MATMUL_MAX_PRODUCTS or not is_exact_in_float64(
@@ -160,10 +185,39 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
         )
     if size >= MAX_ELEMENTS or not is_faster:
         return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    out = empty(plan.shape, a.dtype)
+    out = empty(shape, dtype)
     work = size * depth // per_step
     run_matmul(run, as_contiguous(left), as_contiguous(right), out, plan, work)
     return out
+
+
+def multiply_complex(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -> Array:
+    """Return products of complex matrices: large ones by the four products of their parts, in one call."""
+    left, right = (
+        x.swapaxes(-1, -2) if turned else x for x, turned in ((a, transpose_a), (b, transpose_b))
+    )
+    *_, rows, depth = left.shape
+    columns = right.shape[-1]
+    is_inner = rows == columns == 1
+    if not is_divided_by_blas(rows, columns, depth) or (
+        (rows == 1 or columns == 1) and not is_inner
+    ):
+        return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+    parts = matmul(
+        np.concatenate([np.real(left), np.imag(left)], -2),
+        np.concatenate([np.real(right), np.imag(right)], -1),
+        transpose_a=False,
+        transpose_b=False,
+    )
+    out = empty((*parts.shape[:-2], rows, columns), a.dtype)
+    np.subtract(parts[..., :rows, :columns], parts[..., rows:, columns:], out=np.real(out))
+    np.add(parts[..., :rows, columns:], parts[..., rows:, :columns], out=np.imag(out))
+    return out
+
+
+def multiply(a: Array, b: Array) -> Array:
+    """Return the products of matrices that another kernel of plugrad-cpu needs."""
+    return matmul(a, b, transpose_a=False, transpose_b=False)
 
 
 def run_matmul(run: CFunction, a: Array, b: Array, out: Array, plan: MatmulPlan, work: int) -> None:
@@ -188,7 +242,7 @@ def run_matmul(run: CFunction, a: Array, b: Array, out: Array, plan: MatmulPlan,
             places,
             *(rows, columns, *others, plan.batch_descriptor),
             work=work,
-            multiple=MATMUL_TILE_ROWS,
+            multiple=MATMUL_TILE_ROWS if columns > 1 else MATMUL_COLUMN_MULTIPLE,
             per_thread=1,  # each part brings the second matrix into the order in which it is read
         )
 

@@ -38,7 +38,7 @@ def _sigmoid(x: Array) -> Array:
 def _make_kernel(
     kernel: Kernel[..., Any], name: str, result_places: tuple[int, ...]
 ) -> Implementation:
-    """Return the implementation of a cell, whose results are like its inputs at some places; the last is the state."""
+    """Return the implementation of a recurrent cell; `result_places` are the inputs whose shapes the results have."""
     run = current_variant().kernel(f"{name}_float32")
     numpy_function = numpy_implementation(kernel)
 

@@ -60,12 +60,12 @@ def lower_images(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 
 def is_image_group(calls: Sequence[Step]) -> bool:
-    """Return whether calls of a group are made for a few images at a time."""
+    """Return whether the calls of a group run for a few images at a time."""
     return any(isinstance(call, Call) and call.kernel in POOLING_GRADIENTS for call in calls)
 
 
 def fits_in_image_group(calls: Sequence[Call], specs: Specs) -> bool:
-    """Return whether calls can run for a few images at a time, the last of which reads others."""
+    """Return whether calls can run for a few images at a time; the last call reads results of the others."""
     shape = specs[calls[-1].outputs[0]].shape
     fits = can_join_loop(calls[-1], specs) and all(
         specs[call.outputs[0]].shape == shape
@@ -78,7 +78,7 @@ def fits_in_image_group(calls: Sequence[Call], specs: Specs) -> bool:
 def write_image_group(
     writer: ProgramWriter, body: Graph, first: int = 0, last: int | None = None
 ) -> None:
-    """Write a group for the images from `first` to `last`."""
+    """Add the calls of a group to a program, for the images from `first` to before `last`."""
     shape = writer.specs[body.results[0]].shape
     last = shape[0] if last is None else last
     divided = {
@@ -104,7 +104,7 @@ def write_image_group(
 
 
 def _write_parts(writer: ProgramWriter, body: Graph, divided: set[Value], starts: range) -> None:
-    """Write a group for equal parts of the images, given the first image of each."""
+    """Add the calls of a group to a program, for equal parts of the images, given the first image of each part."""
     images, part = writer.specs[body.results[0]].shape[0], starts.step
     specs = {
         v: Shaped((part, *shape[1:]), dtype) if v in divided else Shaped(shape, dtype)

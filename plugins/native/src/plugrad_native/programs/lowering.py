@@ -28,7 +28,7 @@ from plugrad_native.declare import (
     describe_broadcast,
 )
 from plugrad_native.kernels.linalg import (
-    is_c_faster_than_blas,
+    is_multiplied_in_c,
     plan_matmul,
 )
 from plugrad_native.kernels.optimizers import OPTIMIZER_NAMES
@@ -376,7 +376,7 @@ C_OUTER_PRODUCT_BY_DTYPE: Final = {
 
 @register_lowering(linalg.matmul)
 def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the calls of a matrix product: C for batches or a single term, else BLAS."""
+    """Return the calls of a matrix product: C for a single term, and where it multiplies untraced ones; else BLAS."""
     (a, b), (y,) = get_inputs(call), call.outputs
     dtype = specs[y].dtype
     if dtype.name not in FLOAT_DTYPES:
@@ -385,20 +385,6 @@ def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
     turned = bool(call.attrs["transpose_a"]), bool(call.attrs["transpose_b"])
     plan = plan_matmul(*shapes, *turned)
     rows, columns, depth = plan.sizes_and_strides[:3]
-    if dtype.name == "float32" and is_c_faster_than_blas(*shapes, *turned):
-        batch = ConstantOperand(plan.batch_descriptor)
-        return [
-            CCall(
-                check_c_function("matmul_float32"),
-                (
-                    InputOperand(a),
-                    InputOperand(b),
-                    OutputOperand(y),
-                    *plan.sizes_and_strides,
-                    batch,
-                ),
-            )
-        ]
     if depth == 1 and (shapes[0][:-2] == shapes[1][:-2] or not plan.batch_descriptor[0]):
         numbers = count_elements(specs[y].shape) // (rows * columns), rows, columns
         return [
@@ -407,6 +393,11 @@ def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
                 (InputOperand(a), InputOperand(b), OutputOperand(y), *numbers),
             )
         ]
+    if is_multiplied_in_c(dtype.numpy, *shapes, *turned):
+        batch = ConstantOperand(plan.batch_descriptor)
+        operands = InputOperand(a), InputOperand(b), OutputOperand(y)
+        function = check_c_function(f"matmul_{dtype.name}")
+        return [CCall(function, (*operands, *plan.sizes_and_strides, batch))]
     loop = find_ufunc_loop(np.matmul, *[dtype.numpy] * 3)
     axes, *others = plan.batch_descriptor.tolist()
     if loop is None or axes > 1:
@@ -448,7 +439,7 @@ def add_matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
         or call.attrs["activation"] != "linear"
         or not len(shapes[0]) == len(shapes[1]) == 2
         or sizes_and_strides[2] > MATMUL_BLOCK_DEPTH
-        or not is_c_faster_than_blas(*shapes, *turned)
+        or not is_multiplied_in_c(specs[y].dtype.numpy, *shapes, *turned)
     ):
         return None
     operands = InputOperand(a), InputOperand(b), OutputOperand(y)

@@ -79,7 +79,7 @@ def _has_effect(step: Step, is_own: Callable[[Call], bool]) -> bool:
 
 
 def _count_readers(steps: Sequence[_StepDependencies]) -> list[int]:
-    """Return how many steps read the memory of each step; memory that is never freed counts one more."""
+    """Return the number of steps that read the memory of each step, plus 1 where the memory is never freed."""
     left = [int(step.is_kept) for step in steps]
     for step in steps:
         for made in step.read_steps:

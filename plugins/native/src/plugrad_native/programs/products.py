@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import Call, Scan, Shaped, count_elements, remove_dead_steps
 from plugrad.kernels import linalg, movement
-from plugrad_native.kernels.linalg import is_c_faster_than_blas
+from plugrad_native.kernels.linalg import is_multiplied_in_c
 
 if TYPE_CHECKING:
     from plugrad.extend import Graph, Step, Value
@@ -150,5 +150,5 @@ def _is_transposed_by_c(product: Call, specs: dict[Value, Shaped]) -> bool:
         and len(rows) == len(columns) == 2
         and rows[int(turned[0])] <= TRANSPOSED_ONCE_MAX_ROWS
         and count_elements(columns) <= TRANSPOSED_ONCE_MAX_ELEMENTS
-        and is_c_faster_than_blas(rows, columns, *turned)
+        and is_multiplied_in_c(specs[b].dtype.numpy, rows, columns, *turned)
     )

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Graph, Group, Shape, Step, Value
 
+SHARED_CALL_MIN_ELEMENTS: Final = 1 << 18
+"""The elements of a call from which on threads that share it take less time than a program."""
+
 
 class CompiledStepSelector:
     """Decides which steps C can run: calls whose implementation is this pack's or the backend's."""
@@ -52,8 +55,8 @@ class CompiledStepSelector:
         self.specs = graph.specs
         self.known: dict[str, bool] = {}
         self.delayed: frozenset[Value] = frozenset()
-        self.max_work = 2 * thread_pool.part_min_work if thread_pool.count > 1 else None
-        """The elements from which on several threads share a call, which Python gives them."""
+        self.max_work = SHARED_CALL_MIN_ELEMENTS if thread_pool.count > 1 else None
+        """The elements from which on Python gives a call to several threads."""
         self.gapped: frozenset[Value] = frozenset() if is_loop else find_noncontiguous_views(graph)
         """The values that no program takes."""
         self.unproven = find_unproven_lookups(graph)
@@ -156,7 +159,7 @@ class CompiledStepSelector:
         return self.has_own_kernel(call) and not is_shared
 
     def has_own_kernel(self, call: Call) -> bool:
-        """Return whether no implementation by others replaces that of this pack, or of the backend.
+        """Return whether the kernel of a call is implemented by this pack or the backend, not by another plugin.
 
         Loops of the ufuncs of other packages count as the pack's own.
         """

@@ -472,7 +472,7 @@ class _RowLoopWriter:
     def _encode_row_operand(
         self, value: Value, like: Value, *, is_array: bool = False
     ) -> tuple[list[int], bool]:
-        """Return the place of an operand in a result's shape, and whether it is a single number for all rows."""
+        """Return the encoded place of an operand broadcast to a result, and whether it is one number for all rows."""
         writer = self.writer
         root, shape = self.views.get(value, (value, writer.specs[value].shape))
         wanted = writer.specs[like].shape

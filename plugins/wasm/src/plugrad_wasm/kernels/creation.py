@@ -27,7 +27,7 @@ RANGE_DTYPES: Final = (*FLOAT_DTYPES, int32, int64)
 class HasLinearMemory(Protocol):
     """The part of a backend that kernels without inputs need."""
 
-    linear: LinearMemory
+    linear_memory: LinearMemory
 
 
 @table.implements(creation.fill)
@@ -35,7 +35,7 @@ def fill(
     backend: HasLinearMemory, *, shape: tuple[int, ...], value: Scalar, dtype: DType
 ) -> WasmArray:
     """Return an array filled with one value."""
-    return filled(backend.linear, shape, as_supported_dtype(dtype), value)
+    return filled(backend.linear_memory, shape, as_supported_dtype(dtype), value)
 
 
 @table.implements(creation.zeros_like)
@@ -60,14 +60,14 @@ def range(
     is_whole = isinstance(start, int) and isinstance(step, int)
     if dtype in (FLOAT_DTYPES if not is_whole else RANGE_DTYPES):
         convert = float if dtype in FLOAT_DTYPES else int
-        out = backend.linear.empty((count,), dtype)
+        out = backend.linear_memory.empty((count,), dtype)
         select_export(out, f"ramp_{dtype}", count)(
             out.address, count, convert(start), convert(step)
         )
         return out
     # Integers stay integers; anything else is computed in double precision.
     values: NDArray[np.generic] = start + step * np.arange(count)
-    return backend.linear.from_numpy(values.astype(dtype), dtype)
+    return backend.linear_memory.from_numpy(values.astype(dtype), dtype)
 
 
 @table.implements(creation.linspace)
@@ -76,4 +76,4 @@ def linspace(
 ) -> WasmArray:
     """Return equally spaced values, including both ends."""
     dtype = as_supported_dtype(dtype)
-    return backend.linear.from_numpy(np.linspace(start, stop, num).astype(dtype), dtype)
+    return backend.linear_memory.from_numpy(np.linspace(start, stop, num).astype(dtype), dtype)

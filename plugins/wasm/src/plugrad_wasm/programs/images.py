@@ -33,7 +33,7 @@ def is_image_group(calls: Sequence[Step]) -> bool:
 
 
 def fits_in_image_group(calls: Sequence[Call], specs: Mapping[Value, Shaped]) -> bool:
-    """Return whether calls can run for a few images at a time, the last of which reads others.
+    """Return whether calls can run for a few images at a time; the last call reads results of the others.
 
     All of them can run by themselves, and those that are no gradients of poolings are elementwise.
     """
@@ -48,7 +48,7 @@ def fits_in_image_group(calls: Sequence[Call], specs: Mapping[Value, Shaped]) ->
 
 
 def find_divided_values(body: Graph) -> dict[Value, Shaped]:
-    """Return what one image is of each value of a group that has a part for each image."""
+    """Return the shape and dtype of one image for each value of a group whose first axis is that of the images."""
     shape = body.specs[body.results[0]].shape
     values = {v for step in body.steps for v in (*step.inputs, *step.outputs) if v is not None}
     return {

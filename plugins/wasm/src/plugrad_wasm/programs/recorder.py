@@ -196,7 +196,7 @@ class RecordingStore:
         self.scratch_size = store.scratch_size
         self.calls: list[RecordedCall] = []
         self.held: list[object] = []
-        """What the calls read in linear memory."""
+        """The blocks of linear memory that the calls read, kept alive."""
         self.exports_holding_gil: RecordingExports = RecordingExports(self, releases_gil=False)
         self.exports_releasing_gil: RecordingExports = RecordingExports(self, releases_gil=True)
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 class BackendStandIn(NamedTuple):
     """A stand-in for the backend while kernels without inputs are recorded."""
 
-    linear: LinearMemory
+    linear_memory: LinearMemory
 
 
 class Recording(NamedTuple):
@@ -215,7 +215,7 @@ def _record_part(
 
 
 def _locate_owner(array: WasmArray) -> int:
-    """Return the block of an array, or that of what a lazy array shows, which nothing copies here."""
+    """Return the number of the block of an array; a strided view has the block of the array that it shows."""
     while isinstance(array, WasmStridedView) and array.strided_view is not None:
         array = array.strided_view.owner
     return _locate_array(array).block_number

@@ -234,7 +234,7 @@ class _FunctionSource:
                 yield f"{self.owners[block]}.address{f' + {offset}' if offset else ''}"
 
     def _format_result(self, index: int, end: ResultLocation) -> str:
-        """Return the source of a result: the array that has its block, or a view of it."""
+        """Return the Python source of a result: the array that fills its block, or a view of this array."""
         if self.whole_block_results.get(end.block_number) == end:
             return self.owners[end.block_number]
         self.names |= {f"shape{index}_": end.shape, f"dtype{index}_": end.dtype}

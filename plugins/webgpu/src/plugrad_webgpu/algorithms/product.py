@@ -99,7 +99,7 @@ def multiply_matrices(a: Matrices, b: Matrices, epilogue: Epilogue | None = None
         output = multiply_matrices(row, turned)
         output = reinterpret(output, (output.shape[0], a.rows, 1))
         return epilogue.apply_to_array(output) if epilogue is not None else output
-    if a.array.dtype == int64:
+    if a.array.dtype is int64:
         device, sizes = a.array.buffer.device, (a.rows, a.columns, b.columns)
         step = plan_int64_product(
             device, (a.batch_size, b.batch_size), sizes, _matrix_strides(a), _matrix_strides(b)
@@ -228,7 +228,9 @@ def _product_plan(
         if tile.schedule == "shared"
         else tile.min_tiles_to_fill_device
     )
-    splits = count_splits(steps, tiles, busy, SPLIT_MIN_STEPS * lanes)
+    has_idle_lanes = tile.schedule == "direct" and tiles < tile.invocations
+    min_steps = SPLIT_MIN_STEPS if has_idle_lanes else tile.split_min_steps
+    splits = count_splits(steps, tiles, busy, min_steps * lanes)
     is_whole = (depth if is_transposed[1] else columns) % 4 == 0
     a_unit, b_unit = (4 if each else 1 for each in (source.has_whole_vectors, is_whole))
     parameters = (

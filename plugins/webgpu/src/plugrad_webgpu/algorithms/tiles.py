@@ -23,7 +23,8 @@ BROADCAST_SUBGROUP_SIZE = 8  # invocations of the schedule "broadcast"
 NARROW_MAX_ROWS_OR_COLUMNS = 8  # rows or columns: fewer do not fill the tiles of a workgroup
 WIDE_MIN_COLUMNS = 64  # columns of the tile "broadcast 64"
 JOINED_MIN_DEPTH = 512  # elements of a sum: a workgroup has two vectors for each invocation
-SPLIT_MIN_STEPS = 16  # steps of 4 elements: shorter sums do not justify a second dispatch
+SPLIT_MIN_STEPS = 16  # steps of 4 elements: shorter sums do not justify a second dispatch;
+SOFTWARE_SPLIT_MIN_STEPS = 64  # on software devices, which have few threads, if all lanes have work
 MAX_SPLIT_K_PARTS = 8  # parts of a sum, which are written and read again,
 UNLIMITED_SPLITS_MIN_DEPTH = (
     1024  # unless each has so many elements that to read these takes far longer
@@ -52,6 +53,8 @@ class Tile(NamedTuple):
     """Vectors of columns of one invocation."""
     invocations: int = BROADCAST_SUBGROUP_SIZE
     """Of a workgroup, where its blocks do not say it."""
+    split_min_steps: int = SPLIT_MIN_STEPS
+    """The steps of each part of a sum that is split."""
 
     @property
     def workgroup(self) -> int:
@@ -75,11 +78,18 @@ class Tile(NamedTuple):
 
 
 TILES_BY_NAME: Final[dict[str, Tile]] = {
-    "direct": Tile("direct", 2, 2, 128),
+    "direct": Tile("direct", 2, 2, 128, split_min_steps=SOFTWARE_SPLIT_MIN_STEPS),
     "narrow": Tile("direct", 2, 2, 32_768, invocations=64),
     "joined": Tile("joined", 1, 2, 1024, invocations=64),
-    "broadcast 64": Tile("broadcast", 8, 16, 16, column_vectors_per_invocation=2),
-    "broadcast 32": Tile("broadcast", 8, 8, 16),
+    "broadcast 64": Tile(
+        "broadcast",
+        8,
+        16,
+        16,
+        column_vectors_per_invocation=2,
+        split_min_steps=SOFTWARE_SPLIT_MIN_STEPS,
+    ),
+    "broadcast 32": Tile("broadcast", 8, 8, 16, split_min_steps=SOFTWARE_SPLIT_MIN_STEPS),
     "shared 128": Tile(
         "shared",
         32,

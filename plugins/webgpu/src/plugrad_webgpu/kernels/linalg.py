@@ -52,7 +52,7 @@ _sum_over_axes = with_complex_parts(sum_over_axes)
 @table.implements(linalg.matmul)
 def matmul(a: GpuArray, b: GpuArray, *, transpose_a: bool, transpose_b: bool) -> GpuArray:
     """Return the matrix products over the last two axes, with broadcast batch axes."""
-    if a.dtype == complex64:
+    if a.dtype is complex64:
         return complex_matmul(
             transpose_matrices(a) if transpose_a else a, transpose_matrices(b) if transpose_b else b
         )

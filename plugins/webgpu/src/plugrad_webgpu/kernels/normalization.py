@@ -209,7 +209,9 @@ def _row_normalization_program(
         **plain_store_substitutions(len(inputs), element),
         g=g,
         result="found.y * (" + g + " - found.z - h * found.w)" if gradient else result,
+        width=f"{width}.0",
         turns="3" if gradient else "2",
+        gradient_turns="1" if gradient else "0",
         joined=workgroup_reduction_function("sums_of_all", "a + b", "vec2f", has_subgroups),
         **subgroup_size_substitutions(has_subgroups),
     )

@@ -308,9 +308,9 @@ class MemoryUsage:
     in_use: int = 0
     pooled: int = 0
     scratch: int = 0
-    """What recordings share."""
+    """The scratch memory that recordings share."""
     peak: int = 0
-    created: int = 0
+    created_buffers: int = 0
 
 
 class Pool:
@@ -531,7 +531,7 @@ class Pool:
         details = {
             "pooled_bytes": usage.pooled,
             "scratch_bytes": usage.scratch,
-            "created_buffers": usage.created,
+            "created_buffers": usage.created_buffers,
         }
         return Memory(usage.buffers, usage.in_use, usage.peak, self.limit, details)
 
@@ -550,7 +550,7 @@ class Pool:
                 f"webgpu: the device has no memory for {size} bytes of the {usage.in_use} bytes that arrays use; "
                 "release arrays, or use smaller batches"
             )
-        usage.created += 1
+        usage.created_buffers += 1
         return Storage(self._allocator, handle, size)
 
 

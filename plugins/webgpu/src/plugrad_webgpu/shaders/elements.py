@@ -64,13 +64,14 @@ WGSL_VALUE_TYPES: Final[dict[DType, str]] = WGSL_STORAGE_TYPES | {bool_: "bool"}
 
 SHADER_DTYPES: Final = frozenset(WGSL_STORAGE_TYPES)
 """The dtypes that kernels take."""
-HALF_DTYPES: Final[tuple[DType | str, ...]] = float16, BFLOAT16
+HALF_DTYPES: Final[frozenset[DType | str]] = frozenset({float16, BFLOAT16})
 """The dtypes of which two elements share a word. Elementwise kernels convert them; others do not see them."""
 HALF_CONVERSION_FUNCTIONS: Final[dict[DType | str, tuple[str, str]]] = {
     float16: ("half_bits", "bits_of_half"),
     BFLOAT16: ("brain_bits", "bits_of_brain"),
 }
 """The WGSL functions from the bits of a float32 to those of the nearest half, and back."""
+_TWO_WORD_DTYPES: Final = frozenset({complex64, int64})
 STORED_DTYPES: Final[frozenset[DType | str]] = SHADER_DTYPES.union(HALF_DTYPES)
 """The dtypes of arrays on the device."""
 
@@ -113,7 +114,7 @@ def vector_type(stored: str, width: int) -> str:
 
 def words_per_element(dtype: DType) -> int:
     """Return the number of 32-bit words of an element."""
-    return 2 if dtype in (complex64, int64) else 1
+    return 2 if dtype in _TWO_WORD_DTYPES else 1
 
 
 def stored_nbytes(shape: Sequence[int], dtype: DType) -> int:

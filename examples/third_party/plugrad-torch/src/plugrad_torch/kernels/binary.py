@@ -41,7 +41,7 @@ def floor_divide(a: Array, b: Array) -> Array:
 
 @implements(binary.remainder)
 def remainder(a: Array, b: Array) -> Array:
-    """Return what floor division leaves, with the sign of b; 0 for an integer divided by 0."""
+    """Return the remainder of floor division, with the sign of b; 0 for an integer divided by 0."""
     if a.is_floating_point():
         y = torch.remainder(a, b)
         return torch.where(y == 0, torch.copysign(y, b), y)

@@ -1,0 +1,34 @@
+"""How kernels multiply matrices on their way to something else: by NumPy, or by what a pack sets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from plugrad_cpu.declare import Array
+
+COMPILED_MIN_PRODUCTS: Final = 9_000
+"""The numbers of one factor times those of the other from which on a pack is asked."""
+
+
+class MatrixProducts:
+    """Products over the last two axes."""
+
+    def __init__(self) -> None:
+        """Use NumPy."""
+        self.compiled: Callable[[Array, Array], Array] | None = None
+        """What multiplies large matrices; a pack may set it."""
+
+    def __call__(self, a: Array, b: Array) -> Array:
+        """Return the products of matrices, of any strides."""
+        if self.compiled and a.size * b.size > COMPILED_MIN_PRODUCTS:
+            return self.compiled(a, b)
+        return a.dot(b) if a.ndim == b.ndim == 2 else np.matmul(a, b)
+
+
+multiply_matrices: Final = MatrixProducts()
+"""The products of this process."""
