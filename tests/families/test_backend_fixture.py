@@ -129,11 +129,12 @@ def test_rows_are_skipped_one_by_one(unexpected):
     assert "partly-right: " not in unexpected
 
 
-def test_a_row_that_no_test_has_stops_the_run(tmp_path):
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_nothing_runs_if_no_test_has_the_row(workers, tmp_path):
     """The tests without rows would pass."""
-    done = run_pytest(tmp_path, "--backend", "cpu", "--row", "strange")
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "no row of the selected tests has 'strange' in its id" in done.stderr
+    done = run_pytest(tmp_path, "--backend", "cpu", "--row", "strange", "-n", workers)
+    assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "no tests ran" in done.stdout
 
 
 def test_each_row_draws_the_numbers_that_it_would_draw_alone(unexpected):
