@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 KernelKey = tuple[str, str]
 
 
-class _Registration(NamedTuple):
-    """One registration of the program."""
+class _RegisteredKernel(NamedTuple):
+    """A kernel implementation that the program has registered, rather than a backend or a plugin."""
 
     config: KernelConfig
     replaces: bool = False
     """Whether it was registered with ``replace=True``."""
 
 
-_registrations: Final[dict[KernelKey, tuple[_Registration, ...]]] = {}
+_registrations: Final[dict[KernelKey, tuple[_RegisteredKernel, ...]]] = {}
 """The program's registrations under each key; the last one counts."""
 _open_devices: Final[WeakKeyDictionary[Backend, None]] = WeakKeyDictionary()
 """The opened devices, in the order in which they were opened."""
@@ -61,7 +61,7 @@ def add_listener(listener: Callable[[str, str], None]) -> None:
     _implementation_listeners.append(listener)
 
 
-def _set_registrations(key: KernelKey, entries: tuple[_Registration, ...]) -> None:
+def _set_registrations(key: KernelKey, entries: tuple[_RegisteredKernel, ...]) -> None:
     """Change the program's registrations under a key, and note the change."""
     before = _registrations.get(key, ())
     undo = partial(_exchange_registrations, key, entries, before)
@@ -74,7 +74,7 @@ def _set_registrations(key: KernelKey, entries: tuple[_Registration, ...]) -> No
 
 
 def _exchange_registrations(
-    key: KernelKey, old: tuple[_Registration, ...], new: tuple[_Registration, ...]
+    key: KernelKey, old: tuple[_RegisteredKernel, ...], new: tuple[_RegisteredKernel, ...]
 ) -> None:
     """Remove the entries that only `old` has and add those that only `new` has; leave those of others."""
     with journal.registration_lock:
@@ -83,7 +83,7 @@ def _exchange_registrations(
         _put_registrations(key, new + others)
 
 
-def _put_registrations(key: KernelKey, entries: tuple[_Registration, ...]) -> None:
+def _put_registrations(key: KernelKey, entries: tuple[_RegisteredKernel, ...]) -> None:
     if entries:
         _registrations[key] = entries
     else:
@@ -121,7 +121,7 @@ def add_device(backend: Backend, owner: str, configs: Iterable[KernelConfig]) ->
         )
 
 
-def _is_hidden(entries: tuple[_Registration, ...] | None) -> bool:
+def _is_hidden(entries: tuple[_RegisteredKernel, ...] | None) -> bool:
     """Return whether the program's registration gives way to a device's own kernel."""
     return entries is not None and not entries[-1].replaces
 
@@ -272,7 +272,7 @@ def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) 
                     "already; pass replace=True, or use override_kernel to replace it temporarily"
                 )
         for config in configs:
-            _set_registrations(config[:2], (_Registration(config, replace),))
+            _set_registrations(config[:2], (_RegisteredKernel(config, replace),))
 
 
 def _warn_in_debug_mode(configs: Iterable[KernelConfig]) -> None:
@@ -466,7 +466,7 @@ def override_kernel(
 class RegistrySnapshot(NamedTuple):
     """The registrations at one moment."""
 
-    entries: dict[KernelKey, tuple[_Registration, ...]]
+    entries: dict[KernelKey, tuple[_RegisteredKernel, ...]]
     tables: list[tuple[Backend, KernelTables]]
 
 

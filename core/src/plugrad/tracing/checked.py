@@ -108,7 +108,7 @@ class CheckedProgram(Program):
             result = super().__call__(tensors)
         finally:
             active_log.reset(token)
-        self._compare_hosts(repetition.values, recording.values)
+        self._compare_host_values(repetition.values, recording.values)
         self._compare_results(result, expected)
         for variable, array in updates.items():
             what = f"the new value of variable {variable.name!r}"
@@ -134,7 +134,7 @@ class CheckedProgram(Program):
             deque(map(set_array, variables, before), maxlen=0)
             recording.take_back()
 
-    def _compare_hosts(self, traced: Sequence[Any], untraced: Sequence[Any]) -> None:
+    def _compare_host_values(self, traced: Sequence[Any], untraced: Sequence[Any]) -> None:
         """Raise unless both runs drew the same random numbers and counted the same iterations."""
         if len(traced) != len(untraced):
             raise self._make_difference_error(

@@ -35,7 +35,9 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
     if flat is not None:
         # Compiled threads know what a ufunc is, which may take its result as its last argument.
         write = (
-            function if isinstance(function, np.ufunc) else partial(_call_writing_last, function)
+            function
+            if isinstance(function, np.ufunc)
+            else partial(_call_with_last_as_out, function)
         )
         steps = tuple([int(x.size != 1) for x in flat])
         thread_pool.run_in_parts(
@@ -56,7 +58,7 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
         function(*arrays, out=out)
 
 
-def _call_writing_last(function: Callable[..., object], *arrays: Array) -> None:
+def _call_with_last_as_out(function: Callable[..., object], *arrays: Array) -> None:
     """Call an elementwise function with the last array as its parameter ``out``."""
     function(*arrays[:-1], out=arrays[-1])
 

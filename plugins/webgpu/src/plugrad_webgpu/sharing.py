@@ -15,7 +15,7 @@ from plugrad.extend import (
     wrap_array,
 )
 from plugrad_webgpu.entry import WebGpuBackend, opened_backends
-from plugrad_webgpu.memory.buffers import Buffer, BufferRef, ExternalBuffer, GpuArray
+from plugrad_webgpu.memory.buffers import Buffer, BufferReference, ExternalBuffer, GpuArray
 from plugrad_webgpu.shaders.elements import (
     SHADER_DTYPES,
     WORD_DTYPES_BY_NARROW_DTYPE,
@@ -114,7 +114,7 @@ def from_buffer(buffer: GPUBuffer, shape: Sequence[int], dtype: DType | str = "f
     device.check_external_buffers([guest])
     own = Buffer()
     own.device, own.storage = device, guest
-    own.ref = BufferRef(own)
+    own.ref = BufferReference(own)
     own.ref.storage = None  # it does not go to the pool
     return wrap_array(GpuArray(sizes, dtype, own), backend)
 

@@ -39,7 +39,7 @@ class TensorList:
         return TensorList(tuple(found), self.shape, self.dtype)
 
     def read(self, place: int, shape: Shape | None = None) -> Tensor:
-        """Return an element."""
+        """Return the element at an index."""
         if not 0 <= place < len(self.elements):
             raise ArgumentValueError(
                 f"element {place} of a list of {len(self.elements)} tensors does not exist"
@@ -48,7 +48,7 @@ class TensorList:
         return self._zeros(shape) if element is None else element
 
     def read_many(self, places: Iterable[int], shape: Shape | None) -> list[Tensor]:
-        """Return elements."""
+        """Return the elements at several indices."""
         return [self.read(place, shape) for place in places]
 
     def stack(self, places: Sequence[int], shape: Shape | None) -> Tensor:
@@ -108,7 +108,7 @@ def scatter_list(
     *,
     element_dtype: str,
 ) -> Any:
-    """Return a list with the slices of a tensor at the given places."""
+    """Return a list with the slices of a tensor at given indices."""
     least = 0 if count is None else max(int(count.item()), 0)
     found = TensorList((None,) * least, _as_element_shape(shape), element_dtype)
     for place, part in zip(places.ravel(), movement.unstack(x), strict=True):
@@ -120,7 +120,7 @@ def scatter_list(
 def get_list_item(
     items: AnyInput, place: HostArray, shape: HostArray | None = None, *, element_dtype: str = ""
 ) -> Any:
-    """Return an element."""
+    """Return the element of a list at an index."""
     return _require_tensor_list(items).read(int(place.item()), _as_element_shape(shape))
 
 
@@ -128,7 +128,7 @@ def get_list_item(
 def set_list_item(
     items: AnyInput, place: HostArray, element: Tensor, *, element_dtype: str = ""
 ) -> Any:
-    """Return a list with one element replaced."""
+    """Return a list with the element at an index replaced."""
     return _require_tensor_list(items).with_element(int(place.item()), element)
 
 
@@ -148,7 +148,7 @@ def pop_back_list(items: AnyInput, shape: HostArray, *, element_dtype: str = "")
 
 @register_operator("TensorListLength")
 def list_length(items: AnyInput) -> Any:
-    """Return the number of elements."""
+    """Return the number of elements of a list."""
     return np.array(len(_require_tensor_list(items).elements), np.int32)
 
 
@@ -164,7 +164,7 @@ def resize_list(items: AnyInput, size: HostArray) -> Any:
 def stack_list(
     items: AnyInput, shape: HostArray, *, element_dtype: str = "", num_elements: int = -1
 ) -> Any:
-    """Stack all elements into one tensor."""
+    """Stack all elements of a list into one tensor."""
     count = len(_require_tensor_list(items).elements)
     if num_elements not in (-1, count):
         raise ArgumentValueError(f"a list has {count} tensors, and {num_elements} were expected")
@@ -175,7 +175,7 @@ def stack_list(
 def gather_list(
     items: AnyInput, places: HostArray, shape: HostArray, *, element_dtype: str = ""
 ) -> Any:
-    """Stack the elements at places into one tensor."""
+    """Stack the elements of a list at several indices into one tensor."""
     return _require_tensor_list(items).stack(
         [int(place) for place in places.ravel()], _as_element_shape(shape)
     )
@@ -186,7 +186,7 @@ def concat_list(
     items: AnyInput, shape: HostArray | None = None, leading: HostArray | None = None, *,
     element_shape: Any = None, element_dtype: str = "",
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Concatenate all elements along their first axis, and return their sizes too."""
+    """Concatenate all elements of a list along their first axis, and return their sizes too."""
     wanted = _as_element_shape(shape) if element_shape is None else tuple(element_shape)
     parts = _require_tensor_list(items).read_many(range(len(items.elements)), wanted)
     return items.concat(wanted), np.array([part.shape[0] for part in parts], np.int32)
@@ -210,14 +210,14 @@ def tensor_array(
 
 @register_operator("TensorArrayWriteV3")
 def write_array(array: AnyInput, place: HostArray, x: Tensor, flow: AnyInput) -> Any:
-    """Set an element."""
+    """Set the element of an array at an index."""
     array.items = array.items.with_element(int(place.item()), x)
     return flow
 
 
 @register_operator("TensorArrayReadV3")
 def read_array(array: AnyInput, place: HostArray, flow: AnyInput, *, dtype: str = "") -> Any:
-    """Return an element."""
+    """Return the element of an array at an index."""
     return array.items.read(int(place.item()))
 
 
@@ -230,7 +230,7 @@ def gather_array(
     dtype: str = "",
     element_shape: Any = None,
 ) -> Any:
-    """Stack the elements at places into one tensor."""
+    """Stack the elements of an array at several indices into one tensor."""
     shape = None if element_shape is None else tuple(element_shape)
     return array.items.stack([int(place) for place in places.ravel()], shape)
 
@@ -245,7 +245,7 @@ def tensor_array_scatter(array: AnyInput, places: HostArray, x: Tensor, flow: An
 
 @register_operator("TensorArrayConcatV3", outputs=("value", "lengths"))
 def concat_array(array: AnyInput, flow: AnyInput, *, dtype: str = "") -> tuple[Any, ...]:
-    """Concatenate all elements along their first axis, and return their sizes too."""
+    """Concatenate all elements of an array along their first axis, and return their sizes too."""
     return concat_list(array.items)
 
 
@@ -259,13 +259,13 @@ def split_array(array: AnyInput, x: Tensor, lengths: HostArray, flow: AnyInput) 
 
 @register_operator("TensorArraySizeV3")
 def tensor_array_size(array: AnyInput, flow: AnyInput) -> Any:
-    """Return the number of elements."""
+    """Return the number of elements of an array."""
     return list_length(array.items)
 
 
 @register_operator("TensorArrayCloseV3")
 def close_array(array: AnyInput) -> Any:
-    """Release all elements."""
+    """Release all elements of an array."""
     array.items = TensorList((), None, array.items.dtype)
     return _dummy_flow()
 

@@ -216,8 +216,8 @@ def _record_part(
 
 def _locate_owner(array: WasmArray) -> int:
     """Return the number of the block of an array; a strided view has the block of the array that it shows."""
-    while isinstance(array, WasmStridedView) and array.walk is not None:
-        array = array.walk.owner
+    while isinstance(array, WasmStridedView) and array.strided_view is not None:
+        array = array.strided_view.owner
     return _locate_array(array).block_number
 
 
