@@ -115,7 +115,7 @@ def plan_matmul(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Mat
 def is_multiplied_in_c(
     dtype: np.dtype[Any], a: Shape, b: Shape, transpose_a: bool, transpose_b: bool
 ) -> bool:
-    """Return whether C multiplies contiguous matrices of floats: what BLAS divides, and what takes it longer."""
+    """Return whether C multiplies these float matrices: BLAS would divide them among threads, or take longer."""
     plan = plan_matmul(a, b, transpose_a, transpose_b)
     rows, columns, depth = plan.sizes_and_strides[:3]
     if is_divided_by_blas(rows, columns, depth):
