@@ -52,10 +52,7 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
             [
                 (
                     function,
-                    *[
-                        _slice_unless_broadcast(x, axis - out.ndim, first, last)
-                        for x in (*arrays, out)
-                    ],
+                    *[_slice_axis(x, axis - out.ndim, first, last) for x in (*arrays, out)],
                 )
                 for first, last in pairwise(bounds)
             ]
@@ -81,7 +78,7 @@ def _flatten(arrays: Sequence[Array], out: Array) -> tuple[Array, ...] | None:
     return None
 
 
-def _slice_unless_broadcast(x: Array, axis: int, first: int, last: int) -> Any:
+def _slice_axis(x: Array, axis: int, first: int, last: int) -> Any:
     """Return a slice along an axis, counted from the end; an array that is broadcast along it is returned whole."""
     if -axis > x.ndim or x.shape[axis] == 1:
         return x
