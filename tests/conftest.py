@@ -34,7 +34,7 @@ from plugrad.discovery.loading import open_backend
 from plugrad.discovery.state import state
 from plugrad.errors import BackendNotFound, BackendUnavailable, KernelNotFound, PluginConflict
 from plugrad.registry.kernels import set_kernel_tables
-from table_rows import RNG_SEED, parametrize_by_rows, run_rows
+from table_rows import RNG_SEED, parametrize_by_rows, require_chosen_rows, run_rows
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -90,6 +90,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     Tests make many objects that refer to others, such as tapes and shaders, and little garbage in circles: looking
     for it after every 700 objects took 5 to 10 % of the time on webgpu.
     """
+    require_chosen_rows(session)
     freeze_live_objects()
     gc.set_threshold(10_000, *gc.get_threshold()[1:])
     session.config.stash[RESIDENT_BYTES_KEY] = resident_bytes()

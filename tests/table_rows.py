@@ -47,6 +47,23 @@ def parametrize_by_rows(metafunc: pytest.Metafunc) -> None:
     )
 
 
+def require_chosen_rows(session: pytest.Session) -> None:
+    """Stop if no collected test has a row with the letters that ``--row`` gives: the others would pass without it."""
+    chosen = session.config.getoption("--row")
+    if chosen and not any(rows_of(item) for item in session.items):
+        raise pytest.UsageError(f"no row of the selected tests has {chosen!r} in its id")
+
+
+def rows_of(item: pytest.Item) -> list[TableRow]:
+    """Return the rows that a test runs: none if it is not marked with rows, or if no row is chosen."""
+    marker = item.get_closest_marker("rows")
+    if marker is None:
+        return []
+    names = marker.args[0]
+    rows = item.callspec.params[names if isinstance(names, str) else names[0]]
+    return rows if isinstance(rows, list) else []  # pytest marks the place of no row
+
+
 def table_rows(
     names: list[str], table: Iterable[Any], describe: Callable[[Any], str] | None
 ) -> Iterable[TableRow]:
@@ -64,12 +81,10 @@ def describe_value(value: Any) -> str:
 def run_rows(function: pytest.Function, call: Callable[[dict[str, Any]], None]) -> None:
     """Call a test on each of its rows, with a new generator of random numbers, and raise what failed.
 
-    It is skipped if each row is.
+    It is skipped if each row is. Otherwise its report says which rows are, and why.
     """
     arguments = {name: function.funcargs[name] for name in function._fixtureinfo.argnames}
-    marker = next(function.iter_markers("rows"))
-    names = [marker.args[0]] if isinstance(marker.args[0], str) else marker.args[0]
-    rows: list[TableRow] = arguments[names[0]]
+    rows = rows_of(function)
     failures: list[BaseException] = []
     skipped: list[pytest.skip.Exception] = []
     for row in rows:
@@ -79,6 +94,7 @@ def run_rows(function: pytest.Function, call: Callable[[dict[str, Any]], None]) 
             call(arguments | row.arguments)
         except pytest.skip.Exception as reason:
             skipped.append(reason)
+            function.add_report_section("call", "skipped row", f"{row.name}: {reason}")
         except (Exception, pytest.fail.Exception) as failure:
             failure.add_note(f"The row is {row.name!r}.")
             failures.append(failure)

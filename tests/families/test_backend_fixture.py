@@ -117,7 +117,7 @@ def test_each_row_that_fails_is_reported(unexpected):
 
 
 def test_rows_that_raise_nothing_where_they_should_fail(unexpected):
-    assert "FAILED test_it.py::test_rows_that_should_raise[2]" in unexpected
+    assert "FAILED test_it.py::test_rows_that_should_raise[rows]" in unexpected
     assert "The row is '2'." in unexpected
 
 
@@ -125,6 +125,15 @@ def test_rows_are_skipped_one_by_one(unexpected):
     assert "PASSED test_it.py::test_rows_of_missing_kernels[partly-cpu]" in unexpected
     assert "FAILED test_it.py::test_rows_of_missing_kernels[wrongly-cpu]" in unexpected
     assert "test_rows_of_missing_kernels[Sin-cpu]" not in unexpected  # neither passed nor failed
+    assert "partly-missing: backend 'cpu' does not implement kernel 'Sin'" in unexpected
+    assert "partly-right: " not in unexpected
+
+
+def test_a_row_that_no_test_has_stops_the_run(tmp_path):
+    """The tests without rows would pass."""
+    done = run_pytest(tmp_path, "--backend", "cpu", "--row", "strange")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "no row of the selected tests has 'strange' in its id" in done.stderr
 
 
 def test_each_row_draws_the_numbers_that_it_would_draw_alone(unexpected):

@@ -14,6 +14,7 @@ from plugins.pooled_images import (
     SEPARATE_FUNCTIONS,
     SHAPE,
     make_gradient,
+    pool_gradient,
     random_images,
     special_images,
 )
@@ -112,3 +113,16 @@ def test_the_result_takes_the_place_of_the_images(monkeypatch):
     found = plugrad.jit(plugrad.grad(loss))(k)
     np.testing.assert_array_equal(found.numpy(), plugrad.grad(loss)(k).numpy())
     assert max(frames) < 2 * 4 * 16 * 64 * 64 * 16  # with the pooled images and their gradient
+
+
+def test_a_transposed_view_of_the_images_keeps_them():
+    """The view shows the memory of the images until something asks for its elements."""
+
+    def function(x):
+        y = plugrad.exp(x)
+        across = plugrad.permute_dims(y, (0, 2, 1, 3))
+        return pool_gradient(y) * y, plugrad.sum(across * across[::-1], axis=1), across
+
+    x = random_images(4, 16, 16, 8)
+    assert_same_when_traced(function, x)
+    assert count_image_groups(function, x)

@@ -12,7 +12,7 @@ import plugrad
 from plugrad.extend import KERNELS, BackendUnavailable, OutOfMemory, UnsupportedDtype, float32
 from plugrad.kernels import binary, creation, movement, signal
 from plugrad_webgpu import backend
-from plugrad_webgpu.memory.buffers import Buffer, BufferRef, max_pooled_bytes
+from plugrad_webgpu.memory.buffers import Buffer, BufferReference, max_pooled_bytes
 from plugrad_webgpu.shaders.layout import size_class
 
 
@@ -48,7 +48,7 @@ def test_memory_in_use_returns_to_where_it_was(run, buffer_pool):
 def test_a_buffer_that_dies_before_it_is_counted_leaves_nothing(run, buffer_pool):
     before = run.backend.memory()
     buffer = Buffer()
-    lease = BufferRef(buffer, buffer_pool._dead.append)  # an interrupt may come here
+    lease = BufferReference(buffer, buffer_pool._dead.append)  # an interrupt may come here
     del buffer
     assert buffer_pool._dead[-1] is lease
     run.to_device(np.zeros(1000, np.float32))

@@ -77,12 +77,12 @@ def matches_annotation(value: Any, annotation: Any) -> bool:
         return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
     if annotation is float or annotation is complex:
         return isinstance(value, Real if annotation is float else Complex)
-    return not (annotation in _TYPE_NAMES or _is_record(annotation)) or isinstance(
+    return not (annotation in _TYPE_NAMES or _is_named_tuple_class(annotation)) or isinstance(
         value, annotation
     )
 
 
-def _is_record(annotation: Any) -> bool:
+def _is_named_tuple_class(annotation: Any) -> bool:
     """Return whether an annotation is a class of named tuples, such as `Window`."""
     return isinstance(annotation, type) and issubclass(annotation, tuple)
 
@@ -116,7 +116,7 @@ def _describe_alternatives(annotation: Any) -> list[str]:
         return [repr(part) for part in parts]
     if origin in (Union, UnionType):
         return [word for part in parts for word in _describe_alternatives(part)]
-    if _is_record(annotation) and not parts:
+    if _is_named_tuple_class(annotation) and not parts:
         return [f"a {annotation.__name__}"]
     return [
         describe_annotation(annotation) if parts else _TYPE_NAMES.get(annotation, str(annotation))

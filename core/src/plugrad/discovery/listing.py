@@ -114,7 +114,7 @@ def declared_options() -> dict[str, Mapping[str, Option] | None]:
         if len(options) < len(every):  # the name's owner decides
             for name in options:
                 same = [p for p in every if p.name == name]
-                owner = find_bundled(same) if len(same) > 1 else None
+                owner = find_first_party_backend(same) if len(same) > 1 else None
                 options[name] = (owner or same[0]).manifest.options
         return options
 
@@ -291,7 +291,7 @@ def _mark_conflicts(all_plugins: list[Plugin]) -> None:
             rivals.setdefault((plugin.kind, plugin.name), []).append(plugin)
     for namesakes in rivals.values():
         if len(namesakes) > 1 and not _settings_choose_pack(namesakes):
-            owner = find_bundled(namesakes)
+            owner = find_first_party_backend(namesakes)
             for plugin in namesakes:
                 if plugin.status == "available" and plugin is not owner:
                     _set_conflict_status(
@@ -324,7 +324,7 @@ def _settings_choose_pack(namesakes: list[Plugin]) -> bool:
     return bool(named)
 
 
-def find_bundled(namesakes: list[Plugin]) -> Plugin | None:
+def find_first_party_backend(namesakes: list[Plugin]) -> Plugin | None:
     """Return the backend that plugrad's own distributions bring, among backends of one name, or None."""
     own = [
         p
@@ -337,7 +337,7 @@ def find_bundled(namesakes: list[Plugin]) -> Plugin | None:
 def warn_about_claimed_name(plugin: Plugin) -> None:
     """Warn once for each distribution that claims the name of a backend that belongs to plugrad's authors."""
     same = [p for p in backends() if p.name == plugin.name and p.status != "blocked"]
-    if len(same) > 1 and find_bundled(same) is plugin:
+    if len(same) > 1 and find_first_party_backend(same) is plugin:
         for other in same:
             if other.status == "conflict":
                 other.warn_once(f"{plugin.name!r} stays the backend of {plugin.distribution}")
@@ -361,8 +361,10 @@ def find_plugin(name: str, kind: PluginKind = "backend") -> Plugin:
     if not matching:
         raise _plugin_not_found_error(name, kind)
     matching = [p for p in matching if p.status != "blocked"] or matching
-    plugin = (find_bundled(matching) if len(matching) > 1 else None) or matching[0]
-    if len(matching) > 1 and find_bundled(matching) is None:  # a qualified name matches one
+    plugin = (find_first_party_backend(matching) if len(matching) > 1 else None) or matching[0]
+    if (
+        len(matching) > 1 and find_first_party_backend(matching) is None
+    ):  # a qualified name matches one
         choices = " or ".join(repr(p.qualified_name) for p in matching)
         raise PluginConflict(
             f"{len(matching)} distributions bring {KIND_DESCRIPTIONS[kind]} called {name!r}; choose "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _bookkeeping_lock = RLock()
 _hold_bookkeeping_lock = hold_safely(_bookkeeping_lock)
-_lock_released = Condition(_bookkeeping_lock)
+_lock_released_condition = Condition(_bookkeeping_lock)
 _holder_of_key: Final[dict[Hashable, tuple[int, int]]] = {}
 """By key: the thread that holds the lock, and how many times."""
 _awaited_key_of_thread: Final[dict[int, Hashable]] = {}
@@ -43,7 +43,7 @@ def load_lock(key: Hashable) -> Generator[bool, None, None]:
                     _holder_of_key[key] = thread, before
                 else:
                     del _holder_of_key[key]
-                    _lock_released.notify_all()
+                    _lock_released_condition.notify_all()
 
 
 def is_locked(key: Hashable) -> bool:
@@ -65,7 +65,7 @@ def _acquire(key: Hashable, thread: int) -> bool:
         _awaited_key_of_thread[thread] = key
         try:
             while key in _holder_of_key and _holder_of_key[key][0] != thread:
-                _lock_released.wait()
+                _lock_released_condition.wait()
         finally:
             del _awaited_key_of_thread[thread]
         _holder_of_key[key] = thread, _hold_count(key, thread) + 1
@@ -86,10 +86,10 @@ def _would_deadlock(key: Hashable, thread: int) -> bool:
 
 
 def _forget_other_threads() -> None:
-    global _bookkeeping_lock, _hold_bookkeeping_lock, _lock_released
+    global _bookkeeping_lock, _hold_bookkeeping_lock, _lock_released_condition
     _bookkeeping_lock = RLock()
     _hold_bookkeeping_lock = hold_safely(_bookkeeping_lock)
-    _lock_released = Condition(_bookkeeping_lock)
+    _lock_released_condition = Condition(_bookkeeping_lock)
     _awaited_key_of_thread.clear()
     for key in [key for key, (holder, _) in _holder_of_key.items() if holder != get_ident()]:
         del _holder_of_key[key]

@@ -43,7 +43,7 @@ def _iter_is_argmax(x: Tensor, filter: Tensor, window: Window) -> Iterator[Tenso
 
 
 def _sum_at_largest(x: Tensor, filter: Tensor, window: Window, parts: Iterator[Tensor]) -> Tensor:
-    """Return the sum of the parts, one for each cell of the filter, where its sum is the first largest."""
+    """Return for each window the element of one part: that of the filter's cell with the window's first maximum."""
     pairs = zip(_iter_is_argmax(x, filter, window), parts, strict=True)
     return add_n([where(is_it, part, 0) for is_it, part in pairs])
 

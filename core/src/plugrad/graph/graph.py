@@ -189,12 +189,12 @@ class Fused:
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The values that the steps read from outside."""
+        """The values that the fused steps read but do not compute."""
         return self.body.arguments
 
     @property
     def outputs(self) -> tuple[Value, ...]:
-        """The values of the steps that are read outside."""
+        """The values that the fused steps compute and other steps read."""
         return self.body.results
 
     @property

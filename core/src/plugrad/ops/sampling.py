@@ -356,12 +356,12 @@ def _as_coordinates(points: Tensor, n: int, align_corners: bool) -> Tensor:
 
 
 def _linear_weight(rest: Tensor, offset: int) -> Tensor:
-    """Return the linear weight of the pixel before (0) or behind (1)."""
+    """Return the weight in linear interpolation of the pixel before (offset 0) or after (offset 1) a coordinate."""
     return rest if offset else 1.0 - rest
 
 
 def _cubic_weight(rest: Tensor, offset: int) -> Tensor:
-    """Return the weight of a pixel at a distance that depends on its offset: -1, 0, 1 or 2."""
+    """Return the weight in cubic interpolation of the pixel at an offset (-1, 0, 1 or 2) from a coordinate's floor."""
     distance = rest - float(offset) if offset <= 0 else float(offset) - rest
     if offset in (0, 1):
         return (

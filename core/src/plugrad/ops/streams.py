@@ -140,7 +140,7 @@ class RandomStream:
 
 
 def _spawned_key(own: Callable[[], int], counter: int, index: int) -> int:
-    """Return the key of a spawned stream: the one with number `index` of those spawned at a value of the counter."""
+    """Return the key of stream number `index` among the streams that a stream spawned at a value of its counter."""
     place, part = divmod(index, BLOCK_WORDS // 2)
     state = state_words(own(), (counter + place) % (1 << COUNTER_BITS))
     keys = random_bits(state, shape=(BLOCK_WORDS,)).astype("<i4").view("<u8")

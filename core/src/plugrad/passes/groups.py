@@ -193,18 +193,18 @@ class _GroupBuilder:
         self._read[earlier] |= self._read.pop(later)
         self._behind[earlier] |= self._behind.pop(later)
         self._parts[later] = earlier
-        self._add_stretch(earlier, self._last[earlier])
+        self._add_position_range(earlier, self._last[earlier])
         return earlier
 
-    def _add_stretch(self, start: int, end: int) -> None:
-        """Add the positions from the first to the last call of a group."""
+    def _add_position_range(self, start: int, end: int) -> None:
+        """Record the range of positions of a group's calls, joined with the ranges that overlap it."""
         first, behind = bisect_left(self._ends, start), bisect_right(self._starts, end)
         if first < behind:
             start, end = min(start, self._starts[first]), max(end, self._ends[behind - 1])
         self._starts[first:behind], self._ends[first:behind] = [start], [end]
 
     def _find_last_needed_position(self, position: int) -> int:
-        """Return a bound on the positions of the calls that a group up to `position` needs, its own included."""
+        """Return an upper bound on the positions of all calls that a group ending at `position` needs or contains."""
         place = bisect_right(self._starts, position) - 1
         return max(position, self._ends[place]) if place >= 0 else position
 

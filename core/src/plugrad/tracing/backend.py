@@ -282,13 +282,13 @@ class GraphTracer(Tracer):
             f"{find_user_line()}; compute there outside of it"
         )
 
-    def next_bound_host(self) -> Tensor | None:
+    def next_bound_host_value(self) -> Tensor | None:
         """Return the tensor bound to the next host value, or None if the value is computed anew."""
         return None if self.bound_hosts is None else next(self.bound_hosts)
 
     def host_value(self, function: Callable[[], Any], shape: Shape, dtype: DType) -> Any:
         """Record a host function that is called in each run of the graph."""
-        bound = self.next_bound_host()
+        bound = self.next_bound_host_value()
         if bound is not None:
             return bound.array
         output = self.new_value(Shaped(shape, dtype))

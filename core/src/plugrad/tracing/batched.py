@@ -94,7 +94,7 @@ def _is_any_true(flag: Tensor) -> bool:
     backend = flag.backend
     if not isinstance(backend, BatchTracer):
         return bool(flag)
-    with backend.outside():
+    with backend.run_on_outer_level():
         held: Tensor = flag.array.tensor
         return _is_any_true(reduction.any(held, axis=tuple(range(held.ndim))))
 
@@ -147,7 +147,7 @@ def _record_batched_while(
 
     _check_not_recorded(carry)
     outer_carry = to_outer_level(carry)
-    with tracer.outside():
+    with tracer.run_on_outer_level():
         backend = tracer.outer
         if isinstance(backend, BatchTracer):
             last = run_batched_while(
@@ -161,7 +161,7 @@ def _record_batched_while(
 
 def _spread_over_examples(x: Tensor, tracer: BatchTracer) -> Tensor:
     """Return a tensor with an axis for the examples, repeated along it if they share it."""
-    with tracer.outside():
+    with tracer.run_on_outer_level():
         return tracer.with_batch_axis(copy_to_backend(x, tracer).array)
 
 

@@ -41,7 +41,7 @@ class BatchedBody(CapturingTracer, BatchTracer):
         self._bound_hosts: Iterator[Tensor] | None = None
 
     def make_placeholder(self, outer: Tensor, variable: Variable | None) -> Any:
-        """Return the array itself; the outer tensor that it holds is captured when it is used."""
+        """Return the outer tensor's own array; the tensor is captured when the array is used."""
         return outer.array if variable is None else BatchTracer.read_variable(self, variable)
 
     @property
@@ -55,7 +55,7 @@ class BatchedBody(CapturingTracer, BatchTracer):
         assert isinstance(self.outer, Tracer)
         self.bound_captured, self.parent.bindings, self.outer.bindings = bindings
 
-    def bind_hosts(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
+    def bind_host_values(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
         """Bind host values to the given tensors; return the previous binding."""
         before, self._bound_hosts = self._bound_hosts, hosts
         return before
@@ -124,12 +124,12 @@ def run_batched_loop(
             if is_recorded:
                 results += [*[Tensor(x, body) for x in given[: len(carry)]], *body.hosts]
             arrays = [x.array for x in results]
-            with body.outside():
+            with body.run_on_outer_level():
                 held = [body.with_batch_axis(x.array) for x in last]
         traced[:] = [(tree, body, is_recorded, [array.is_batched for array in arrays])]
         return held, [array.tensor for array in arrays]
 
-    with tracer.outside():
+    with tracer.run_on_outer_level():
         outer_init = [tracer.with_batch_axis(x.array) for x in carry]
         outer_xs = [
             move_axis(x.array.tensor, 0, 1) if x.array.is_batched else x.array.tensor

@@ -52,7 +52,7 @@ class CapturingTracer(Tracer):
         """Return an array of the body for a tensor or a variable of the enclosing tracer."""
 
     @abstractmethod
-    def bind_hosts(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
+    def bind_host_values(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
         """Bind host values to the given tensors in order; return the previous binding."""
 
     @property
@@ -141,7 +141,7 @@ class CapturingTracer(Tracer):
         before = self.bound_captured
         pairs = list(pairs)
         self.bound_captured = {**before, **{key: x for key, _, x in pairs}}
-        hosts_before = self.bind_hosts(iter(hosts))
+        hosts_before = self.bind_host_values(iter(hosts))
         watched = {c.variable: x.node for _, c, x in pairs if c.variable is not None and x.node}
         token = watched_variables.set({**(watched_variables.get() or {}), **watched})
         try:
@@ -149,7 +149,7 @@ class CapturingTracer(Tracer):
         finally:
             watched_variables.reset(token)
             self.bound_captured = before
-            self.bind_hosts(hosts_before)
+            self.bind_host_values(hosts_before)
 
 
 class BodyTracer(CapturingTracer, GraphTracer):
@@ -179,19 +179,19 @@ class BodyTracer(CapturingTracer, GraphTracer):
         """Return a new argument."""
         return self.new_value(Shaped(outer.shape, outer.dtype))
 
-    def bind_hosts(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
+    def bind_host_values(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
         """Bind host values to the given tensors; return the previous binding."""
         before, self.bound_hosts = self.bound_hosts, hosts
         return before
 
-    def next_bound_host(self) -> Tensor | None:
+    def next_bound_host_value(self) -> Tensor | None:
         """Return the tensor for the next host value: in a scan, its slice of the values of all iterations.
 
         A loop of unknown length is bound as a whole, by its results.
         """
         if self.bound_hosts is not None or self.part == "while":
-            return super().next_bound_host()
-        outer = self.parent.next_bound_host()
+            return super().next_bound_host_value()
+        outer = self.parent.next_bound_host_value()
         if outer is None:
             return None
         self.drawn.append(outer)

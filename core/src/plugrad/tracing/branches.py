@@ -181,7 +181,7 @@ def trace_while(
     graphs = (test.graph(captured.items()), body.graph(captured.items()))
     shared = [c.outer_tensor for c in captured.values()]
     has_effects = any(map(has_effect, (*graphs[0].steps, *graphs[1].steps)))
-    bound = [tracer.next_bound_host() for _ in specs] if has_effects else []
+    bound = [tracer.next_bound_host_value() for _ in specs] if has_effects else []
     outputs = [Tensor(x.array, tracer) for x in bound if x is not None]
     if not outputs:
         outputs = make_output_tensors(tracer, specs)

@@ -229,7 +229,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
         """
         check_hashable(self._arguments_by_name(args, kwargs))
         is_known = self._find_valid_program(self._make_program_key(args, kwargs, [])) is not None
-        kind = self._describe_arguments(*self._with_identities(args, kwargs))
+        kind = self._describe_arguments(*self._wrap_static_arguments(args, kwargs))
         if is_known and kind in self._kinds:
             return f"it is not traced again: trace {self._kinds.index(kind) + 1} is for these arguments"
         if not self._kinds:
@@ -239,7 +239,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
             return [n for n in {**known, **kind} if known.get(n) != kind.get(n)]
 
         nearest = min(self._kinds, key=lambda known: len(differing_arguments(known)))
-        names: dict[int | str, str] = dict(enumerate(self._names))
+        names: dict[int | str, str] = dict(enumerate(self._parameter_names))
         reasons = [
             f"argument {names.get(n, n)!r} is {_format_argument_kind(kind, n)} "
             f"instead of {_format_argument_kind(nearest, n)}"
@@ -258,7 +258,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
         """Return the key that selects a graph; append the tensors among the arguments to a list."""
         key: list[Any] = [registry_generation()]
         if self.static:
-            args, kwargs = self._with_identities(args, kwargs)
+            args, kwargs = self._wrap_static_arguments(args, kwargs)
         for argument in args:
             if type(argument) is Tensor:  # as `flatten_argument` does, without the call
                 array = argument.array
@@ -308,23 +308,23 @@ class Jitted(Generic[ParameterTypes, ResultType]):
             except OtherDeviceUsed as elsewhere:
                 program = make(name, function, tensors, elsewhere.backend)
             self._programs[key] = (*self._programs.get(key, ()), program)
-            self._record_trace_arguments(*self._with_identities(args, kwargs))
+            self._record_trace_arguments(*self._wrap_static_arguments(args, kwargs))
             return program
 
     def _bind_other_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[list[Tensor]], Any]:
         """Return a function of the list of tensor arguments, with all other arguments fixed."""
-        template = map_tree(_replace_tensor_by_slot, self._with_identities(args, kwargs))
+        template = map_tree(_replace_tensor_by_slot, self._wrap_static_arguments(args, kwargs))
         function: Callable[..., Any] = self.function
         name = _function_name(function)
         # Not `self`, which holds the program: without a cycle, a program that is dropped is freed at once.
-        static, names = self.static, self._names if self.static else ()
+        static, names = self.static, self._parameter_names if self.static else ()
 
         def call_with_tensors(tensors: list[Tensor]) -> Any:
             remaining = iter(tensors)
             given, named = map_tree(lambda leaf: _fill_tensor_slot(leaf, remaining), template)
-            args, kwargs = _with_identities(given, named, static, names)
+            args, kwargs = _wrap_static_arguments(given, named, static, names)
             before: list[Any] = []
             flatten_argument([*args, kwargs], before, before)
             result = function(*given, **named)
@@ -343,23 +343,26 @@ class Jitted(Generic[ParameterTypes, ResultType]):
 
         return call_with_tensors
 
-    def _with_identities(
+    def _wrap_static_arguments(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
         """Return the arguments with the static ones wrapped as `IdentityKey`."""
         if not self.static:
             return args, kwargs
-        return _with_identities(args, kwargs, self.static, self._names)
+        return _wrap_static_arguments(args, kwargs, self.static, self._parameter_names)
 
     @cached_property
-    def _names(self) -> tuple[str, ...]:
+    def _parameter_names(self) -> tuple[str, ...]:
         """The names of the parameters."""
         return _parameter_names(self.function)
 
     def _arguments_by_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return a call's arguments by parameter name, with the static ones wrapped."""
-        args, kwargs = self._with_identities(args, kwargs)
-        names = [*self._names[: len(args)], *map(str, range(len(self._names), len(args)))]
+        args, kwargs = self._wrap_static_arguments(args, kwargs)
+        names = [
+            *self._parameter_names[: len(args)],
+            *map(str, range(len(self._parameter_names), len(args))),
+        ]
         return {**dict(zip(names, args, strict=True)), **kwargs}
 
     def _describe_arguments(
@@ -402,7 +405,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
             )
 
 
-def _with_identities(
+def _wrap_static_arguments(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     static: Collection[str],

@@ -14,7 +14,7 @@ from plugrad.passes.dead import has_effect, remove_dead_steps
 from plugrad.passes.hosts import return_host_values
 from plugrad.passes.memory import plan_memory
 from plugrad.passes.simplify import simplify_graph
-from plugrad.passes.stops import remove_stops
+from plugrad.passes.stops import remove_stop_gradients
 from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, OutputNode, ResultBundle
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.backend import check_device_alive
@@ -24,7 +24,7 @@ from plugrad.tensor.context import (
     set_transfer_target,
     transfer_target,
 )
-from plugrad.tensor.effects import run_logged
+from plugrad.tensor.effects import run_with_host_log
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import iter_tensors
@@ -89,7 +89,9 @@ class Program:
         self.graph, self.rebuild = _trace(name, function, tensors, tracer)
         self.guards = tracer.guards
         check_leaks(tracer, self.graph, name)
-        self.graph = simplify_graph(self.graph if keeps_stops else remove_stops(self.graph))
+        self.graph = simplify_graph(
+            self.graph if keeps_stops else remove_stop_gradients(self.graph)
+        )
         self.variables = list(self.graph.variables.values())
         self.updated = [v for v, _ in self.graph.updates]
         self.has_effects = any(map(has_effect, self.graph.steps))
@@ -158,7 +160,7 @@ class Program:
         """Run the graph and update the variables; a run that fails changes nothing."""
         if not self.has_effects:
             return self._run_and_commit(run, arrays, None)
-        return run_logged(partial(self._run_and_commit, run, arrays))
+        return run_with_host_log(partial(self._run_and_commit, run, arrays))
 
     def _run_and_commit(
         self, run: Callable[..., list[Any]], arrays: Sequence[Any], log: HostLog | None
@@ -178,7 +180,7 @@ class Program:
     def _call_on_tape(self, tensors: Sequence[Tensor], nodes: Sequence[Node | None]) -> Any:
         """Run the program as one step of the tape."""
         values = [*[x.array for x in tensors], *map(get_variable_array, self.variables)]
-        outputs = self._execute(self._run_with_hosts, values)
+        outputs = self._execute(self._run_with_host_values, values)
         end = len(self.graph.results) + len(self.updated)
         result = self.rebuild(outputs, self.backend)
         step = ProgramNode(self, nodes, [*values, *outputs[end:]])
@@ -188,7 +190,7 @@ class Program:
         return result
 
     @cached_property
-    def _run_with_hosts(self) -> Callable[..., list[Any]]:
+    def _run_with_host_values(self) -> Callable[..., list[Any]]:
         """Run the graph and return its results with the host values, which the backward pass needs."""
         graph = self.graph
         results = (*graph.results, *[value for _, value in graph.updates])

@@ -104,7 +104,7 @@ class BatchTracer(Tracer):
             self._outside, self._watched, self.functions, self.constants = before
 
     @contextmanager
-    def outside(self) -> Generator[None, None, None]:
+    def run_on_outer_level(self) -> Generator[None, None, None]:
         """Run the block on the outer level."""
         before = self.leave()
         token = watched_variables.set(self._watched or None)
@@ -143,12 +143,12 @@ class BatchTracer(Tracer):
         node = x.node
         leaf = node if isinstance(node, Leaf) and node.order >= self.start else None
         origin = node if leaf is None else leaf.parents[0]
-        outer = self._to_outside(Tensor(x.array, x.backend, origin))
+        outer = self._to_outer_level(Tensor(x.array, x.backend, origin))
         if leaf is not None:  # the level outside is differentiated through the tensor that is held
             leaf.parents = (None,)
         return Tensor(BatchedArray(outer, is_batched=False), self, leaf)
 
-    def _to_outside(self, x: Tensor) -> Tensor:
+    def _to_outer_level(self, x: Tensor) -> Tensor:
         """Return the outer tensor for a tensor.
 
         Raises:
@@ -159,7 +159,7 @@ class BatchTracer(Tracer):
         backend = x.backend
         if backend is self.outer:
             return x
-        check_finished(backend)
+        check_not_finished(backend)
         check_device_alive(backend, "vmap")
         context = self._outside[0]
         if isinstance(self.outer, Tracer) or (context is not None and context.transfer is not None):
@@ -189,7 +189,7 @@ class BatchTracer(Tracer):
             array = get_array(variable)
             backend = get_backend(variable)
             if backend is not outer:
-                self._to_outside(Tensor(array, backend))
+                self._to_outer_level(Tensor(array, backend))
         return BatchedArray(Tensor(array, outer, self._watched.get(variable)), is_batched=False)
 
     def assign_variable(self, variable: Tensor, array: Any) -> None:
@@ -216,7 +216,7 @@ class BatchTracer(Tracer):
                 f"vmap: a variable of shape {x.shape} is made of what differs from example to example, but it can hold "
                 "only one value; use a tensor"
             )
-        with self.outside():
+        with self.run_on_outer_level():
             outer = self.outer
             if isinstance(outer, Tracer):
                 return outer.initial_value(variable, array.tensor)
@@ -254,7 +254,7 @@ class BatchTracer(Tracer):
 
     # --- functions that are transformed on the levels outside ----------------------------------------
 
-    def call_outside(
+    def call_on_outer_level(
         self,
         transform: Callable[[Callable[..., Any]], Callable[..., Tensor]],
         function: Callable[..., Any],
@@ -279,7 +279,7 @@ class BatchTracer(Tracer):
             is_batched[:] = [result.is_batched]
             return result.tensor
 
-        with self.outside():
+        with self.run_on_outer_level():
             value = transform(call_for_all_examples)(*[array.tensor for array in held])
         return Tensor(BatchedArray(value, *is_batched), self)
 
@@ -336,7 +336,7 @@ class BatchTracer(Tracer):
 
             return result.tensor, gradient_of_all
 
-        with self.outside():
+        with self.run_on_outer_level():
             outer = custom_grad(call_for_all_examples)(*[array.tensor for array in held])
         value, gradient, is_batched = found
         result = Tensor(BatchedArray(outer, is_batched), self, value.node)
@@ -378,11 +378,11 @@ class BatchTracer(Tracer):
                 "own, or with randomness='same' that all get the same"
             )
         if self.randomness == "different":
-            with self.outside():
+            with self.run_on_outer_level():
                 state = next_state(self.size * pad_word_count(words), self.outer)
             return Tensor(DrawState(state, is_batched=False), self)
         if self._draws == len(self._drawn):  # else other examples before these have drawn it
-            with self.outside():
+            with self.run_on_outer_level():
                 self._drawn.append(next_state(words, self.outer))
         state = self._drawn[self._draws]
         self._draws += 1
@@ -390,7 +390,7 @@ class BatchTracer(Tracer):
 
     def host_value(self, function: Callable[[], Any], shape: Shape, dtype: DType) -> Any:
         """Return a host value of the outer level, which all examples share."""
-        with self.outside():
+        with self.run_on_outer_level():
             array = self.outer.host_value(function, shape, dtype)
         return BatchedArray(Tensor(array, self.outer), is_batched=False)
 
@@ -425,7 +425,7 @@ class BatchTracer(Tracer):
         Raises:
             TracingError: the examples differ.
         """
-        check_finished(self)
+        check_not_finished(self)
         found = self.wrap_outer_tensor(array)
         if found.is_batched:
             raise TracingError(
@@ -434,7 +434,7 @@ class BatchTracer(Tracer):
                 "plugrad.where(condition, a, b) or plugrad.cond(flag, f, g, *args), or return the tensor and look at "
                 "it after the call"
             )
-        with self.outside():
+        with self.run_on_outer_level():
             return read_array(found.tensor.array, found.tensor.backend)
 
     def synchronize(self) -> None:
@@ -458,7 +458,7 @@ def pad_word_count(words: int) -> int:
     return -(-words // WORDS_PER_PHILOX_BLOCK) * WORDS_PER_PHILOX_BLOCK
 
 
-def check_finished(backend: Backend) -> None:
+def check_not_finished(backend: Backend) -> None:
     """Raise if a backend belongs to a `vmap` call that has ended.
 
     Raises:

@@ -307,7 +307,7 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         renamed = _copy_tensor_handles(kwargs)
         tracer = current_tracer()
         if isinstance(tracer, BatchTracer) and not any(parents):  # a tape outside may record it
-            return tracer.call_outside(
+            return tracer.call_on_outer_level(
                 checkpoint, lambda *args: function(*args, **_copy_tensor_handles(renamed)), given
             )
         token = watched_variables.set(None)

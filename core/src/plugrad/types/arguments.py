@@ -50,7 +50,7 @@ def explain_wrong_calls(
     The wrapper has the parameters of the function, and room for what is wrong: so a call packs and unpacks nothing. It
     is compiled at the first call, as few of the functions are called in one program.
     """
-    _function, _explain, _absent = function, _Explanation(function), _ABSENT_ARGUMENT
+    _function, _explain, _absent = function, _WrongCallExplainer(function), _ABSENT_ARGUMENT
 
     @wraps(function)
     def checked(*args: ParameterTypes.args, **kwargs: ParameterTypes.kwargs) -> ResultType:
@@ -84,8 +84,8 @@ def bind(_absent, _explain, _function):
 """
 
 
-class _Explanation:
-    """Says what is wrong with the arguments of a function, and compiles what finds it out."""
+class _WrongCallExplainer:
+    """Explains wrong arguments of a function, and compiles the wrapper that detects them."""
 
     wrapper: Any
 

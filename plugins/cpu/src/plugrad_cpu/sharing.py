@@ -35,7 +35,9 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
     if flat is not None:
         # Compiled threads know what a ufunc is, which may take its result as its last argument.
         write = (
-            function if isinstance(function, np.ufunc) else partial(_call_writing_last, function)
+            function
+            if isinstance(function, np.ufunc)
+            else partial(_call_with_last_as_out, function)
         )
         steps = tuple([int(x.size != 1) for x in flat])
         thread_pool.run_in_parts(
@@ -48,7 +50,10 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
         bounds = [count * i // parts for i in range(parts + 1)]
         thread_pool.run(
             [
-                (function, *[_take_part(x, axis - out.ndim, first, last) for x in (*arrays, out)])
+                (
+                    function,
+                    *[_slice_axis(x, axis - out.ndim, first, last) for x in (*arrays, out)],
+                )
                 for first, last in pairwise(bounds)
             ]
         )
@@ -56,7 +61,7 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
         function(*arrays, out=out)
 
 
-def _call_writing_last(function: Callable[..., object], *arrays: Array) -> None:
+def _call_with_last_as_out(function: Callable[..., object], *arrays: Array) -> None:
     """Call an elementwise function with the last array as its parameter ``out``."""
     function(*arrays[:-1], out=arrays[-1])
 
@@ -73,8 +78,8 @@ def _flatten(arrays: Sequence[Array], out: Array) -> tuple[Array, ...] | None:
     return None
 
 
-def _take_part(x: Array, axis: int, first: int, last: int) -> Any:
-    """Return a part along an axis, counted from the end, of an array that may lack it or repeat along it."""
+def _slice_axis(x: Array, axis: int, first: int, last: int) -> Any:
+    """Return a slice along an axis, counted from the end; an array that is broadcast along it is returned whole."""
     if -axis > x.ndim or x.shape[axis] == 1:
         return x
     return x[(..., slice(first, last), *(slice(None),) * (-axis - 1))]

@@ -15,7 +15,7 @@ from plugrad.extend import (
     wrap_array,
 )
 from plugrad_webgpu.entry import WebGpuBackend, opened_backends
-from plugrad_webgpu.memory.buffers import Buffer, BufferRef, ExternalBuffer, GpuArray
+from plugrad_webgpu.memory.buffers import Buffer, BufferReference, ExternalBuffer, GpuArray
 from plugrad_webgpu.shaders.elements import (
     SHADER_DTYPES,
     WORD_DTYPES_BY_NARROW_DTYPE,
@@ -110,11 +110,11 @@ def from_buffer(buffer: GPUBuffer, shape: Sequence[int], dtype: DType | str = "f
             "from_buffer: the buffer must have the usages STORAGE and COPY_SRC, and neither MAP_READ nor MAP_WRITE"
         )
     device = backend.active_device
-    guest = ExternalBuffer(device, buffer, device.handle_of(buffer))
-    device.check_external_buffers([guest])
+    external = ExternalBuffer(device, buffer, device.handle_of(buffer))
+    device.check_external_buffers([external])
     own = Buffer()
-    own.device, own.storage = device, guest
-    own.ref = BufferRef(own)
+    own.device, own.storage = device, external
+    own.ref = BufferReference(own)
     own.ref.storage = None  # it does not go to the pool
     return wrap_array(GpuArray(sizes, dtype, own), backend)
 

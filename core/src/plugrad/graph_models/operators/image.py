@@ -34,7 +34,7 @@ def resize_nearest(
     align_corners: bool = False,
     half_pixel_centers: bool = False,
 ) -> Tensor:
-    """Resize images by nearest neighbours."""
+    """Resize images by nearest-neighbour interpolation."""
     return resize.resize_nearest_neighbor(
         images, _as_size(size), align_corners=align_corners, half_pixel_centers=half_pixel_centers
     )
@@ -135,7 +135,7 @@ def real_fourier_transform(x: Tensor, length: HostArray | None = None) -> Tensor
 
 @register_operator("IRFFT")
 def inverse_real_fourier_transform(x: Tensor, length: HostArray | None = None) -> Tensor:
-    """Return the real numbers whose Fourier transform has these non-negative frequencies."""
+    """Return real numbers, given the non-negative frequencies of their Fourier transform."""
     return fft.irfft(x, n=None if length is None else int(length.item()))
 
 

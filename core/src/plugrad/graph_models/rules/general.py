@@ -163,7 +163,7 @@ def write_conjugate(writer: GraphWriter, call: TracedCall, inputs: list[str]) ->
 
 @write_rule("LeakyRelu")
 def write_leaky_relu(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write LeakyRelu."""
+    """Write a LeakyRelu node."""
     return writer.write_node("LeakyRelu", inputs, alpha=float(call.attrs["alpha"]))
 
 
@@ -177,7 +177,7 @@ def write_clip(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
 
 @write_rule("Cast")
 def write_cast(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write Cast."""
+    """Write a Cast node."""
     return writer.write_node("Cast", inputs, DstT=call.dtype(is_output=True), SrcT=call.dtype())
 
 
@@ -186,14 +186,14 @@ def write_cast(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
 
 @write_rule("Reshape", "ExpandDims")
 def write_reshape(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write Reshape."""
+    """Write a Reshape node."""
     shape = writer.write_shape(*call.shape(is_output=True))
     return writer.write_node("Reshape", [inputs[0], shape], T=call.dtype())
 
 
 @write_rule("Transpose")
 def write_transpose(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write Transpose."""
+    """Write a Transpose node."""
     return writer.write_node(
         "Transpose", [inputs[0], writer.write_integers(call.attrs["perm"])], T=call.dtype()
     )
@@ -201,7 +201,7 @@ def write_transpose(writer: GraphWriter, call: TracedCall, inputs: list[str]) ->
 
 @write_rule("BroadcastTo")
 def write_broadcast(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write BroadcastTo."""
+    """Write a BroadcastTo node."""
     return writer.write_node(
         "BroadcastTo",
         [inputs[0], writer.write_integers(*call.attribute_in_both_traces("shape"))],
@@ -211,7 +211,7 @@ def write_broadcast(writer: GraphWriter, call: TracedCall, inputs: list[str]) ->
 
 @write_rule("Tile")
 def write_tile(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write Tile."""
+    """Write a Tile node."""
     return writer.write_node(
         "Tile",
         [inputs[0], writer.write_integers(*call.attribute_in_both_traces("reps"))],
@@ -275,7 +275,7 @@ def write_strided_slice(writer: GraphWriter, call: TracedCall, inputs: list[str]
 
 @write_rule("Reverse")
 def write_reverse(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write ReverseV2."""
+    """Write a ReverseV2 node."""
     return writer.write_node(
         "ReverseV2", [inputs[0], writer.write_integers(call.attrs["dims"])], T=call.dtype()
     )
@@ -283,20 +283,20 @@ def write_reverse(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> s
 
 @write_rule("Concat")
 def write_concat(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write ConcatV2."""
+    """Write a ConcatV2 node."""
     axis = writer.write_number(call.attrs["axis"], "int32")
     return writer.write_node("ConcatV2", [*inputs, axis], N=len(inputs), T=call.dtype())
 
 
 @write_rule("Pack")
 def write_pack(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write Pack."""
+    """Write a Pack node."""
     return writer.write_node("Pack", inputs, N=len(inputs), axis=call.attrs["axis"], T=call.dtype())
 
 
 @write_rule("Unpack")
 def write_unpack(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> Sequence[str]:
-    """Write Unpack."""
+    """Write an Unpack node."""
     count = len(call.calls[0].outputs)
     return output_names(
         writer.write_node("Unpack", inputs, num=count, axis=call.attrs["axis"]), count
@@ -314,7 +314,7 @@ def write_split(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> Seq
 
 @write_rule("PadV2")
 def write_pad(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write PadV2."""
+    """Write a PadV2 node."""
     value = call.attrs["constant_value"]
     filling = writer.write_constant(
         np.array(value, call.dtype() if call.dtype() != "string" else object)
@@ -326,7 +326,7 @@ def write_pad(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
 
 @write_rule("MirrorPad")
 def write_mirror_pad(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write MirrorPad."""
+    """Write a MirrorPad node."""
     given = [inputs[0], _write_pairs(writer, call.attrs["paddings"])]
     return writer.write_node(
         "MirrorPad", given, mode=str(call.attrs["mode"]).upper(), T=call.dtype()
@@ -350,14 +350,14 @@ def write_space_and_batch(writer: GraphWriter, call: TracedCall, inputs: list[st
 
 @write_rule("GatherV2")
 def write_gather(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write GatherV2."""
+    """Write a GatherV2 node."""
     axis = writer.write_number(call.attrs["axis"], "int32")
     return writer.write_node("GatherV2", [*inputs[:2], axis], batch_dims=call.attrs["batch_dims"])
 
 
 @write_rule("ScatterNd", "SparseToDense")
 def write_scatter(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write ScatterNd."""
+    """Write a ScatterNd node."""
     if call.kernel == "ScatterNd":
         shape = writer.write_integers(*call.attribute_in_both_traces("shape"))
         return writer.write_node("ScatterNd", [*inputs, shape], T=call.dtype(1))
@@ -375,7 +375,7 @@ def write_scatter_update(writer: GraphWriter, call: TracedCall, inputs: list[str
 
 @write_rule("OneHot")
 def write_one_hot(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write OneHot."""
+    """Write a OneHot node."""
     dtype = call.dtype(is_output=True)
     values = [writer.write_number(call.attrs[name], dtype) for name in ("on_value", "off_value")]
     depth = writer.write_number(call.attrs["depth"], "int32")
@@ -384,7 +384,7 @@ def write_one_hot(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> s
 
 @write_rule("TopK")
 def write_top_k(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write TopKV2."""
+    """Write a TopKV2 node."""
     k = writer.write_number(call.attrs["k"], "int32")
     return writer.write_node("TopKV2", [inputs[0], k], sorted=bool(call.attrs["sorted"]))
 

@@ -118,7 +118,7 @@ def write_pooling(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> s
 
 @write_rule("MaxPoolWithArgmax")
 def write_pooling_with_indices(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write MaxPoolWithArgmax."""
+    """Write a MaxPoolWithArgmax node."""
     window = call.attrs["window"]
     padding = _padding_attributes(window, call.shape()[0][1:-1])
     if "explicit_paddings" in padding or max(window.dilations) > 1:
@@ -137,7 +137,7 @@ def write_pooling_with_indices(writer: GraphWriter, call: TracedCall, inputs: li
 
 @write_rule("Dilation2D")
 def write_dilation(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write Dilation2D."""
+    """Write a Dilation2D node."""
     window = call.attrs["window"]
     padding = _padding_attributes(window, call.shape()[0][1:-1])
     if "explicit_paddings" in padding:
@@ -249,7 +249,7 @@ def write_resize(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> st
 
 @write_rule("CropAndResize")
 def write_crop_and_resize(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write CropAndResize."""
+    """Write a CropAndResize node."""
     size = writer.write_integers(call.attrs["crop_size"])
     value = float(call.attrs["extrapolation_value"])
     method = str(call.attrs["method"])
@@ -260,7 +260,7 @@ def write_crop_and_resize(writer: GraphWriter, call: TracedCall, inputs: list[st
 
 @write_rule("Transform")
 def write_transform(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-    """Write ImageProjectiveTransformV3."""
+    """Write an ImageProjectiveTransformV3 node."""
     shape = writer.write_integers(call.shape(is_output=True)[0][1:3])
     given = [*inputs, shape, writer.write_number(call.attrs["fill_value"])]
     kinds: dict[str, Any] = {

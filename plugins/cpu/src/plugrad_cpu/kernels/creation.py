@@ -54,13 +54,13 @@ def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: D
         (count,) = creation.range.infer(start=start, stop=stop, step=step, dtype=dtype).shape
     if start == 0 and step == 1 and count < MAX_EXACT_FLOAT32_INTEGER and dtype.itemsize >= 4:
         if count <= CACHED_MAX_ELEMENTS:
-            return count_up(count, dtype.numpy).copy()
+            return cached_arange(count, dtype.numpy).copy()
         return np.arange(count, dtype=dtype.numpy)
     return (start + np.arange(count, dtype="int64") * step).astype(str(dtype))
 
 
 @lru_cache(maxsize=64)
-def count_up(count: int, dtype: np.dtype[Any]) -> Array:
+def cached_arange(count: int, dtype: np.dtype[Any]) -> Array:
     """Return the numbers from 0 to ``count - 1`` in a cached array; programs ask for few of them again and again."""
     return np.arange(count, dtype=dtype)
 

@@ -8,7 +8,7 @@ import numpy as np
 from plugrad.extend import DType, Scalar, Shape, TensorIndexError, host_implementations
 from plugrad.kernels import indexing
 from plugrad_cpu.declare import Array, table, tracked
-from plugrad_cpu.kernels.creation import count_up
+from plugrad_cpu.kernels.creation import cached_arange
 from plugrad_cpu.memory import empty, track_allocation, zeros
 
 POSITION_DTYPE: Final = np.dtype(np.intp)
@@ -127,7 +127,7 @@ def one_hot(
         max(indices.size, 1) * depth
     )  # a large depth is not to be cached, even if there are no indices
     if elements <= ONE_HOT_COMPARISON_MAX_ELEMENTS and not dtype.numpy.hasobject:
-        is_on = indices[..., None] == count_up(depth, POSITION_DTYPE)
+        is_on = indices[..., None] == cached_arange(depth, POSITION_DTYPE)
         if type(on_value) is type(off_value) is int and (on_value, off_value) == (1, 0):
             return is_on.astype(dtype.numpy)
         y = np.empty(is_on.shape, dtype.numpy)

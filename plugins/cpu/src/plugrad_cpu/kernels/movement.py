@@ -119,14 +119,14 @@ def strided_slice_update(
 ) -> Array:
     """Return a copy with the updates at the elements of the slice."""
     result = empty(tensor.shape, tensor.dtype)
-    for place in _slices_that_stay(tensor.shape, begin, end, strides):
+    for place in _slices_outside_block(tensor.shape, begin, end, strides):
         result[place] = tensor[place]
     result[_as_slices(begin, end, strides)] = updates
     return result
 
 
 @lru_cache(maxsize=1024)
-def _slices_that_stay(
+def _slices_outside_block(
     shape: Shape, begin: Shape, end: Shape, strides: Shape
 ) -> Sequence[tuple[Any, ...]]:
     """Return the slices to copy of an array in which a block is replaced: its borders if the block is large, or all."""
@@ -200,12 +200,12 @@ def pack(*inputs: Array, axis: int) -> Array:
 @tracked
 def unpack(value: Array, *, axis: int) -> tuple[Array, ...]:
     """Return views of the parts along an axis, without it."""
-    return tuple([value[key] for key in _place_keys(value.shape[axis], axis)])
+    return tuple([value[key] for key in _unpack_keys(value.shape[axis], axis)])
 
 
 @lru_cache(maxsize=64)
-def _place_keys(count: int, axis: int) -> list[tuple[Any, ...]]:
-    """Return the NumPy indices of the parts along an axis."""
+def _unpack_keys(count: int, axis: int) -> list[tuple[Any, ...]]:
+    """Return for each position along an axis the NumPy index of the slice there, without the axis."""
     return [(*(slice(None),) * axis, i, ...) for i in range(count)]
 
 

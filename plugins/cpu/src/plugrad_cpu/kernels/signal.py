@@ -31,7 +31,7 @@ def rfft(input: Array) -> Array:
 
 @table.implements(signal.irfft)
 def irfft(input: Array, *, length: int) -> Array:
-    """Return the rows whose transforms have these first halves."""
+    """Return real rows, given the first half of the transform of each."""
     shape, dtype = signal.irfft.infer(input, length=length)
     return _transform_rows(partial(np.fft.irfft, n=length), input, empty(shape, dtype.numpy))
 

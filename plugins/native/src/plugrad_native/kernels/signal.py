@@ -111,7 +111,7 @@ def rfft(input: Array) -> Array:
 
 @table.implements(signal.irfft)
 def irfft(input: Array, *, length: int) -> Array:
-    """Return the real rows whose Fourier transforms have these non-negative frequencies."""
+    """Return real rows, given the non-negative frequencies of their Fourier transforms."""
     if not is_supported(input, length, COMPLEX64):
         return numpy_irfft(input, length=length)
     out = empty((*input.shape[:-1], length), FLOAT32)

@@ -92,6 +92,6 @@ def rfft(input: WasmArray) -> WasmArray:
 
 @table.implements(signal.irfft)
 def irfft(input: WasmArray, *, length: int) -> WasmArray:
-    """Return the real rows whose Fourier coefficients at the non-negative frequencies are these."""
+    """Return real rows, given the non-negative frequencies of their Fourier transforms."""
     out = input.memory.empty(*signal.irfft.infer(input, length=length))
     return run_fft_over_rows(IRFFT_EXPORTS[input.dtype], plan_real_fft(length), input, out)

@@ -14,7 +14,7 @@ from plugrad_wasm.programs.blocks import (
     build_blockwise_calls,
 )
 from plugrad_wasm.programs.images import (
-    choose_parts,
+    divide_images,
     find_divided_values,
     find_overwritten_images,
     is_image_group,
@@ -171,7 +171,7 @@ def _record_image_group(
             else memory.create_variable_input(body.specs[value])
         )
     divided = find_divided_values(body)
-    for part in choose_parts(body):
+    for part in divide_images(body):
         inside = {v: arrays[v] for v in (*known, *body.results)}
         for value in inside.keys() & divided.keys():
             shape, dtype = divided[value]
@@ -216,8 +216,8 @@ def _record_part(
 
 def _locate_owner(array: WasmArray) -> int:
     """Return the number of the block of an array; a strided view has the block of the array that it shows."""
-    while isinstance(array, WasmStridedView) and array.walk is not None:
-        array = array.walk.owner
+    while isinstance(array, WasmStridedView) and array.strided_view is not None:
+        array = array.strided_view.owner
     return _locate_array(array).block_number
 
 

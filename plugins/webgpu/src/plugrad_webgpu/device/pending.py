@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from plugrad.extend import PlugradError
-    from plugrad_webgpu.memory.buffers import BufferRef, Pool, Storage
+    from plugrad_webgpu.memory.buffers import BufferReference, Pool, Storage
     from plugrad_webgpu.shaders.chains import ElementwiseCall, InputAccess, OperandReferences
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan, Program
@@ -99,7 +99,7 @@ class Chain:
         self.calls: FusionQueue = calls
         self.key: ThreadAndElementCount = key
         self.most_leaves: int = most_leaves
-        self.members: list[tuple[CallWithOperandReferences, BufferRef]] = []
+        self.members: list[tuple[CallWithOperandReferences, BufferReference]] = []
         self.length: int = 0
         self.compile_weight: int = 0
         self.leaves: dict[ChainInput, int] = {}

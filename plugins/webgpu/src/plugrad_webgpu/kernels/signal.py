@@ -205,7 +205,7 @@ def rfft(input: GpuArray) -> GpuArray:
 
 @table.implements(signal.irfft)
 def irfft(input: GpuArray, *, length: int) -> GpuArray:
-    """Return the real rows whose Fourier transforms have these non-negative frequencies."""
+    """Return real rows, given the non-negative frequencies of their Fourier transforms."""
     *lead, _ = input.shape
     axis = len(lead)
     inner = slice_block(input, (*(0 for _ in lead), 1), (*lead, (length + 1) // 2 - 1))

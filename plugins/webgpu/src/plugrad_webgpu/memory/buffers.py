@@ -207,7 +207,7 @@ class Buffer:
     __slots__ = ("__weakref__", "chain", "device", "dtype", "place", "ref", "storage")
 
     device: CommandRecorder
-    ref: BufferRef
+    ref: BufferReference
     storage: Storage
     # Only buffers whose values wait to be computed, or are on the host, have it:
     dtype: DType | None
@@ -249,7 +249,7 @@ class HostBuffer(Buffer):
 AnyBuffer = TypeVar("AnyBuffer", bound=Buffer)
 
 
-class BufferRef(ref[Buffer]):
+class BufferReference(ref[Buffer]):
     """A weak reference to a buffer that keeps the storage, which returns to the pool after the buffer's deletion."""
 
     __slots__ = ("counted_bytes", "storage")
@@ -340,7 +340,7 @@ class Pool:
         self._allocator = allocator
         self._release_scratch_before_trim = before_trim
         self._free: defaultdict[int, list[Storage]] = defaultdict(list)
-        self._dead: deque[BufferRef] = deque()
+        self._dead: deque[BufferReference] = deque()
         self._lock = lock
 
     def take(
@@ -397,7 +397,7 @@ class Pool:
         # The callback is C code, in which no signal arrives: an interrupt there would be lost. Nor is
         # the counting below interrupted, which calls no function.
         buffer = kind()
-        lease = BufferRef(buffer, self._dead.append)
+        lease = BufferReference(buffer, self._dead.append)
         lease.storage = None
         lease.counted_bytes = 0
         buffer.ref = lease
@@ -431,7 +431,7 @@ class Pool:
                     f"of {self.limit} bytes; release arrays, or raise the limit with set_memory_limit"
                 )
 
-    def attach_storage(self, lease: BufferRef, size: int, *, oldest: bool = False) -> Storage:
+    def attach_storage(self, lease: BufferReference, size: int, *, oldest: bool = False) -> Storage:
         """Give a reserved buffer a storage, and return it; the caller holds the lock.
 
         Raises:

@@ -143,7 +143,7 @@ class Segment:
         host_values = [host.compute() for host in self.hosts]
         pool = device.pool
         with device.lock:
-            held = self._hold(host_values) if host_values else None
+            held = self._find_host_value_buffer(host_values) if host_values else None
             if held is not None:
                 found += held.parts
             results = pool.take_all(device, self._result_sizes)
@@ -161,7 +161,7 @@ class Segment:
         for value, shape, dtype, number in self.made:
             values[value] = GpuArray(shape, dtype, buffers[number])
 
-    def _hold(self, host_values: list[bytes]) -> HostValueBuffer:
+    def _find_host_value_buffer(self, host_values: list[bytes]) -> HostValueBuffer:
         """Return a buffer that holds host values: the last one, if it does so already or is free to be written.
 
         What is written overtakes the batch, which may use the buffers of the calls before.
