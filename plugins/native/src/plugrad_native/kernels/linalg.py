@@ -198,9 +198,9 @@ def multiply_complex(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -
     left, right = (
         x.swapaxes(-1, -2) if turned else x for x, turned in ((a, transpose_a), (b, transpose_b))
     )
-    *batch, rows, depth = left.shape
-    columns = right.shape[-1]
-    together = rows * count_elements(batch) if right.ndim == 2 else rows  # of one product of BLAS
+    rows, depth, columns = *left.shape[-2:], right.shape[-1]
+    is_one = right.ndim == 2  # product of BLAS
+    together = count_elements(left.shape[:-1]) if is_one else rows
     if together == 1 or columns == 1:
         is_native = together == columns and is_divided_by_blas(1, 1, depth)
     else:
