@@ -139,7 +139,7 @@ def _vector_width(image: Shape, dtype: DType) -> int:
 
 
 def _window_overlap_periods(window: Window) -> Shape:
-    """Return by axis the period of dilated windows: how many positions apart windows overlap at the same pixel."""
+    """Return for each axis by how few positions two dilated windows differ that have pixels in common."""
     both = zip(window.dilations, window.strides, strict=True)
     return tuple(dilation // math.gcd(dilation, stride) for dilation, stride in both)
 
