@@ -67,7 +67,7 @@ def random_weight(seed: int, shape: tuple[int, ...], fan: int) -> plugrad.Tensor
     return plugrad.asarray(workloads.random_weight(seed, shape, fan))
 
 
-def products(size: int) -> Step:
+def make_matmul_step(size: int) -> Step:
     a, b = random_tensor(1, size, size), random_tensor(2, size, size)
     return lambda: a @ b
 
@@ -83,9 +83,9 @@ def make_cases() -> dict[str, Step]:
     image, filter = random_tensor(6, 1, 56, 56, 64), random_weight(7, (3, 3, 64, 64), 576)
     wide, thin = random_tensor(8, 1, 112, 112, 64), random_weight(9, (3, 3, 64, 1), 9)
     return {
-        "matmul 256": products(256),
-        "matmul 512": products(512),
-        "matmul 1024": products(1024),
+        "matmul 256": make_matmul_step(256),
+        "matmul 512": make_matmul_step(512),
+        "matmul 1024": make_matmul_step(1024),
         "conv 3x3": lambda: plugrad.conv2d(image, filter, strides=1, padding="same"),
         "depthwise": lambda: plugrad.depthwise_conv2d(wide, thin, strides=1, padding="same"),
         "add": lambda: million + other,

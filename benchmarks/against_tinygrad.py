@@ -30,7 +30,7 @@ import jitted
 import numpy as np
 import peer_plugrad
 from measuring import Side, take_turns
-from tinygrad_inputs import READ_BACK, Inputs, make_inputs
+from tinygrad_inputs import CASES_WITH_READ_BACK, Inputs, make_inputs
 
 import plugrad
 
@@ -142,7 +142,7 @@ def time_plugrad(name: str, step: Step, repeats: int) -> float:
     start = time.perf_counter()
     for _ in range(repeats):
         result = step()
-        if name not in READ_BACK:
+        if name not in CASES_WITH_READ_BACK:
             backend.synchronize()
         elif not isinstance(result, float):
             result.numpy()

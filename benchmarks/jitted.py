@@ -87,7 +87,7 @@ def make_large_elementwise() -> Workload:
         return function
 
     x = plugrad.asarray(workloads.random_uniform(51, (1_000_000,)))
-    workloads.large(plugrad, plugrad.asarray, compiled=keep)["W5"]()
+    workloads.large_workloads(plugrad, plugrad.asarray, compiled=keep)["W5"]()
     return Workload(kept[0].function, (x,))
 
 

@@ -391,15 +391,15 @@ def add_optimizer_cases(cases: Cases) -> None:
         for name in ("SGD", "Momentum", "Adam"):
             cases.add(
                 f"{name}, {size}",
-                partial(_our_step, name),
-                partial(_their_step, name),
+                partial(_plugrad_optimizer_step, name),
+                partial(_torch_optimizer_step, name),
                 *weights,
                 *gradients,
                 is_prepared=True,
             )
 
 
-def _our_step(name: str, *tensors: plugrad.Tensor) -> Callable[[], Any]:
+def _plugrad_optimizer_step(name: str, *tensors: plugrad.Tensor) -> Callable[[], Any]:
     variables = [plugrad.Variable(x) for x in tensors[:4]]
     optimizer = getattr(plugrad.optimizers, name)(1e-4)
 
@@ -410,7 +410,7 @@ def _our_step(name: str, *tensors: plugrad.Tensor) -> Callable[[], Any]:
     return step
 
 
-def _their_step(name: str, *tensors: torch.Tensor) -> Callable[[], Any]:
+def _torch_optimizer_step(name: str, *tensors: torch.Tensor) -> Callable[[], Any]:
     weights = tensors[:4]
     for weight, gradient in zip(weights, tensors[4:], strict=True):
         weight.grad = gradient

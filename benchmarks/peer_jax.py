@@ -155,5 +155,5 @@ STEPS: dict[str, Callable[[], Workload]] = {
     "W4": transformer,
     "W1": lambda: training(workloads.mlp(), mlp),
     "W2": lambda: training(workloads.convnet(), convnet),
-    **workloads.large(jnp, jnp.asarray, jax.block_until_ready, jax.jit),
+    **workloads.large_workloads(jnp, jnp.asarray, jax.block_until_ready, jax.jit),
 }

@@ -41,5 +41,5 @@ def read_back() -> Workload:
 STEPS: dict[str, Callable[[], Workload]] = {
     "D1": adds,
     "adds": read_back,
-    **workloads.large(np, lambda x: x),
+    **workloads.large_workloads(np, lambda x: x),
 }

@@ -282,7 +282,7 @@ STEPS: dict[str, Callable[[], Workload]] = {
     "W2": lambda: training(workloads.convnet(), convnet),
     "W3": mobilenet,
     "W4": transformer,
-    **workloads.large(plugrad, plugrad.asarray),
+    **workloads.large_workloads(plugrad, plugrad.asarray),
     **rows(),
 }
 JITTED_WORKLOADS: dict[str, Callable[[], Workload]] = {
@@ -291,7 +291,7 @@ JITTED_WORKLOADS: dict[str, Callable[[], Workload]] = {
     "W2": lambda: training(workloads.convnet(), convnet, plugrad.jit),
     "W3": lambda: mobilenet(plugrad.jit),
     "W4": lambda: transformer(plugrad.jit),
-    **workloads.large(plugrad, plugrad.asarray, compiled=plugrad.jit),
+    **workloads.large_workloads(plugrad, plugrad.asarray, compiled=plugrad.jit),
     **rows(plugrad.jit),
 }
 """Those that are traced and compiled."""

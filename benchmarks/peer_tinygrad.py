@@ -22,7 +22,7 @@ if "WEBGPU_PATH" not in os.environ:
 import numpy as np
 import workloads
 from tinygrad import Device, Tensor, TinyJit, nn
-from tinygrad_inputs import READ_BACK, Inputs, make_inputs
+from tinygrad_inputs import CASES_WITH_READ_BACK, Inputs, make_inputs
 
 Step = Callable[[], Any]
 
@@ -131,7 +131,7 @@ def main() -> None:
         start = time.perf_counter()
         for _ in range(int(repeats)):
             result = step()
-            if name in READ_BACK:
+            if name in CASES_WITH_READ_BACK:
                 result.numpy()
             else:
                 Device[Device.DEFAULT].synchronize()

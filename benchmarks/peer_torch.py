@@ -282,7 +282,7 @@ STEPS: dict[str, Callable[[], Workload]] = {
     "W2": lambda: make_training_workload(convnet()),
     "W3": mobilenet,
     "W4": transformer,
-    **workloads.large(torch, copy_to_tensor),
+    **workloads.large_workloads(torch, copy_to_tensor),
     **rows(),
 }
 COMPILED_WORKLOADS: dict[str, Callable[[], Workload]] = {
@@ -291,6 +291,6 @@ COMPILED_WORKLOADS: dict[str, Callable[[], Workload]] = {
     "W2": lambda: make_training_workload(convnet(torch.compile)),
     "W3": lambda: mobilenet(torch.compile),
     "W4": lambda: transformer(torch.compile),
-    **workloads.large(torch, copy_to_tensor, compiled=torch.compile),
+    **workloads.large_workloads(torch, copy_to_tensor, compiled=torch.compile),
 }
 """Those that torch.compile compiles."""

@@ -107,7 +107,7 @@ class Comparison:
             if not np.allclose(values, expected, rtol=TOLERANCE):
                 self.wrong.append(f"{name} in {peer}: {values} instead of {expected}")
         calls = {peer: step.calls for peer, step in steps.items()}
-        self._measure(
+        self._measure_row(
             {peer: step.run for peer, step in steps.items()},
             calls,
             kind="workload",
@@ -141,9 +141,9 @@ class Comparison:
             except AssertionError as wrong:
                 self.wrong.append(f"{case.name} in {peer}")
                 print(wrong)
-        self._measure(functions, {}, kind="kernel", family=case.family, name=case.name)
+        self._measure_row(functions, {}, kind="kernel", family=case.family, name=case.name)
 
-    def _measure(
+    def _measure_row(
         self, functions: dict[str, Callable[[], Any]], calls: dict[str, int], **about: Any
     ) -> None:
         sides = {
@@ -169,14 +169,14 @@ class Comparison:
                 ratios = {n: t["least"] / reference["least"] for n, t in found.items()} | ratios
             per_call = found | per_call
         self.rows.append({**about, "ms": per_call, "ratios": ratios})
-        self._print(self.rows[-1])
+        self._print_row(self.rows[-1])
 
     def print_header(self, kind: str) -> None:
         """Print the titles of the columns."""
         names = " ".join(f"{name[:17]:>17}" for name in self.peers)
         print(f"\n{kind:36} {names}\n{'':36} milliseconds (times {self.reference})")
 
-    def _print(self, row: dict[str, Any]) -> None:
+    def _print_row(self, row: dict[str, Any]) -> None:
         cells = [
             f"{t['least']:9.4f} {'(' + format(row['ratios'][name], '.2f') + ')' if row['ratios'] else '':>7}"
             if (t := row["ms"].get(name))

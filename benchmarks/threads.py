@@ -183,7 +183,7 @@ class CriticalPath:
                     run_calls=lambda calls, threads: False,
                     run_in_parts=partial(self._run_in_parts, pool.compiled.run_in_parts),
                 )
-            plugrad_cpu.threads.ThreadPool.run = lambda pool, calls: self._in_turn(
+            plugrad_cpu.threads.ThreadPool.run = lambda pool, calls: self._run_in_turn(
                 [partial(*call) for call in calls], pool.count
             )
             return
@@ -202,13 +202,13 @@ class CriticalPath:
 
             # A thread takes the next chain when it is ready; they take about equally long.
             groups = [chains[i::threads] for i in range(min(threads, len(chains)))]
-            self._in_turn(
+            self._run_in_turn(
                 [partial(lambda group: [chain(c) for c in group], g) for g in groups], threads
             )
 
         workers.Workers.run_in_threads = run_in_turn
 
-    def _in_turn(self, calls: Sequence[Callable[[], Any]], threads: int) -> None:
+    def _run_in_turn(self, calls: Sequence[Callable[[], Any]], threads: int) -> None:
         """Make the calls in turn, and give each to the simulated thread that would be free first."""
         spent = [0.0] * threads
         for call in calls:
@@ -218,7 +218,7 @@ class CriticalPath:
         self.saved += sum(spent) - max(spent)
 
     def _run_in_parts(self, run: Callable[..., bool], *arguments: Any) -> bool:
-        """Run equal parts in one thread. Of several, the one with most parts would have taken its share of the time."""
+        """Run equal parts in one thread, and count only the time of the thread that would have the most of them."""
         *others, parts, threads = arguments
         begin = time.thread_time()
         is_done = run(*others, parts, 1)
@@ -251,15 +251,15 @@ class Server:
             text=True,
             env=os.environ | counts,
         )
-        self.names = self._answer().split("\t")
+        self.names = self._read_answer().split("\t")
 
     def ask(self, question: str, name: str, count: int = 1) -> str:
-        """Return an answer: to "seconds" of so many calls, or "digest"."""
+        """Return the answer to a question: "seconds" of a number of calls of a case, or the "digest" of its results."""
         assert self._process.stdin
         print(f"{question}\t{name}\t{count}", file=self._process.stdin, flush=True)
-        return self._answer()
+        return self._read_answer()
 
-    def _answer(self) -> str:
+    def _read_answer(self) -> str:
         assert self._process.stdout
         line = self._process.stdout.readline()
         if not line:

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import workloads
 
-READ_BACK: Final = ("10 adds", "10 adds/dev", "W1", "W2")
+CASES_WITH_READ_BACK: Final = ("10 adds", "10 adds/dev", "W1", "W2")
 """Cases that end when their value is on the host."""
 
 

@@ -142,7 +142,7 @@ class Layer(NamedTuple):
     ends_residual: bool = False
 
 
-STAGES = (
+MOBILENET_STAGES = (
     *((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)),
     *((6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)),
 )
@@ -169,7 +169,7 @@ def mobilenet() -> tuple[Array, list[Layer], Array]:
 
     layers = [layer((3, 3, 3, 32), 2, True)]
     channels = 32
-    for expansion, out, repeats, stride in STAGES:
+    for expansion, out, repeats, stride in MOBILENET_STAGES:
         for i in range(repeats):
             layers += block(expansion, channels, out, 1 if i else stride)
             channels = out
@@ -239,7 +239,7 @@ Namespace: TypeAlias = Any
 """A module with the functions of NumPy: all peers have these names."""
 
 
-def large(
+def large_workloads(
     xp: Namespace,
     tensor: Callable[[Array], Any],
     finish: Callable[[Any], Any] = lambda result: result,

@@ -74,7 +74,7 @@ def is_padded(record: Record) -> bool:
     return record.attrs["pad"] not in ("valid", 0)
 
 
-def is_of_kernels(*kernels: str) -> Callable[[Record], bool]:
+def is_record_of(*kernels: str) -> Callable[[Record], bool]:
     return lambda record: record.kernel in kernels
 
 
@@ -168,7 +168,7 @@ DEVIATIONS = (
     ),
     Deviation(
         "nothing has no largest or smallest element; TensorFlow.js returns infinities",
-        lambda r: is_of_kernels("Max", "Min")(r) and r.x.size == 0 and r.outputs[0].size,
+        lambda r: is_record_of("Max", "Min")(r) and r.x.size == 0 and r.outputs[0].size,
         (ShapeError,),
     ),
     Deviation(
@@ -212,7 +212,7 @@ DEVIATIONS = (
     ),
     Deviation(
         "the largest of a window with NaN is NaN; TensorFlow.js passes over it",
-        lambda r: is_of_kernels("MaxPool", "MaxPool3D")(r) and np.isnan(r.x).any(),
+        lambda r: is_record_of("MaxPool", "MaxPool3D")(r) and np.isnan(r.x).any(),
         reference_pooling,
     ),
     Deviation(
@@ -274,7 +274,7 @@ DEVIATIONS = (
     Deviation(
         "an average counts cells in the image, and so does its gradient; TensorFlow.js divides by "
         "the size of the window, which finite differences refute",
-        lambda r: is_of_kernels("AvgPoolGrad", "AvgPool3DGrad")(r) and is_padded(r),
+        lambda r: is_record_of("AvgPoolGrad", "AvgPool3DGrad")(r) and is_padded(r),
         reference_pooling,
     ),
 )

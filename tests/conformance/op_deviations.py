@@ -31,7 +31,7 @@ class OpDeviation:
     is_choice: bool = False
 
 
-def has_id(*names: str) -> Callable[[Record], bool]:
+def is_record_with_id(*names: str) -> Callable[[Record], bool]:
     return lambda record: record.id in names
 
 
@@ -214,61 +214,67 @@ DEVIATIONS = (
         cross_entropy,
     ),
     OpDeviation(
-        "the scale and the offset may be absent", has_id("5dc2984986f47697"), reference_batch_norm
+        "the scale and the offset may be absent",
+        is_record_with_id("5dc2984986f47697"),
+        reference_batch_norm,
     ),
-    OpDeviation("NaN has no sign", has_id("3e59aaf3be350e06"), from_arguments(np.sign)),
+    OpDeviation("NaN has no sign", is_record_with_id("3e59aaf3be350e06"), from_arguments(np.sign)),
     OpDeviation(
         "a window of one sample is 1",
-        has_id("18a37a1eddd9967e"),
+        is_record_with_id("18a37a1eddd9967e"),
         lambda r: [np.ones(1, np.float32)],
     ),
     OpDeviation(
         "the sum of exponentials of infinities is 0 or infinite, not NaN",
-        has_id("71aed2441838e744", "c140774bc2a0316f"),
+        is_record_with_id("71aed2441838e744", "c140774bc2a0316f"),
         lambda r: [np.log(np.sum(np.exp(r.args["x"]), r.args.get("axis")))],
     ),
     OpDeviation(
         "a bool is True or False; TensorFlow.js stores 2",
-        has_id("544fb3df17d05850"),
+        is_record_with_id("544fb3df17d05850"),
         lambda r: [r.result.astype(bool)],
     ),
     OpDeviation(
         "an average counts cells in the image; TensorFlow.js counts the zeros around a dilated one",
-        has_id("ba55875df5765c53"),
+        is_record_with_id("ba55875df5765c53"),
         reference_dilated_average_pool,
     ),
     OpDeviation(
         "padding='same' never shifts a window by a negative padding",
-        has_id("03b001a13e66c788"),
+        is_record_with_id("03b001a13e66c788"),
         from_named_arguments(reference_convolution),
     ),
     OpDeviation(
         "a binary count has ones; TensorFlow.js adds weights",
-        has_id("966b66174676a7ed"),
+        is_record_with_id("966b66174676a7ed"),
         lambda r: [(np.bincount(r.args["x"], minlength=6) > 0).astype(np.float32)],
     ),
     OpDeviation(
         "images are transformed one by one, each with its own transform",
-        has_id("2fdd99d17cab953e", "967d5a7c78336536", "c468dff468f368a2"),
+        is_record_with_id("2fdd99d17cab953e", "967d5a7c78336536", "c468dff468f368a2"),
         reference_transform,
     ),
     OpDeviation(
-        "the centre lies between the pixels", has_id("a426178852ca0ff8"), reference_rotation
+        "the centre lies between the pixels",
+        is_record_with_id("a426178852ca0ff8"),
+        reference_rotation,
     ),
     OpDeviation(
         "a window that is as small as a pixel has a stride and a padding as well",
-        has_id("80f80dfa74aa67c3", "498db2cfc06fb11b", "3c47947d284ad11d"),
+        is_record_with_id("80f80dfa74aa67c3", "498db2cfc06fb11b", "3c47947d284ad11d"),
         (ShapeError,),
     ),
     OpDeviation(
         "rounding up or to the nearest adds no window that starts beyond the image, and gives "
         "NaN or an infinity",
-        has_id("cd983376735519ec", "43fb66baff624898", "cb89b33fb042ef1b", "58a3c2995fb3f42c"),
+        is_record_with_id(
+            "cd983376735519ec", "43fb66baff624898", "cb89b33fb042ef1b", "58a3c2995fb3f42c"
+        ),
         without_last_windows(2),
     ),
     OpDeviation(
         "rounding up adds no row of windows that starts beyond the image, and gives an infinity",
-        has_id("e16200ac140bdd76"),
+        is_record_with_id("e16200ac140bdd76"),
         without_last_windows(1),
     ),
     OpDeviation(
@@ -279,13 +285,13 @@ DEVIATIONS = (
     ),
     OpDeviation(
         "a window lies in the image, at least in part",
-        has_id("00d0863266e5423e"),
+        is_record_with_id("00d0863266e5423e"),
         (ShapeError,),
         is_choice=True,
     ),
     OpDeviation(
         "a negative position counts from the end, as in NumPy",
-        has_id("17ac74e3a02e1685"),
+        is_record_with_id("17ac74e3a02e1685"),
         segment_means,
         is_choice=True,
     ),
@@ -313,13 +319,13 @@ DEVIATIONS = (
     ),
     OpDeviation(
         "an image to transform may hold whole numbers, which become floats",
-        has_id("9ff5e91ba8b50357"),
+        is_record_with_id("9ff5e91ba8b50357"),
         reference_transform,
         is_choice=True,
     ),
     OpDeviation(
         "floats hold a whole number as the default",
-        has_id("9e3db09f6b2765ab"),
+        is_record_with_id("9e3db09f6b2765ab"),
         lambda r: [np.array([[1, 5], [1, 6]], np.float32)],
         is_choice=True,
     ),
@@ -331,79 +337,79 @@ DEVIATIONS = (
     ),
     OpDeviation(
         "the largest of a window with NaN is NaN",
-        has_id("cbee6e17524008ee", "337190a7990012ec"),
+        is_record_with_id("cbee6e17524008ee", "337190a7990012ec"),
         from_named_arguments(reference_max_pool),
         is_choice=True,
     ),
     OpDeviation(
         "wrapping repeats the image, however far away",
-        has_id("02094b47374d26d7"),
+        is_record_with_id("02094b47374d26d7"),
         reference_transform,
         is_choice=True,
     ),
     OpDeviation(
         "nothing has no largest or smallest element",
-        has_id("dc70c2cae391ba7c", "232ad860d68b5671"),
+        is_record_with_id("dc70c2cae391ba7c", "232ad860d68b5671"),
         (ShapeError,),
         is_choice=True,
     ),
     OpDeviation(
         "weights belong to examples; they do not make more of them",
-        has_id("756b1bebde61505b"),
+        is_record_with_id("756b1bebde61505b"),
         (ShapeError,),
         is_choice=True,
     ),
     OpDeviation(
         "strings move like any other elements",
-        has_id("c660f71433067778", "e87a378879512b1a"),
+        is_record_with_id("c660f71433067778", "e87a378879512b1a"),
         lambda r: [r.args["x"].T],
         is_choice=True,
     ),
     OpDeviation(
         "a matrix times a vector is a vector",
-        has_id("bd6ac7ed0675180d"),
+        is_record_with_id("bd6ac7ed0675180d"),
         from_arguments(np.matmul),
         is_choice=True,
     ),
     OpDeviation(
         "a number is true unless it is 0",
-        has_id("5cf50279b68394e3"),
+        is_record_with_id("5cf50279b68394e3"),
         from_arguments(np.any),
         is_choice=True,
     ),
     OpDeviation(
         "a stack of several dtypes has the one that they promote to",
-        has_id("15dca3443654632a"),
+        is_record_with_id("15dca3443654632a"),
         lambda r: [np.array([3, 1], np.float32)],
         is_choice=True,
     ),
     OpDeviation(
         "a matrix has a norm of order 2",
-        has_id("1b74cf5c3a9fd922"),
+        is_record_with_id("1b74cf5c3a9fd922"),
         lambda r: [np.linalg.norm(r.args["x"], 2)],
         is_choice=True,
     ),
     OpDeviation(
         "a window that moves in strides may have distances between its cells",
-        has_id("cbfd9edaebd6c049"),
+        is_record_with_id("cbfd9edaebd6c049"),
         lambda r: [3 * r.args["x"][:, :1]],
         is_choice=True,
     ),
     OpDeviation(
         "a range may have no elements",
-        has_id("d8a23120c42ed266"),
+        is_record_with_id("d8a23120c42ed266"),
         lambda r: [np.empty(0, np.float32)],
         is_choice=True,
     ),
     OpDeviation(
         "a coin may have one side",
-        has_id("d15f21de7598360b"),
+        is_record_with_id("d15f21de7598360b"),
         lambda r: [np.zeros(1000, np.int32)],
         is_choice=True,
     ),
     OpDeviation(
         "an average is corrected if the step is given",
-        has_id("b89e95def4184ca8"),
+        is_record_with_id("b89e95def4184ca8"),
         lambda r: [r.args["x"] * (1 - r.args["decay"])],  # it starts at 0
         is_choice=True,
     ),

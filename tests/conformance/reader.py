@@ -72,7 +72,7 @@ def decode_tensor(stored: dict[str, Any] | list[Any] | None) -> Any:
 
 
 class AbsentArgument:
-    """An argument that was omitted before others."""
+    """An omitted argument that precedes given ones."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from plugrad.extend import KERNELS
 GradientFunction = Callable[[], list[plugrad.Tensor]]
 RECORDS = read_records("gradients")
 TOLERANCE = 1e-3  # of the tests that were recorded
-SAVED_NAMES = {  # others: the first ones
+SAVED_TENSOR_NAMES = {  # others: the first ones
     "FusedBatchNorm": ("x", "mean", "variance", "scale"),
     "Select": ("condition",),
     "UnsortedSegmentSum": ("segment_ids",),
@@ -43,7 +43,9 @@ def inputs_by_name(record: Record) -> dict[str, np.ndarray]:
         return {
             kernel.inputs[0]: INPUT_FROM_OUTPUT[record.kernel](record.saved[0]).astype(np.float32)
         }
-    given = dict(zip(SAVED_NAMES.get(record.kernel, kernel.inputs), record.saved, strict=False))
+    given = dict(
+        zip(SAVED_TENSOR_NAMES.get(record.kernel, kernel.inputs), record.saved, strict=False)
+    )
     absent = {n: np.zeros_like(g) for n, g in record.gradients.items() if n not in given}
     return {name: (given | absent)[name] for name in kernel.inputs}
 

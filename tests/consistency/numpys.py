@@ -9,7 +9,7 @@ from plugrad.ops.array_functions import find_numpy_function
 
 
 def public_name(function) -> str:
-    """Return the name under which plugrad has a function, "" if it has it under none."""
+    """Return the public name of a function in plugrad, or "" if it has none."""
     for space in ("", "linalg", "fft"):
         module = getattr(plugrad, space) if space else plugrad
         for name in dir(module):

@@ -30,15 +30,15 @@ def test_page_of_kernels_says_what_the_backend_runs(backend):
 def test_cpu_has_every_kernel_of_tensorflow_js():
     with plugrad.use("cpu"):
         functions = {c.kernel_name for c in plugrad.get_kernels_for_backend("cpu")}
-    assert len(tfjs_kernels()) == generated.IN_TFJS
+    assert len(tfjs_kernels()) == generated.TFJS_KERNEL_COUNT
     assert tfjs_kernels() <= functions
 
 
-COMPARED_ELSEWHERE = {"accuracy.md", "kernels.md", "numeric-rules.md"}
+PAGES_COMPARED_ELSEWHERE = {"accuracy.md", "kernels.md", "numeric-rules.md"}
 """By `test_accuracy`, `test_page_of_kernels_says_what_the_backend_runs` and `test_numeric_rules`."""
 
 
-@pytest.mark.parametrize("page", sorted(generated.PAGES.keys() - COMPARED_ELSEWHERE))
+@pytest.mark.parametrize("page", sorted(generated.PAGES.keys() - PAGES_COMPARED_ELSEWHERE))
 def test_page_is_up_to_date(page):
     written = (generated.FOLDER / page).read_text("utf-8")
     assert written == generated.PAGES[page](), REMEDY
@@ -66,4 +66,4 @@ def test_native_pack_exports_what_it_asks_for():
     asked = generated.exports()
     if asked is None:
         pytest.skip("this processor, or this installation, does not have every variant")
-    assert generated.EXPORTS.read_text("utf-8") == asked, REMEDY
+    assert generated.EXPORTS_FILE.read_text("utf-8") == asked, REMEDY

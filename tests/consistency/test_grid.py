@@ -19,8 +19,10 @@ CORE = ROOT / "core" / "src" / "plugrad"
 PLUGINS = sorted(path for path in ROOT.glob("plugins/*/src/plugrad_*") if path.is_dir())
 FAMILIES = sorted(path.stem for path in (CORE / "kernels").glob("*.py") if path.stem != "__init__")
 PLUGIN_COLUMNS = [plugin / "kernels" for plugin in PLUGINS]
-REFERENCE = ROOT / "plugins" / "cpu" / "src" / "plugrad_cpu" / "kernels"  # complete by definition
-FOLDERS_WITH_ALL_FAMILIES = [CORE / "ops", CORE / "gradients", REFERENCE]
+CPU_KERNELS_FOLDER = (
+    ROOT / "plugins" / "cpu" / "src" / "plugrad_cpu" / "kernels"
+)  # complete by definition
+FOLDERS_WITH_ALL_FAMILIES = [CORE / "ops", CORE / "gradients", CPU_KERNELS_FOLDER]
 FAMILY_FOLDERS = [CORE / "ops", CORE / "gradients", CORE / "batching", *PLUGIN_COLUMNS]
 SOURCE_FILES = sorted(
     path

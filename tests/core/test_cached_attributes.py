@@ -24,7 +24,7 @@ OPS_WITH_AXIS = [
 
 
 def result_arrays(result):
-    """Return a result, or the results, as an array."""
+    """Return a tensor, or several of equal shape, as one array with a new first axis."""
     parts = result if isinstance(result, tuple | list) else [result]
     return np.stack([part.numpy() for part in parts])
 

@@ -21,7 +21,7 @@ INITIAL_CARRY = RNG.normal(size=3)
 INPUTS = RNG.normal(size=(5, 3))
 
 
-def tensors(*arrays, dtype="float64"):
+def as_tensors(*arrays, dtype="float64"):
     return [plugrad.asarray(array.astype(dtype)) for array in arrays]
 
 
@@ -54,7 +54,7 @@ def derivatives_up_to(function, count):
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_scan_and_its_gradients_are_those_of_a_plain_loop(order, reverse):
-    args = tensors(WEIGHTS, INITIAL_CARRY, INPUTS)
+    args = as_tensors(WEIGHTS, INITIAL_CARRY, INPUTS)
     function = derivatives_up_to(lambda *xs: scan_to_scalar(*xs, reverse=reverse), 3)[order]
     for traced, plain in zip(plugrad.jit(function)(*args), function(*args), strict=True):
         np.testing.assert_allclose(traced.numpy(), plain.numpy(), 1e-12, 1e-12)
@@ -63,14 +63,14 @@ def test_scan_and_its_gradients_are_those_of_a_plain_loop(order, reverse):
 def test_finite_differences_agree_with_the_gradient_of_a_traced_scan():
     check_gradient(
         plugrad.jit(scan_to_scalar),
-        *tensors(WEIGHTS, INITIAL_CARRY, INPUTS),
+        *as_tensors(WEIGHTS, INITIAL_CARRY, INPUTS),
         order=2,
         dtype="float64",
     )
 
 
 def test_scan_on_backends(backend):
-    args = tensors(WEIGHTS, INITIAL_CARRY, INPUTS, dtype="float32")
+    args = as_tensors(WEIGHTS, INITIAL_CARRY, INPUTS, dtype="float32")
     gradients = plugrad.grads(scan_to_scalar)
     for traced, plain in zip(plugrad.jit(gradients)(*args), gradients(*args), strict=True):
         np.testing.assert_allclose(traced.numpy(), plain.numpy(), 1e-5, 1e-6)
@@ -115,7 +115,7 @@ def test_scan_of_no_round(wrap):
 
 def test_a_loop_reads_variables_and_their_gradients_arrive():
     weights = plugrad.Variable(plugrad.asarray(WEIGHTS))
-    start, inputs = tensors(INITIAL_CARRY, INPUTS)
+    start, inputs = as_tensors(INITIAL_CARRY, INPUTS)
 
     def loss(start, inputs):
         return plugrad.variable_grads(lambda: scan_to_scalar(weights, start, inputs), [weights])
@@ -156,7 +156,7 @@ def test_a_gradient_inside_a_loop_of_what_it_closes_over():
 
         return plugrad.sum(plugrad.scan(cell, start, length=3)[0] ** 2)
 
-    args = tensors(WEIGHTS, INITIAL_CARRY)
+    args = as_tensors(WEIGHTS, INITIAL_CARRY)
     gradients = plugrad.grads(function)
     for traced, plain in zip(plugrad.jit(gradients)(*args), gradients(*args), strict=True):
         np.testing.assert_allclose(traced.numpy(), plain.numpy(), 1e-12, 1e-12)
@@ -173,7 +173,7 @@ def test_loops_in_loops():
         last, results = plugrad.scan(outer, start, inputs)
         return plugrad.sum(last) + plugrad.sum(results**2)
 
-    args = tensors(WEIGHTS, INITIAL_CARRY, INPUTS)
+    args = as_tensors(WEIGHTS, INITIAL_CARRY, INPUTS)
     for order in derivatives_up_to(function, 2):
         for traced, plain in zip(plugrad.jit(order)(*args), order(*args), strict=True):
             np.testing.assert_allclose(traced.numpy(), plain.numpy(), 1e-11, 1e-11)
@@ -187,7 +187,7 @@ def test_random_numbers_in_a_traced_loop_are_those_of_the_plain_one():
             length=4,
         )[0]
 
-    (x,) = tensors(INITIAL_CARRY)
+    (x,) = as_tensors(INITIAL_CARRY)
     for function in (noisy, plugrad.grad(lambda x: plugrad.sum(noisy(x)))):
         step = plugrad.jit(function)
         plugrad.random.seed(1)
@@ -257,7 +257,7 @@ def test_gradients_of_loops_that_draw_are_those_of_the_plain_ones(name, wrap):
     def second(f):
         return plugrad.grad(lambda x: plugrad.sum(plugrad.grad(f)(x) ** 2))
 
-    (x,) = tensors(INITIAL_CARRY)
+    (x,) = as_tensors(INITIAL_CARRY)
     for order in (plugrad.value_and_grad, second):
         found = []
         for function in (order(loss), JIT_ORDERS[wrap](loss, order)):
@@ -277,7 +277,7 @@ def test_cond_chooses_at_each_call(backend):
             x,
         )
 
-    (x,) = tensors(np.array([0.5, 1.0]), dtype="float32")
+    (x,) = as_tensors(np.array([0.5, 1.0]), dtype="float32")
     for wanted in (function, plugrad.grad(function)):
         traced = plugrad.jit(wanted)
         for value in (x, -x, x):
@@ -296,7 +296,7 @@ def test_gradients_of_what_the_functions_of_cond_close_over():
             plugrad.sum(a) > 0, lambda: plugrad.sum(a * b), lambda: plugrad.sum(b**3)
         )
 
-    a, b = tensors(np.array([0.5, 1.0]), np.array([2.0, -1.0]))
+    a, b = as_tensors(np.array([0.5, 1.0]), np.array([2.0, -1.0]))
     gradients = plugrad.grads(function, allow_unused=True)
     second = plugrad.grads(lambda a, b: plugrad.sum(gradients(a, b)[1] ** 2), allow_unused=True)
     for wanted in (gradients, second):

@@ -14,14 +14,14 @@ from plugrad.extend import DTYPES, as_dtype
 from plugrad.types.bits import comparable_bits
 from plugrad.types.dtype import promote, promote_scalar
 
-SIGNED = ["int8", "int16", "int32", "int64"]
-UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]
-FLOATING = ["float32", "float64"]
-COMPLEX = ["complex64", "complex128"]
+SIGNED_DTYPES = ["int8", "int16", "int32", "int64"]
+UNSIGNED_DTYPES = ["uint8", "uint16", "uint32", "uint64"]
+FLOATING_DTYPES = ["float32", "float64"]
+COMPLEX_DTYPES = ["complex64", "complex128"]
 
 # The rows of the standard's tables: (type, type, result).
 PROMOTION_TABLE = [
-    *[(a, b, max(a, b, key=names.index)) for names in (SIGNED, UNSIGNED) for a in names for b in names],
+    *[(a, b, max(a, b, key=names.index)) for names in (SIGNED_DTYPES, UNSIGNED_DTYPES) for a in names for b in names],
     ("int8", "uint8", "int16"), ("int8", "uint16", "int32"), ("int8", "uint32", "int64"),
     ("int16", "uint8", "int16"), ("int16", "uint16", "int32"), ("int16", "uint32", "int64"),
     ("int32", "uint8", "int32"), ("int32", "uint16", "int32"), ("int32", "uint32", "int64"),
@@ -43,7 +43,7 @@ def test_promotion_is_the_standards(a, b, result):
     assert x is None or x.dtype == result
 
 
-@pytest.mark.parametrize("signed", SIGNED)
+@pytest.mark.parametrize("signed", SIGNED_DTYPES)
 def test_uint64_and_signed_integers_have_no_common_type(signed):
     with pytest.raises(DTypeError, match="no common integer dtype; cast one of them first"):
         promote(as_dtype(signed), as_dtype("uint64"))
@@ -66,7 +66,7 @@ def test_where_the_standard_is_silent_the_kind_decides(a, b, result):
 
 
 def test_promotion_is_associative_within_a_kind():
-    for names in (SIGNED, UNSIGNED, FLOATING + COMPLEX):
+    for names in (SIGNED_DTYPES, UNSIGNED_DTYPES, FLOATING_DTYPES + COMPLEX_DTYPES):
         for a, b, c in (
             (as_dtype(x), as_dtype(y), as_dtype(z)) for x in names for y in names for z in names
         ):

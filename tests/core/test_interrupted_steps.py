@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.tensor.effects import active_log
+from plugrad.tensor.effects import active_host_log
 
 TRACED_FILES = tuple(
     f"{Path(plugrad.__file__).parent / name}.py"
@@ -123,7 +123,7 @@ def test_an_interrupted_step_has_been_taken_with_all_it_counts_or_not_at_all(mod
             while uninterrupted.optimizer.iterations < training.optimizer.iterations:
                 uninterrupted.step()
             assert training.snapshot() == uninterrupted.snapshot(), place
-            assert active_log.get() is None, place
+            assert active_host_log.get() is None, place
             if interruption.left > 0:  # there are fewer places
                 break
     assert WARM_UP_STEPS + 1 < training.optimizer.iterations < place

@@ -43,10 +43,16 @@ DERIVATIVES = {
         lambda f: plugrad.jit(plugrad.grad(plugrad.checkpoint(f))),
         plugrad.grad,
     ),
-    "vjp of jit": (lambda f: vjp_of_2(plugrad.jit(f)), lambda f: vjp_of_2(f)),
-    "jit of vjp": (lambda f: plugrad.jit(vjp_of_2(f)), lambda f: vjp_of_2(f)),
-    "jvp of jit": (lambda f: jvp_of_1(plugrad.jit(f)), lambda f: jvp_of_1(f)),
-    "jit of jvp": (lambda f: plugrad.jit(jvp_of_1(f)), lambda f: jvp_of_1(f)),
+    "vjp of jit": (
+        lambda f: vjp_with_cotangent_2(plugrad.jit(f)),
+        lambda f: vjp_with_cotangent_2(f),
+    ),
+    "jit of vjp": (
+        lambda f: plugrad.jit(vjp_with_cotangent_2(f)),
+        lambda f: vjp_with_cotangent_2(f),
+    ),
+    "jvp of jit": (lambda f: jvp_with_tangent_1(plugrad.jit(f)), lambda f: jvp_with_tangent_1(f)),
+    "jit of jvp": (lambda f: plugrad.jit(jvp_with_tangent_1(f)), lambda f: jvp_with_tangent_1(f)),
 }
 
 
@@ -56,11 +62,11 @@ def third_derivative(f):
     return plugrad.grad(lambda x: plugrad.sum(second(x)))
 
 
-def vjp_of_2(f):
+def vjp_with_cotangent_2(f):
     return lambda x: plugrad.vjp(f, x)[1](plugrad.asarray(2.0))
 
 
-def jvp_of_1(f):
+def jvp_with_tangent_1(f):
     return lambda x: plugrad.jvp(f, (x,), (x * 0 + 1,))[1]
 
 

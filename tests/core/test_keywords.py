@@ -9,8 +9,12 @@ from plugrad.errors import ArgumentError
 from plugrad.types.arguments import KEYWORDS_OF_OTHER_FRAMEWORKS, explain_wrong_calls
 
 PUBLIC_PAGES = ("", "fft", "image", "linalg", "losses", "random", "signal", "sparse", "einops")
-OTHER_MEANINGS = {("attention", "weight"), ("diagonal", "bias"), ("trace", "bias")}
-"""Ops with an argument of such a name that means something else."""
+OPS_AND_KEYWORDS_OF_OTHER_MEANING = {
+    ("attention", "weight"),
+    ("diagonal", "bias"),
+    ("trace", "bias"),
+}
+"""Pairs of an op and one of its arguments, which has another meaning in other frameworks."""
 
 
 def find_ops():
@@ -25,7 +29,7 @@ def find_ops():
             for wrong, right in KEYWORDS_OF_OTHER_FRAMEWORKS.items():
                 known = [r for r in right if r in parameters]
                 if (
-                    (name, wrong) in OTHER_MEANINGS
+                    (name, wrong) in OPS_AND_KEYWORDS_OF_OTHER_MEANING
                     or has_var_keyword(parameters)
                     or wrong in parameters
                 ):

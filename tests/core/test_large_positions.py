@@ -64,20 +64,20 @@ def test_contracts_promise_counts_that_fit(name):
         assert np.iinfo(dtype).max >= count
 
 
-X = np.array([[3, 1, 2, 5, 4, 9, 8, 7]], "float32")
+ROW = np.array([[3, 1, 2, 5, 4, 9, 8, 7]], "float32")
 SEGMENT_IDS = np.array([0, 2, 2, 1, 2, 2, 2, 2])
 CALLS_BY_KERNEL = {
-    reduction.argmax: ([X], {"axis": 1}),
-    reduction.argmin: ([X], {"axis": 1}),
-    sorting.argsort: ([X], {"axis": 1, "descending": True, "stable": True}),
-    sorting.top_k: ([X], {"k": 2, "sorted": True}),
-    sorting.unique: ([X], {"axis": 1}),
-    indexing.where_true: ([X > 2], {}),
+    reduction.argmax: ([ROW], {"axis": 1}),
+    reduction.argmin: ([ROW], {"axis": 1}),
+    sorting.argsort: ([ROW], {"axis": 1, "descending": True, "stable": True}),
+    sorting.top_k: ([ROW], {"k": 2, "sorted": True}),
+    sorting.unique: ([ROW], {"axis": 1}),
+    indexing.where_true: ([ROW > 2], {}),
     reduction.bincount: ([SEGMENT_IDS, None], {"size": 3}),
     reduction.dense_bincount: ([SEGMENT_IDS[None], None], {"size": 3, "binary_output": False}),
-    sorting.search_sorted: ([np.sort(X), X], {"side": "right"}),
-    sorting.lower_bound: ([np.sort(X), X], {}),
-    sorting.upper_bound: ([np.sort(X), X], {}),
+    sorting.search_sorted: ([np.sort(ROW), ROW], {"side": "right"}),
+    sorting.lower_bound: ([np.sort(ROW), ROW], {}),
+    sorting.upper_bound: ([np.sort(ROW), ROW], {}),
     pooling.max_pool_with_argmax: (
         [np.arange(64, dtype="float32").reshape(1, 8, 8, 1)],
         {"window": WINDOW, "include_batch_in_index": False},

@@ -10,8 +10,8 @@ from plugrad.absent import MISSING_NAME_HINTS
 from plugrad.ops.operators import MISSING_ATTRIBUTE_HINTS
 
 
-def names_in_scope():
-    """Return the values that the hints speak of, under the names that they give them."""
+def scope_of_hints():
+    """Return values for the variables in the code of hints, by name."""
     x = plugrad.asarray(np.arange(1, 9).reshape(2, 2, 2).astype("float32") / 10)
     return {
         "plugrad": plugrad,
@@ -51,8 +51,8 @@ def names_in_scope():
     }
 
 
-def written_code(hint):
-    """Return the Python that a hint tells to write, or None."""
+def code_in_hint(hint):
+    """Return the Python code in a hint, or None."""
     found = re.match(r"(?:write|call) (.+?)(?:, or .*|, for .*|;.*)?$", hint)
     return found and found[1]
 
@@ -81,8 +81,8 @@ def test_the_code_that_a_hint_gives_runs(monkeypatch, name):
         getattr(namespace, attribute)
     for dotted in re.findall(r"plugrad(?:\.\w+)+", MISSING_NAME_HINTS[name]):
         eval(dotted, {"plugrad": plugrad})
-    if code := written_code(MISSING_NAME_HINTS[name]):
-        exec(code, {**names_in_scope(), **SPECIAL_SCOPES.get(name, {})})
+    if code := code_in_hint(MISSING_NAME_HINTS[name]):
+        exec(code, {**scope_of_hints(), **SPECIAL_SCOPES.get(name, {})})
 
 
 @pytest.mark.parametrize("name", MISSING_ATTRIBUTE_HINTS)
@@ -90,8 +90,8 @@ def test_the_code_that_a_hint_of_tensors_gives_runs(name):
     hint = MISSING_ATTRIBUTE_HINTS[name]
     with pytest.raises(AttributeError, match=re.escape(f"tensors do not have '{name}': {hint}")):
         getattr(plugrad.ones(2), name)
-    if code := written_code(hint):
-        exec(code, {**names_in_scope(), **SPECIAL_SCOPES.get(name, {})})
+    if code := code_in_hint(hint):
+        exec(code, {**scope_of_hints(), **SPECIAL_SCOPES.get(name, {})})
     for dotted in re.findall(r"plugrad(?:\.\w+)+", hint):
         eval(dotted, {"plugrad": plugrad})
 

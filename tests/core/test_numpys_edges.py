@@ -14,7 +14,7 @@ from PIL import Image
 import plugrad
 from plugrad.errors import ArgumentError, ArgumentValueError, AxisError, DisposedTensor
 
-VALUES = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -6.0]], "float32")
+MATRIX = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -6.0]], "float32")
 
 
 def test_a_0d_tensor_is_not_iterable(backend):
@@ -29,14 +29,14 @@ REDUCTIONS = ["sum", "prod", "mean", "std", "var", "max", "min", "all", "any", "
 
 @pytest.mark.parametrize("name", [*REDUCTIONS, "cumsum", "cumprod"])
 def test_numpys_functions_call_the_methods(name, backend):
-    x, function = plugrad.asarray(VALUES), getattr(np, name)
+    x, function = plugrad.asarray(MATRIX), getattr(np, name)
     options = [{}, {"axis": 1}, {"axis": 0, "out": None}]
     options += [{"axis": 0, "keepdims": True}] if name in REDUCTIONS else []
     options += [{"ddof": 1, "axis": -1}] if name in ("std", "var") else []
     for given in options:
         result = function(x, **given)
         assert isinstance(result, plugrad.Tensor)
-        expected = function(VALUES, **given)
+        expected = function(MATRIX, **given)
         assert result.shape == expected.shape
         np.testing.assert_allclose(result.numpy(), expected, rtol=1e-6)
     with pytest.raises(ArgumentError, match=rf"{name}: out is a ndarray, .*y\[...\] = x.{name}"):
@@ -46,7 +46,7 @@ def test_numpys_functions_call_the_methods(name, backend):
 @pytest.mark.parametrize("name", ["sum", "prod", "mean", "std", "var", "cumsum", "cumprod"])
 def test_dtype_of_a_result(name):
     function = getattr(np, name)
-    for values, dtype in ((VALUES, "float64"), (np.array([[1, 2], [3, 5]], "int32"), "float32")):
+    for values, dtype in ((MATRIX, "float64"), (np.array([[1, 2], [3, 5]], "int32"), "float32")):
         result = function(plugrad.asarray(values), dtype=dtype, axis=0)
         assert result.dtype == plugrad.asarray(values).astype(dtype).dtype
         np.testing.assert_allclose(result.numpy(), function(values, dtype=dtype, axis=0), rtol=1e-6)
@@ -55,7 +55,7 @@ def test_dtype_of_a_result(name):
 def test_numpys_functions_have_gradients():
     for name in ("sum", "prod", "mean", "std", "var", "cumsum", "cumprod"):
         by_numpy, own = (
-            plugrad.grad(lambda x, f=f: plugrad.sum(f(x)))(plugrad.asarray(VALUES[0]))
+            plugrad.grad(lambda x, f=f: plugrad.sum(f(x)))(plugrad.asarray(MATRIX[0]))
             for f in (getattr(np, name), lambda x, name=name: getattr(x, name)())
         )
         assert by_numpy.tolist() == own.tolist()
@@ -63,24 +63,24 @@ def test_numpys_functions_have_gradients():
 
 
 def test_numpys_elementwise_functions_call_the_ops(backend):
-    x, other = plugrad.asarray(VALUES), np.float32([2, 0.5, 3])
+    x, other = plugrad.asarray(MATRIX), np.float32([2, 0.5, 3])
     for function in (np.exp, np.tanh, np.arctan, np.isnan, np.square, np.signbit, np.invert):
-        values = VALUES.astype("int32") if function is np.invert else VALUES
+        values = MATRIX.astype("int32") if function is np.invert else MATRIX
         result = function(plugrad.asarray(values))
-        assert (type(result), result.shape) == (plugrad.Tensor, VALUES.shape)
+        assert (type(result), result.shape) == (plugrad.Tensor, MATRIX.shape)
         np.testing.assert_allclose(result.numpy(), function(values), rtol=1e-6)
     pairs = [
         (function, left, right)
         for function in (np.add, np.maximum, np.hypot, np.floor_divide, np.less)
         for left, right in ((x, other), (other, x), (np.float32(2), x))
     ]
-    for function, left, right in [*pairs, (np.matmul, VALUES.T, x), (np.matmul, x, VALUES.T)]:
+    for function, left, right in [*pairs, (np.matmul, MATRIX.T, x), (np.matmul, x, MATRIX.T)]:
         result = function(left, right)
         assert type(result) is plugrad.Tensor
         expected = function(np.asarray(left), np.asarray(right))
         np.testing.assert_allclose(result.numpy(), expected, rtol=1e-6)
-    dx = plugrad.grad(lambda x: np.sum(np.sin(x) * VALUES))(x)
-    np.testing.assert_allclose(dx.numpy(), np.cos(VALUES) * VALUES, rtol=1e-6)
+    dx = plugrad.grad(lambda x: np.sum(np.sin(x) * MATRIX))(x)
+    np.testing.assert_allclose(dx.numpy(), np.cos(MATRIX) * MATRIX, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -101,19 +101,19 @@ def test_numpys_elementwise_functions_call_the_ops(backend):
     ],
 )
 def test_what_numpys_functions_cannot_do_with_tensors(call, words):
-    a = VALUES.copy()
+    a = MATRIX.copy()
     with pytest.raises(ArgumentError) as raised:
-        call(plugrad.asarray(VALUES), a)
+        call(plugrad.asarray(MATRIX), a)
     assert all(word in str(raised.value) for word in words)
-    np.testing.assert_array_equal(a, VALUES)
+    np.testing.assert_array_equal(a, MATRIX)
 
 
 def test_divmod_and_round_are_pythons(backend):
-    x = plugrad.asarray(VALUES)
+    x = plugrad.asarray(MATRIX)
     for found, expected in (
-        (divmod(x, 2), divmod(VALUES, 2)),
-        (divmod(7, x), divmod(7, VALUES)),
-        (divmod(VALUES, x), divmod(VALUES, VALUES)),
+        (divmod(x, 2), divmod(MATRIX, 2)),
+        (divmod(7, x), divmod(7, MATRIX)),
+        (divmod(MATRIX, x), divmod(MATRIX, MATRIX)),
     ):
         for part, wanted in zip(found, expected, strict=True):
             np.testing.assert_array_equal(part.numpy(), wanted)
@@ -144,9 +144,9 @@ def test_matplotlib_draws_tensors(backend):
     from matplotlib import pyplot  # once the backend of Matplotlib is chosen
 
     figure, axes = pyplot.subplots()
-    x = plugrad.asarray(VALUES)
+    x = plugrad.asarray(MATRIX)
     counts, _, _ = axes.hist(x.reshape(-1), bins=3)
-    np.testing.assert_array_equal(counts, np.histogram(VALUES, bins=3)[0])
+    np.testing.assert_array_equal(counts, np.histogram(MATRIX, bins=3)[0])
     line = axes.axvline(x[0, 0])
     assert list(line.get_xdata()) == [1, 1]
     axes.plot(x[0], x[1])
@@ -172,7 +172,7 @@ def test_ufuncs_and_einsum_compute_in_a_dtype(backend):
 def test_array_interface_keeps_the_values_alive(dtype, backend):
     if getattr(plugrad, dtype) not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no {dtype}")
-    host = VALUES.astype(dtype)
+    host = MATRIX.astype(dtype)
     for expected in (host, host.T, host[:0], host[0, 0]):
         x = plugrad.asarray(host)
         x = (
@@ -242,43 +242,43 @@ def test_pillow_makes_pictures_of_tensors(backend):
     picture = Image.fromarray(plugrad.asarray(pixels))
     assert (picture.mode, picture.size) == ("RGB", (4, 2))
     np.testing.assert_array_equal(np.asarray(picture), pixels)
-    turned = Image.fromarray(plugrad.asarray(VALUES).T)
-    np.testing.assert_array_equal(np.asarray(turned), VALUES.T)
+    turned = Image.fromarray(plugrad.asarray(MATRIX).T)
+    np.testing.assert_array_equal(np.asarray(turned), MATRIX.T)
     assert plugrad.asarray(picture).tolist() == pixels.tolist()
 
 
 def test_safetensors_saves_tensors(backend):
-    x = plugrad.asarray(VALUES)
+    x = plugrad.asarray(MATRIX)
     saved = safetensors.numpy.save({"x": x, "turned": x.T, "mask": x > 0, "none": x[:0]})
     found = safetensors.numpy.load(saved)
     for name, expected in {
-        "x": VALUES,
-        "turned": VALUES.T,
-        "mask": VALUES > 0,
-        "none": VALUES[:0],
+        "x": MATRIX,
+        "turned": MATRIX.T,
+        "mask": MATRIX > 0,
+        "none": MATRIX[:0],
     }.items():
         np.testing.assert_array_equal(found[name], expected)
         assert found[name].dtype == expected.dtype
 
 
 def test_einops_takes_tensors(backend):
-    x = plugrad.asarray(VALUES)
-    y = plugrad.asarray(VALUES[:, :2])
-    assert einops.rearrange(x, "a b -> (b a)").tolist() == VALUES.T.ravel().tolist()
+    x = plugrad.asarray(MATRIX)
+    y = plugrad.asarray(MATRIX[:, :2])
+    assert einops.rearrange(x, "a b -> (b a)").tolist() == MATRIX.T.ravel().tolist()
     assert einops.rearrange([x, x], "n a b -> a n b").shape == (2, 2, 3)
-    assert einops.repeat(x, "a b -> a b c", c=2).tolist() == VALUES[..., None].repeat(2, 2).tolist()
+    assert einops.repeat(x, "a b -> a b c", c=2).tolist() == MATRIX[..., None].repeat(2, 2).tolist()
     packed, shapes = einops.pack([x, y], "a *")
-    assert packed.tolist() == np.concatenate([VALUES, VALUES[:, :2]], 1).tolist()
+    assert packed.tolist() == np.concatenate([MATRIX, MATRIX[:, :2]], 1).tolist()
     assert einops.unpack(packed, shapes, "a *")[1].tolist() == y.tolist()
     np.testing.assert_allclose(
-        einops.reduce(x, "a b -> a", "mean").numpy(), VALUES.mean(1), rtol=1e-6
+        einops.reduce(x, "a b -> a", "mean").numpy(), MATRIX.mean(1), rtol=1e-6
     )
     np.testing.assert_allclose(
-        einops.einsum(x, x, "a b, c b -> a c").numpy(), VALUES @ VALUES.T, rtol=1e-6
+        einops.einsum(x, x, "a b, c b -> a c").numpy(), MATRIX @ MATRIX.T, rtol=1e-6
     )
     total = lambda x: einops.reduce(x * x, "a b -> ", "sum")  # noqa: E731
-    assert plugrad.grad(total)(x).tolist() == (2 * VALUES).tolist()
-    assert einops.array_api.rearrange(x, "a b -> b a").tolist() == VALUES.T.tolist()
+    assert plugrad.grad(total)(x).tolist() == (2 * MATRIX).tolist()
+    assert einops.array_api.rearrange(x, "a b -> b a").tolist() == MATRIX.T.tolist()
     with pytest.raises(NotImplementedError, match="non-floating tensors"):
         einops.reduce(x > 0, "a b -> a", "mean")
 
@@ -293,31 +293,31 @@ def test_einops_is_imported_before_or_after(order):
 
 
 def test_opt_einsum_contracts_tensors(backend):
-    x, y = plugrad.asarray(VALUES), plugrad.asarray(VALUES[:, :2])
+    x, y = plugrad.asarray(MATRIX), plugrad.asarray(MATRIX[:, :2])
     for options in ({}, {"backend": "plugrad"}):
         result = opt_einsum.contract("ab,cb,cd->da", x, x, y, **options)
         assert isinstance(result, plugrad.Tensor)
-        expected = np.einsum("ab,cb,cd->da", VALUES, VALUES, VALUES[:, :2])
+        expected = np.einsum("ab,cb,cd->da", MATRIX, MATRIX, MATRIX[:, :2])
         np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5)
         np.testing.assert_allclose(
             opt_einsum.contract("aab->b", plugrad.ones((2, 2, 3)), **options).numpy(), [2, 2, 2]
         )
     expression = opt_einsum.contract_expression("ab,cb->ac", (2, 3), x, constants=[1])
     np.testing.assert_allclose(
-        expression(x, backend="plugrad").numpy(), VALUES @ VALUES.T, rtol=1e-6
+        expression(x, backend="plugrad").numpy(), MATRIX @ MATRIX.T, rtol=1e-6
     )
 
 
 def test_pandas_takes_tensors_and_gives_data(backend):
     import pandas as pd  # here, as Matplotlib above
 
-    x = plugrad.asarray(VALUES)
-    assert pd.Series(x[0]).tolist() == VALUES[0].tolist()
+    x = plugrad.asarray(MATRIX)
+    assert pd.Series(x[0]).tolist() == MATRIX[0].tolist()
     frame = pd.DataFrame(x, columns=list("abc"))
     assert (frame.dtypes == "float32").all()
     frame["d"] = x[:, 0]
-    np.testing.assert_array_equal(frame.to_numpy(), np.c_[VALUES, VALUES[:, 0]])
-    assert pd.DataFrame({"a": x[0], "b": x[1]}).to_numpy().tolist() == VALUES.T.tolist()
+    np.testing.assert_array_equal(frame.to_numpy(), np.c_[MATRIX, MATRIX[:, 0]])
+    assert pd.DataFrame({"a": x[0], "b": x[1]}).to_numpy().tolist() == MATRIX.T.tolist()
     assert plugrad.asarray(frame).tolist() == frame.to_numpy().tolist()
     assert plugrad.asarray(frame["a"]).dtype == x.dtype
 
@@ -328,7 +328,7 @@ def test_matplotlib_draws_bars_and_histograms_of_tensors(backend):
     mpl.use("agg")
     from matplotlib import pyplot
 
-    heights, values = plugrad.asarray([3.0, 1.0, 2.0]), plugrad.asarray(VALUES)
+    heights, values = plugrad.asarray([3.0, 1.0, 2.0]), plugrad.asarray(MATRIX)
     for draw in (
         lambda axes: axes.bar(plugrad.arange(3), heights),
         lambda axes: axes.hist2d(values[0], values[1]),
@@ -366,10 +366,10 @@ def test_scipy_minimizes_with_gradients_of_plugrad(method):
 def test_scipys_sparse_matrices_multiply_tensors(backend):
     from scipy import sparse  # here, as above
 
-    matrix = sparse.csr_matrix(VALUES)
+    matrix = sparse.csr_matrix(MATRIX)
     x = plugrad.asarray([1.0, 2.0, 3.0])
-    np.testing.assert_allclose(matrix @ x, VALUES @ x.numpy(), rtol=1e-6)
-    np.testing.assert_allclose(matrix @ x[:, None], VALUES @ x[:, None].numpy(), rtol=1e-6)
+    np.testing.assert_allclose(matrix @ x, MATRIX @ x.numpy(), rtol=1e-6)
+    np.testing.assert_allclose(matrix @ x[:, None], MATRIX @ x[:, None].numpy(), rtol=1e-6)
 
 
 def test_masks_are_not_lost():

@@ -36,8 +36,8 @@ from plugrad.registry.composites import registered_composites
 from plugrad.settings import journal
 from plugrad.types.dtype import as_dtype, remove_dtype
 
-SECONDS = 0.3
-THREADS = 4
+RACE_SECONDS = 0.3
+THREAD_COUNT = 4
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def short_switch_interval():
 
 def run_concurrently(*functions):
     """Call functions repeatedly in a thread each, for a while; reraise an exception of any of them."""
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + RACE_SECONDS
     start = threading.Barrier(len(functions))
 
     def repeat(function):
@@ -89,7 +89,7 @@ def mutation_is_an_error():
 @pytest.fixture(autouse=True)
 def input_mutating_kernel():
     """A kernel that modifies its input."""
-    kernel("Changer", family="example")(rule)
+    kernel("Changer", family="example")(same_spec_rule)
     plugrad.register_kernel(KernelConfig("Changer", "cpu", lambda x: np.add(x, 1, out=x)))
 
 
@@ -125,7 +125,7 @@ class BlockCase:
 
     make: object
     observe: object
-    inside: object
+    value_inside: object
 
 
 BLOCK_CASES = {
@@ -173,11 +173,11 @@ BLOCK_CASES = {
 def test_block_is_seen_in_its_own_thread_only(name, fake_backend_name):
     block = BLOCK_CASES[name]
     outside = block.observe()
-    assert (outside != block.inside) == (name not in ("tidy", "profile"))
+    assert (outside != block.value_inside) == (name not in ("tidy", "profile"))
 
     def enter():
         with block.make():
-            assert block.observe() == block.inside
+            assert block.observe() == block.value_inside
         assert block.observe() == outside
 
     def stay_outside():
@@ -196,7 +196,7 @@ def test_blocks_end_in_any_order(name, fake_backend_name):
         for each in blocks:
             each.__enter__()
         for i in order:
-            assert block.observe() == block.inside
+            assert block.observe() == block.value_inside
             blocks[i].__exit__(None, None, None)
         assert block.observe() == outside
 
@@ -223,7 +223,7 @@ def test_tasks_see_their_own_blocks(name, fake_backend_name):
     async def inside():
         with block.make():
             for _ in range(3):
-                assert block.observe() == block.inside
+                assert block.observe() == block.value_inside
                 await asyncio.sleep(0)
 
     async def elsewhere():
@@ -244,7 +244,7 @@ def test_carry_context_carries_blocks(name, fake_backend_name):
         with block.make():
             carried = plugrad.carry_context(block.observe)
         assert [f.result() for f in [pool.submit(carried) for _ in range(20)]] == [
-            block.inside
+            block.value_inside
         ] * 20
 
 
@@ -294,12 +294,12 @@ def test_an_override_does_not_hide_what_is_registered_meanwhile():
 # --- registrations --------------------------------------------------------------------------------
 
 
-def rule(x: Spec) -> Spec:
+def same_spec_rule(x: Spec) -> Spec:
     return x
 
 
 def add_contract():
-    kernel("RacingContract", family="example")(rule)
+    kernel("RacingContract", family="example")(same_spec_rule)
 
 
 def remove_contract():
@@ -375,9 +375,9 @@ REGISTRATION_FUNCTIONS = {
 def test_one_of_several_threads_registers_a_name(name, monkeypatch):
     add, remove = REGISTRATION_FUNCTIONS[name]
     for contract in ("RacingBody", "RacingRule"):
-        kernel(contract, family="example")(rule)
+        kernel(contract, family="example")(same_spec_rule)
     rounds = 30
-    start = threading.Barrier(THREADS)
+    start = threading.Barrier(THREAD_COUNT)
     added = []
 
     def compete():
@@ -395,8 +395,8 @@ def test_one_of_several_threads_registers_a_name(name, monkeypatch):
 
                     unregister_backend("racing_device")
 
-    with ThreadPoolExecutor(THREADS) as pool:
-        for future in [pool.submit(compete) for _ in range(THREADS)]:
+    with ThreadPoolExecutor(THREAD_COUNT) as pool:
+        for future in [pool.submit(compete) for _ in range(THREAD_COUNT)]:
             future.result()
     assert sorted(added) == list(range(rounds))
 
@@ -441,7 +441,7 @@ STATELESS_CONTEXTS = {
     "suppress_failures": "it changes nothing",
     "MovingAverage.applied": "it assigns to variables, which threads share",
 }
-TESTED_ELSEWHERE = {
+NAMES_TESTED_ELSEWHERE = {
     "config.set": "test_settings_that_threads_set_at_once_are_those_of_one_of_them",
     "config.reset": "test_settings_that_threads_set_at_once_are_those_of_one_of_them",
     "config.reread": "test_what_threads_read_again_is_the_environment",
@@ -491,18 +491,18 @@ def state_changing_names():
 
 def test_every_public_block_and_registration_is_tried():
     blocks = {name.partition(",")[0] for name in BLOCK_CASES}
-    tried = blocks | {*REGISTRATION_FUNCTIONS} | {*TESTED_ELSEWHERE} | {*STATELESS_CONTEXTS}
+    tried = blocks | {*REGISTRATION_FUNCTIONS} | {*NAMES_TESTED_ELSEWHERE} | {*STATELESS_CONTEXTS}
     changes = state_changing_names()
     assert changes - tried == set(), "has no race test"
-    assert {*TESTED_ELSEWHERE, *STATELESS_CONTEXTS} <= changes, "exists no more"
-    assert {*TESTED_ELSEWHERE.values()} <= {*globals()}
+    assert {*NAMES_TESTED_ELSEWHERE, *STATELESS_CONTEXTS} <= changes, "exists no more"
+    assert {*NAMES_TESTED_ELSEWHERE.values()} <= {*globals()}
 
 
 @pytest.mark.parametrize("name", ["register_kernel", "register_gradient", "register_plugin"])
 def test_one_of_several_threads_takes_a_name_back(name):
     add, remove = REGISTRATION_FUNCTIONS[name]
     rounds = 30
-    start = threading.Barrier(THREADS)
+    start = threading.Barrier(THREAD_COUNT)
     removed = []
 
     def compete():
@@ -514,8 +514,8 @@ def test_one_of_several_threads_takes_a_name_back(name):
                 remove()
                 removed.append(i)
 
-    with ThreadPoolExecutor(THREADS) as pool:
-        for future in [pool.submit(compete) for _ in range(THREADS)]:
+    with ThreadPoolExecutor(THREAD_COUNT) as pool:
+        for future in [pool.submit(compete) for _ in range(THREAD_COUNT)]:
             future.result()
     assert sorted(removed) == list(range(rounds))
 

@@ -329,7 +329,7 @@ def test_threads_do_not_share_a_tape():
 
         results[n] = plugrad.grad(f)(2.0).item()
 
-    run_together(work, range(1, 5))
+    run_in_threads(work, range(1, 5))
     assert results == {n: float(n * 2 ** (n - 1)) for n in range(1, 5)}
 
 
@@ -344,11 +344,11 @@ def test_threads_differentiate_one_variable_each_for_itself():
 
         results[n] = plugrad.variable_grads(f, [w])[1][0].item()
 
-    run_together(work, range(1, 5))
+    run_in_threads(work, range(1, 5))
     assert results == {n: float(n * 3 ** (n - 1)) for n in range(1, 5)}
 
 
-def run_together(work, arguments):
+def run_in_threads(work, arguments):
     threads = [threading.Thread(target=work, args=(n,)) for n in arguments]
     for thread in threads:
         thread.start()

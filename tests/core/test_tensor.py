@@ -18,9 +18,9 @@ from plugrad.errors import (
     ShapeError,
 )
 
-VALUES = np.array([[1.5, -2.0, 3.0], [0.5, 4.0, -6.0]], "float32")
-OTHER = np.array([[2.0, 3.0, -1.5], [0.25, -2.0, 5.0]], "float32")
-ARITHMETIC = [
+MATRIX = np.array([[1.5, -2.0, 3.0], [0.5, 4.0, -6.0]], "float32")
+OTHER_MATRIX = np.array([[2.0, 3.0, -1.5], [0.25, -2.0, 5.0]], "float32")
+ARITHMETIC_OPERATORS = [
     operator.add,
     operator.sub,
     operator.mul,
@@ -28,12 +28,19 @@ ARITHMETIC = [
     operator.floordiv,
     operator.mod,
 ]
-COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+COMPARISON_OPERATORS = [
+    operator.eq,
+    operator.ne,
+    operator.lt,
+    operator.le,
+    operator.gt,
+    operator.ge,
+]
 
 
 @pytest.fixture
 def x():
-    return plugrad.asarray(VALUES)
+    return plugrad.asarray(MATRIX)
 
 
 def is_identical(actual, expected):
@@ -49,38 +56,49 @@ def pickle_round_trip(x):
 # --- operators ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("op", ARITHMETIC + COMPARISONS, ids=lambda op: op.__name__)
+@pytest.mark.parametrize(
+    "op", ARITHMETIC_OPERATORS + COMPARISON_OPERATORS, ids=lambda op: op.__name__
+)
 @pytest.mark.parametrize(
     "other",
-    [OTHER, OTHER[0], OTHER[:, :1], 2, -1.5, [2.0, 3.0, 4.0], np.float32(2.5), OTHER.tolist()],
+    [
+        OTHER_MATRIX,
+        OTHER_MATRIX[0],
+        OTHER_MATRIX[:, :1],
+        2,
+        -1.5,
+        [2.0, 3.0, 4.0],
+        np.float32(2.5),
+        OTHER_MATRIX.tolist(),
+    ],
     ids=["array", "row", "column", "int", "float", "list", "scalar", "nested"],
 )
 def test_operator_works_from_both_sides(x, op, other):
     host = np.asarray(other, "float32") if isinstance(other, list) else other
     operands = [other] if isinstance(other, list | int | float) else [other, plugrad.asarray(other)]
     for operand in operands:
-        assert is_identical(op(x, operand), op(VALUES, host))
-        assert is_identical(op(operand, x), op(host, VALUES))
+        assert is_identical(op(x, operand), op(MATRIX, host))
+        assert is_identical(op(operand, x), op(host, MATRIX))
 
 
 def test_powers(x):
-    y = np.abs(VALUES)
+    y = np.abs(MATRIX)
     assert is_identical(plugrad.asarray(y) ** 2, y**2)
-    assert is_identical(plugrad.asarray(y) ** OTHER, y**OTHER)
-    assert is_identical(2**x, np.float32(2) ** VALUES)
-    assert is_identical([2.0, 3.0, 4.0] ** x, np.asarray([2.0, 3.0, 4.0], "float32") ** VALUES)
+    assert is_identical(plugrad.asarray(y) ** OTHER_MATRIX, y**OTHER_MATRIX)
+    assert is_identical(2**x, np.float32(2) ** MATRIX)
+    assert is_identical([2.0, 3.0, 4.0] ** x, np.asarray([2.0, 3.0, 4.0], "float32") ** MATRIX)
 
 
 def test_matrix_product_from_both_sides(x):
-    assert is_identical(x @ OTHER.T, VALUES @ OTHER.T)
-    assert is_identical(OTHER.T @ x, OTHER.T @ VALUES)
-    assert is_identical(x @ [1.0, 2.0, 3.0], VALUES @ np.array([1, 2, 3], "float32"))
-    assert is_identical(x @ x.T, VALUES @ VALUES.T)
+    assert is_identical(x @ OTHER_MATRIX.T, MATRIX @ OTHER_MATRIX.T)
+    assert is_identical(OTHER_MATRIX.T @ x, OTHER_MATRIX.T @ MATRIX)
+    assert is_identical(x @ [1.0, 2.0, 3.0], MATRIX @ np.array([1, 2, 3], "float32"))
+    assert is_identical(x @ x.T, MATRIX @ MATRIX.T)
 
 
 def test_signs(x):
-    assert is_identical(-x, -VALUES)
-    assert is_identical(abs(x), np.abs(VALUES))
+    assert is_identical(-x, -MATRIX)
+    assert is_identical(abs(x), np.abs(MATRIX))
     assert (+x).array is x.array
 
 
@@ -100,8 +118,8 @@ def test_in_place_operators_make_new_tensors(x):
     y = x
     y += 1
     assert y is not x
-    assert is_identical(x, VALUES)
-    assert is_identical(y, VALUES + 1)
+    assert is_identical(x, MATRIX)
+    assert is_identical(y, MATRIX + 1)
 
 
 def test_comparison_with_what_is_no_number():
@@ -147,13 +165,13 @@ def test_source_may_change_afterwards():
 
 
 def test_values_reach_numpy(x):
-    assert is_identical(x, VALUES)
+    assert is_identical(x, MATRIX)
     assert np.asarray(x).dtype == np.float32
     assert np.asarray(x, "float64").dtype == np.float64
     copied = np.array(x)
     copied[0] = 0
-    assert is_identical(x, VALUES)
-    assert np.sum(np.asarray(x)) == VALUES.sum()
+    assert is_identical(x, MATRIX)
+    assert np.sum(np.asarray(x)) == MATRIX.sum()
     assert np.shares_memory(np.asarray(x, copy=False), x.numpy())
     with pytest.raises(ValueError, match="copy"):
         np.asarray(x, "float64", copy=False)
@@ -219,9 +237,9 @@ def test_truth():
 def test_length_and_iteration(x):
     assert len(x) == 2
     rows = list(x)
-    assert [r.tolist() for r in rows] == VALUES.tolist()
+    assert [r.tolist() for r in rows] == MATRIX.tolist()
     first, second = x
-    assert is_identical(first + second, VALUES[0] + VALUES[1])
+    assert is_identical(first + second, MATRIX[0] + MATRIX[1])
     assert list(plugrad.zeros((0, 2))) == []
     with pytest.raises(TypeError, match="0-d tensor"):
         len(plugrad.asarray(1))
@@ -238,7 +256,7 @@ def test_membership_is_by_value(x):
 
 def test_attributes(x):
     assert (x.shape, x.ndim, x.size, x.dtype, x.device) == ((2, 3), 2, 6, plugrad.float32, "cpu:0")
-    assert is_identical(x.T, VALUES.T)
+    assert is_identical(x.T, MATRIX.T)
     with pytest.raises(ShapeError, match="T is for two axes"):
         plugrad.zeros(3).T  # noqa: B018
 
@@ -264,16 +282,16 @@ def test_a_disposed_tensor_keeps_its_class_and_its_attributes():
 
 
 def test_methods_call_their_ops(x):
-    assert is_identical(x.sum(axis=0), VALUES.sum(0))
-    assert is_identical(x.mean(axis=1, keepdims=True), VALUES.mean(1, keepdims=True))
-    assert is_identical(x.max(axis=1), VALUES.max(1))
-    assert is_identical(x.min(), VALUES.min())
-    assert x.argmax().item() == VALUES.argmax()
-    assert is_identical(x.reshape(3, 2), VALUES.reshape(3, 2))
-    assert is_identical(x.reshape((-1,)), VALUES.reshape(-1))
-    assert is_identical(x.astype("int32"), VALUES.astype("int32"))
-    assert is_identical(x.square(), VALUES**2)
-    assert is_identical(x.squared_difference(1), (VALUES - 1) ** 2)
+    assert is_identical(x.sum(axis=0), MATRIX.sum(0))
+    assert is_identical(x.mean(axis=1, keepdims=True), MATRIX.mean(1, keepdims=True))
+    assert is_identical(x.max(axis=1), MATRIX.max(1))
+    assert is_identical(x.min(), MATRIX.min())
+    assert x.argmax().item() == MATRIX.argmax()
+    assert is_identical(x.reshape(3, 2), MATRIX.reshape(3, 2))
+    assert is_identical(x.reshape((-1,)), MATRIX.reshape(-1))
+    assert is_identical(x.astype("int32"), MATRIX.astype("int32"))
+    assert is_identical(x.square(), MATRIX**2)
+    assert is_identical(x.squared_difference(1), (MATRIX - 1) ** 2)
     assert x.to("cpu").array is x.array
 
 
@@ -351,7 +369,7 @@ def test_what_cannot_be_a_tensor_is_named(value, error, message):
 
 
 def test_list_of_tensors_is_stacked(x):
-    assert is_identical(plugrad.asarray([x, x]), np.stack([VALUES, VALUES]))
+    assert is_identical(plugrad.asarray([x, x]), np.stack([MATRIX, MATRIX]))
     assert plugrad.asarray([[x[0, 0], 1], (2, x[0, 0])], dtype="float64").dtype == "float64"
     gradient = plugrad.grad(lambda x: plugrad.sum(plugrad.asarray([[x], [x * x]])))
     assert gradient(plugrad.asarray(3.0)).item() == 7

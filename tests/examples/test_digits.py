@@ -20,7 +20,7 @@ def digits():
 
 
 @pytest.fixture(scope="module")
-def expected(digits):
+def results_on_cpu(digits):
     with plugrad.use("cpu"):
         return train_and_test(digits)
 
@@ -34,11 +34,11 @@ def train_and_test(digits):
     return losses, float(np.mean(guesses == test_labels))
 
 
-def test_digits_are_learned(digits, expected, backend):
-    losses, accuracy = expected if backend == "cpu" else train_and_test(digits)
-    np.testing.assert_allclose(losses[:20], expected[0][:20], rtol=1e-3)
+def test_digits_are_learned(digits, results_on_cpu, backend):
+    losses, accuracy = results_on_cpu if backend == "cpu" else train_and_test(digits)
+    np.testing.assert_allclose(losses[:20], results_on_cpu[0][:20], rtol=1e-3)
     assert accuracy >= 0.97
-    assert abs(accuracy - expected[1]) <= 0.01
+    assert abs(accuracy - results_on_cpu[1]) <= 0.01
 
 
 def test_main_writes_weights_losses_and_a_picture(digits, tmp_path, monkeypatch, capsys):

@@ -16,7 +16,7 @@ import plugrad
 from consistency import notebooks
 
 FOLDER = Path(__file__).parents[2] / "examples"
-PICTURES = Path(__file__).parents[2] / "docs" / "examples"
+PICTURES_FOLDER = Path(__file__).parents[2] / "docs" / "examples"
 SMALL_CONSTANTS = {
     "ecosystem": {"DIGIT_COUNT": 200},
     "autoencoder": {"EPOCHS": 3, "BATCH_SIZE": 512},
@@ -197,4 +197,4 @@ def test_examples_are_short_and_have_a_picture():
         assert len(lines) <= (160 if path.stem in PRETRAINED_MODELS else 80), path.name
         if path.stem in PRETRAINED_MODELS:
             continue
-        assert list(PICTURES.glob(f"{path.stem}.[jps]*g")), path.name
+        assert list(PICTURES_FOLDER.glob(f"{path.stem}.[jps]*g")), path.name

@@ -11,14 +11,14 @@ import pytest
 import plugrad
 from examples.hugging_face import folders
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-RECORDED = Path(__file__).parent / "hugging_face" / "logits.npz"
+EXAMPLES_FOLDER = Path(__file__).parents[2] / "examples"
+RECORDED_LOGITS_FILE = Path(__file__).parent / "hugging_face" / "logits.npz"
 
 
 @cache
 def import_example(name):
     """Return an example as a module."""
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES_FOLDER / f"{name}.py")
     found = importlib.util.module_from_spec(spec)
     sys.modules[name] = found  # dataclasses look themselves up there
     spec.loader.exec_module(found)
@@ -27,7 +27,7 @@ def import_example(name):
 
 @cache
 def recorded_logits():
-    with np.load(RECORDED) as file:
+    with np.load(RECORDED_LOGITS_FILE) as file:
         return dict(file)
 
 
@@ -156,7 +156,7 @@ def test_programs_read_texts(kind, arguments, expected, tmp_path, monkeypatch, c
 
 def test_the_program_for_pictures(tmp_path, monkeypatch, capsys):
     folders.make_folder("vision_transformer", tmp_path)
-    picture = EXAMPLES.parent / "docs" / "examples" / "images.jpg"
+    picture = EXAMPLES_FOLDER.parent / "docs" / "examples" / "images.jpg"
     monkeypatch.setattr(sys, "argv", ["vision_transformer", str(tmp_path), str(picture)])
     with plugrad.use("cpu"):
         import_example("vision_transformer").main()

@@ -20,7 +20,7 @@ if find_spec("plugrad_numerics") is None:
     pytest.skip("plugrad-numerics is not installed", allow_module_level=True)
 
 FOLDER = Path(__file__).with_name("short")
-DIGITS = Path(__file__).parents[2] / "examples" / "data" / "digits.csv.gz"
+DIGITS_FILE = Path(__file__).parents[2] / "examples" / "data" / "digits.csv.gz"
 
 
 def is_near_two(x):
@@ -77,12 +77,12 @@ def count_code_lines(path):
 
 
 @pytest.fixture
-def inputs(tmp_path, monkeypatch):
+def folder_with_data(tmp_path, monkeypatch):
     """Work in a folder with the files that programs read."""
     from safetensors.numpy import save_file
 
     monkeypatch.chdir(tmp_path)
-    shutil.copy(DIGITS, tmp_path)
+    shutil.copy(DIGITS_FILE, tmp_path)
     rng = np.random.default_rng(0)
     # What torch.nn.Sequential(Linear(8, 32), ReLU(), Linear(32, 5)) saves.
     weights = {"0.weight": (32, 8), "0.bias": 32, "2.weight": (5, 32), "2.bias": 5}
@@ -95,14 +95,14 @@ def inputs(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", RESULT_CHECKS)
-def test_programs_learn(name, inputs):
+def test_programs_learn(name, folder_with_data):
     with plugrad.use("cpu"):
         assert RESULT_CHECKS[name](runpy.run_path(str(FOLDER / f"{name}.py"))["result"])
 
 
 @pytest.mark.parametrize("name", RESULT_CHECKS)
 @pytest.mark.filterwarnings("ignore")  # PyTorch warns when it is imported
-def test_counterparts_in_torch_learn(name, inputs):
+def test_counterparts_in_torch_learn(name, folder_with_data):
     for module in ("torch", "torchdiffeq") if name == "ode" else ("torch",):
         if find_spec(module) is None:
             pytest.skip(f"{module} is not installed")

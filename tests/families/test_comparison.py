@@ -7,7 +7,7 @@ import pytest
 
 from plugrad.testing.comparison import assert_close, assert_equal
 
-NUMBERS = (0.0, -0.0, 1.0, 1 + 1e-7, 2.0, 3e38, -3e38, np.nan, np.inf, -np.inf)
+COMPARED_NUMBERS = (0.0, -0.0, 1.0, 1 + 1e-7, 2.0, 3e38, -3e38, np.nan, np.inf, -np.inf)
 TOLERANCES = ((0, 0), (1e-6, 1e-6), (1e-6, 0), (2, 0))
 
 
@@ -24,7 +24,7 @@ def check_succeeds(check, *args):
 )
 def test_arrays_pass_if_they_do_with_numpy(dtype):
     with np.errstate(all="ignore"):
-        for a, b in product(NUMBERS, NUMBERS):
+        for a, b in product(COMPARED_NUMBERS, COMPARED_NUMBERS):
             x, y = (np.array([number, 1]).astype(dtype) for number in (a, b))
             assert check_succeeds(assert_equal, x, y) == check_succeeds(
                 np.testing.assert_array_equal, x, y

@@ -81,7 +81,7 @@ def np_softmax(y, x, label_smoothing=0.0, axis=-1):
 
 
 number, probability, label = uniform(-2, 2), uniform(0.1, 0.9), uniform(0, 1)
-weight = uniform(0.5, 2)
+weight_domain = uniform(0.5, 2)
 negative_numbers = uniform(
     -4, -2.5
 )  # from the labels: absolute values have a kink where both are equal
@@ -123,7 +123,7 @@ CASES = [
 ]
 WEIGHTED_CASES = [
     Case(
-        *(op, reference, [y, x, weight]),
+        *(op, reference, [y, x, weight_domain]),
         [(3, 4), (3, 4), losses_shape(op, **{n: a for n, a in attrs.items() if n == "axis"})],
         {**attrs, "reduction": reduction},
         name=f"{op.__name__} {attrs} {reduction}",
@@ -142,7 +142,7 @@ HINGE_CASES = [
 ]
 COMPUTE_WEIGHTED_LOSS_CASES = [
     Case(
-        *(losses.compute_weighted_loss, reduce_losses, [number, weight], [(3, 4), shape]),
+        *(losses.compute_weighted_loss, reduce_losses, [number, weight_domain], [(3, 4), shape]),
         {"reduction": reduction},
         name=f"compute_weighted_loss {shape} {reduction}",
     )

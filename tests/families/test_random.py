@@ -121,7 +121,7 @@ def test_a_row_that_is_no_distribution_leaves_the_others_alone(backend):
 
 # --- the generator --------------------------------------------------------------------------------
 
-COUNT = 20_000
+SAMPLE_COUNT = 20_000
 DRAWS = {
     "uniform": lambda g, **how: g.uniform((3, 50), -2, 3, **how),
     "standard_normal": lambda g, **how: g.standard_normal((3, 50), **how),
@@ -132,7 +132,7 @@ DRAWS = {
     "bernoulli": lambda g, **how: g.bernoulli((3, 50), 0.3, **how),
     "permutation": lambda g, **how: g.permutation(50, **how),
 }
-FLOATING = [name for name in DRAWS if name not in ("integers", "bernoulli", "permutation")]
+FLOAT_DRAWS = [name for name in DRAWS if name not in ("integers", "bernoulli", "permutation")]
 
 
 def generator(seed=0):
@@ -168,7 +168,7 @@ def test_another_seed_and_another_call_give_other_numbers(name, backend):
     assert first.tolist() != other.tolist()
 
 
-@pytest.mark.parametrize("name", FLOATING)
+@pytest.mark.parametrize("name", FLOAT_DRAWS)
 def test_numbers_of_float16_are_those_of_float32_rounded(name):
     with plugrad.use("cpu"):
         exact = DRAWS[name](generator(3), dtype="float32").numpy()
@@ -178,7 +178,7 @@ def test_numbers_of_float16_are_those_of_float32_rounded(name):
         assert DRAWS[name](generator(3)).dtype == "float32"
 
 
-@pytest.mark.parametrize("name", FLOATING)
+@pytest.mark.parametrize("name", FLOAT_DRAWS)
 def test_numbers_of_float64_use_more_bits(name):
     with plugrad.use("cpu"):
         y = DRAWS[name](generator(3), dtype="float64")
@@ -217,12 +217,12 @@ def test_a_dtype_that_the_backend_lacks_draws_nothing(backend):
 @pytest.mark.parametrize(
     ("draw", "expected"),
     [
-        (lambda g: g.uniform(COUNT, -2, 3), ("uniform", -2, 5)),
-        (lambda g: g.standard_normal(COUNT), ("norm",)),
-        (lambda g: g.normal(COUNT, -3, 0.5), ("norm", -3, 0.5)),
-        (lambda g: g.truncated_normal(COUNT, 1, 3), ("truncnorm", -2, 2, 1, 3)),
-        (lambda g: g.gamma(COUNT, 2.5, 4), ("gamma", 2.5, 0, 1 / 4)),
-        (lambda g: g.gamma(COUNT, 0.3), ("gamma", 0.3)),
+        (lambda g: g.uniform(SAMPLE_COUNT, -2, 3), ("uniform", -2, 5)),
+        (lambda g: g.standard_normal(SAMPLE_COUNT), ("norm",)),
+        (lambda g: g.normal(SAMPLE_COUNT, -3, 0.5), ("norm", -3, 0.5)),
+        (lambda g: g.truncated_normal(SAMPLE_COUNT, 1, 3), ("truncnorm", -2, 2, 1, 3)),
+        (lambda g: g.gamma(SAMPLE_COUNT, 2.5, 4), ("gamma", 2.5, 0, 1 / 4)),
+        (lambda g: g.gamma(SAMPLE_COUNT, 0.3), ("gamma", 0.3)),
     ],
 )
 def test_distribution(draw, expected, backend):
@@ -232,7 +232,7 @@ def test_distribution(draw, expected, backend):
     for seed in range(10):
         values = draw(generator(seed)).numpy().astype("float64")
         probabilities.append(scipy.stats.kstest(values, distribution.cdf).pvalue)
-        error = distribution.std() / np.sqrt(COUNT)
+        error = distribution.std() / np.sqrt(SAMPLE_COUNT)
         assert abs(values.mean() - distribution.mean()) < 4 * error
         assert abs(values.std() / distribution.std() - 1) < 0.05
         skew = distribution.stats("s")
@@ -241,7 +241,7 @@ def test_distribution(draw, expected, backend):
         ranks = scipy.stats.rankdata(values)
         for lag in (1, 2, 3, 4, 8):
             correlation = np.corrcoef(ranks[:-lag], ranks[lag:])[0, 1]
-            assert abs(correlation) < 4 / np.sqrt(COUNT)
+            assert abs(correlation) < 4 / np.sqrt(SAMPLE_COUNT)
     # Probabilities of what has the distribution are themselves uniform.
     assert scipy.stats.kstest(probabilities, "uniform").pvalue > 0.001
 
@@ -249,7 +249,7 @@ def test_distribution(draw, expected, backend):
 @pytest.mark.parametrize(("low", "high"), [(-2, 3), (0, 2), (-1, 1), (5, 8), (-(2**31), 2**31)])
 def test_whole_numbers_are_equally_likely(low, high, backend):
     """TensorFlow.js truncates fractions, which makes 0 twice as likely."""
-    values = generator(0).integers(COUNT, low, high).numpy().astype("int64")
+    values = generator(0).integers(SAMPLE_COUNT, low, high).numpy().astype("int64")
     assert low <= values.min()
     assert values.max() < high
     bins = np.floor((values - low) * min(high - low, 16) / (high - low))
@@ -295,8 +295,8 @@ def test_whole_numbers_of_the_widest_types():
 
 def test_flags_have_their_probability(backend):
     for p in (0.0, 0.1, 0.5, 1.0):
-        part = float(plugrad.mean(generator(0).bernoulli(COUNT, p, dtype="float32")))
-        assert abs(part - p) <= 4 * np.sqrt(p * (1 - p) / COUNT)
+        part = float(plugrad.mean(generator(0).bernoulli(SAMPLE_COUNT, p, dtype="float32")))
+        assert abs(part - p) <= 4 * np.sqrt(p * (1 - p) / SAMPLE_COUNT)
 
 
 def test_bounds_are_kept_where_rounding_would_reach_them():
@@ -312,10 +312,10 @@ def test_bounds_are_kept_where_rounding_would_reach_them():
 def test_samples_of_classes_have_their_probabilities(backend):
     """TensorFlow.js draws the same numbers for all rows."""
     logits = np.log([[1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, 1.0], [4.0, 3.0, 2.0, 1.0]])
-    y = generator(0).multinomial(plugrad.asarray(logits.astype("float32")), COUNT).numpy()
+    y = generator(0).multinomial(plugrad.asarray(logits.astype("float32")), SAMPLE_COUNT).numpy()
     for row, weights in zip(y, np.exp(logits), strict=True):
         counts = np.bincount(row, minlength=4)
-        assert scipy.stats.chisquare(counts, weights / weights.sum() * COUNT).pvalue > 0.01
+        assert scipy.stats.chisquare(counts, weights / weights.sum() * SAMPLE_COUNT).pvalue > 0.01
     assert np.mean(y[1] == y[2]) < 0.35  # 0.3 for rows that do not know of each other
 
 
@@ -403,7 +403,7 @@ def test_a_seed_is_a_key_and_large_ones_are_condensed(backend):
 
 def test_spawned_generators_are_independent(backend):
     first, second = generator(0).spawn(2)
-    a, b = first.normal(COUNT).numpy(), second.normal(COUNT).numpy()
+    a, b = first.normal(SAMPLE_COUNT).numpy(), second.normal(SAMPLE_COUNT).numpy()
     assert abs(np.corrcoef(a, b)[0, 1]) < 0.03
     assert generator(0).spawn(1)[0].normal(3).tolist() == a[:3].tolist()
 

@@ -10,7 +10,7 @@ from families.case import REAL_AND_BOOL_DTYPES, REAL_DTYPES, Case, ErrorCase
 from families.domains import Domain, uniform
 from plugrad.errors import DTypeError, ShapeError, TensorIndexError
 
-NUMBERS = uniform(-3, 3)
+NUMBER_DOMAIN = uniform(-3, 3)
 
 
 def constant_indices(indices):
@@ -71,7 +71,7 @@ SCATTER_CASES = [
     Case(
         lambda updates, indices, *, shape: plugrad.scatter_nd(indices, updates, shape),
         lambda updates, indices, *, shape: np_scatter(indices, updates, shape=shape),
-        *([NUMBERS, constant_indices(indices)], [updates, np.shape(indices)]),
+        *([NUMBER_DOMAIN, constant_indices(indices)], [updates, np.shape(indices)]),
         {"shape": shape},
         REAL_DTYPES,
         name="scatter_nd",
@@ -82,7 +82,7 @@ UPDATE_CASES = [
     Case(
         lambda tensor, updates, indices: plugrad.tensor_scatter_update(tensor, indices, updates),
         lambda tensor, updates, indices: np_update(tensor, indices, updates),
-        [NUMBERS, NUMBERS, constant_indices(indices)],
+        [NUMBER_DOMAIN, NUMBER_DOMAIN, constant_indices(indices)],
         [shape, updates, np.shape(indices)],
         dtypes=REAL_AND_BOOL_DTYPES,
         name="tensor_scatter_update",
@@ -97,7 +97,7 @@ SPARSE_TO_DENSE_CASES = [
         lambda values, default, indices, *, output_shape: np_dense(
             indices, values, default, output_shape=output_shape
         ),
-        [NUMBERS, NUMBERS, constant_indices(indices)],
+        [NUMBER_DOMAIN, NUMBER_DOMAIN, constant_indices(indices)],
         [values, (), np.shape(indices)],
         {"output_shape": shape},
         REAL_AND_BOOL_DTYPES,
@@ -205,7 +205,7 @@ def test_positions_out_of_range_are_an_error_on_the_cpu():
             plugrad.sparse_to_dense(far, 1.0, (2, 3))
 
 
-def numbers(*shape):
+def ones(*shape):
     return plugrad.ones(shape)
 
 
@@ -216,7 +216,7 @@ ERROR_CASES = [
         ["scatter_nd", "index 3", "axis 0", "size 3"],
     ),
     ErrorCase(
-        lambda: plugrad.tensor_scatter_update(numbers(3, 2), [[0, -3]], [1.0]),
+        lambda: plugrad.tensor_scatter_update(ones(3, 2), [[0, -3]], [1.0]),
         TensorIndexError,
         ["tensor_scatter_update", "index -3", "axis 1", "size 2"],
     ),
@@ -233,7 +233,7 @@ ERROR_CASES = [
     ),
     ErrorCase(lambda: plugrad.scatter_nd([[0]], [True], (2,)), DTypeError, ["updates", "bool"]),
     ErrorCase(
-        lambda: plugrad.scatter_nd([[0], [1]], numbers(2, 3), (4, 2)),
+        lambda: plugrad.scatter_nd([[0], [1]], ones(2, 3), (4, 2)),
         ShapeError,
         ["ScatterNd", "(2, 3)", "(2, 1)", "(4, 2)", "(2, 2)"],
     ),
@@ -245,12 +245,12 @@ ERROR_CASES = [
     ErrorCase(lambda: plugrad.scatter_nd([0], [1.0], (-2,)), ShapeError, ["(-2,)", "negative"]),
     ErrorCase(lambda: plugrad.scatter_nd([0], [1.0], (5.5,)), ShapeError, ["5.5", "integers"]),
     ErrorCase(
-        lambda: plugrad.tensor_scatter_update(numbers(2), [[0.5]], [1.0]),
+        lambda: plugrad.tensor_scatter_update(ones(2), [[0.5]], [1.0]),
         DTypeError,
         ["tensor_scatter_update", "float32", "integers"],
     ),
     ErrorCase(
-        lambda: plugrad.tensor_scatter_update(numbers(5, 3), [[0], [4], [2]], numbers(2, 3)),
+        lambda: plugrad.tensor_scatter_update(ones(5, 3), [[0], [4], [2]], ones(2, 3)),
         ShapeError,
         ["TensorScatterUpdate", "(2, 3)", "(3, 3)"],
     ),

@@ -370,41 +370,41 @@ def test_positions_have_no_gradient(backend):
 # --- refusals -------------------------------------------------------------------------------------
 
 
-def numbers(*shape):
+def ones(*shape):
     return plugrad.ones(shape)
 
 
 ERROR_CASES = [
     ErrorCase(lambda: plugrad.sort(1.0), AxisError, ["0-d"]),
-    ErrorCase(lambda: plugrad.argsort(numbers(2, 3), axis=2), AxisError, ["axis=2", "rank 2"]),
+    ErrorCase(lambda: plugrad.argsort(ones(2, 3), axis=2), AxisError, ["axis=2", "rank 2"]),
     ErrorCase(lambda: plugrad.top_k(1.0), ShapeError, ["TopK", "0-d"]),
     ErrorCase(
-        lambda: plugrad.top_k(numbers(3, 2), 3), ArgumentValueError, ["k=3", "0 and 2", "(3, 2)"]
+        lambda: plugrad.top_k(ones(3, 2), 3), ArgumentValueError, ["k=3", "0 and 2", "(3, 2)"]
     ),
-    ErrorCase(lambda: plugrad.top_k(numbers(2), -1), ArgumentValueError, ["k=-1", "0 and 2"]),
+    ErrorCase(lambda: plugrad.top_k(ones(2), -1), ArgumentValueError, ["k=-1", "0 and 2"]),
     ErrorCase(
-        lambda: plugrad.searchsorted(numbers(3), 1.0, side="middle"),
+        lambda: plugrad.searchsorted(ones(3), 1.0, side="middle"),
         ArgumentValueError,
         ["side='middle'", "'left' or 'right'"],
     ),
     ErrorCase(
-        lambda: plugrad.searchsorted(numbers(2, 3), numbers(3, 3)),
+        lambda: plugrad.searchsorted(ones(2, 3), ones(3, 3)),
         ShapeError,
         ["SearchSorted", "(2, 3)", "(3, 3)"],
     ),
     ErrorCase(lambda: plugrad.lower_bound(1.0, 1.0), ShapeError, ["LowerBound", "()"]),
     ErrorCase(
-        lambda: plugrad.upper_bound(numbers(2, 3), numbers(3)),
+        lambda: plugrad.upper_bound(ones(2, 3), ones(3)),
         ShapeError,
         ["UpperBound", "(2, 3)", "(3,)"],
     ),
     ErrorCase(
-        lambda: sorting.lower_bound(numbers(3), plugrad.asarray([1])),
+        lambda: sorting.lower_bound(ones(3), plugrad.asarray([1])),
         DTypeError,
         ["LowerBound", "float32, int32"],
     ),
     ErrorCase(lambda: plugrad.unique(1.0), AxisError, ["0-d"]),
-    ErrorCase(lambda: plugrad.unique(numbers(3), axis=1), AxisError, ["axis=1", "rank 1"]),
+    ErrorCase(lambda: plugrad.unique(ones(3), axis=1), AxisError, ["axis=1", "rank 1"]),
 ]
 
 

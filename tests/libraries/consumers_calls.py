@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-TABLE = np.array([[3.0, 1.0, 2.0], [0.5, 4.0, 1.5], [2.5, 0.25, 6.0], [1.0, 2.0, 8.0]])
+MATRIX = np.array([[3.0, 1.0, 2.0], [0.5, 4.0, 1.5], [2.5, 0.25, 6.0], [1.0, 2.0, 8.0]])
 VECTOR = np.array([1.0, 2.0, 4.0, 8.0])
 COUNTS = np.array([0, 1, 1, 3])
 PIXELS = (np.arange(48) * 5).reshape(4, 4, 3).astype("uint8")
@@ -19,14 +19,14 @@ PIXELS = (np.arange(48) * 5).reshape(4, 4, 3).astype("uint8")
 def array_api_compat(t):
     from array_api_compat import array_namespace
 
-    x = t(TABLE)
+    x = t(MATRIX)
     return array_namespace(x).sum(x, axis=0)
 
 
 def array_api_extra(t):
     import array_api_extra as xpx
 
-    return xpx.atleast_nd(t(VECTOR), ndim=2), xpx.kron(t(TABLE), t(TABLE))
+    return xpx.atleast_nd(t(VECTOR), ndim=2), xpx.kron(t(MATRIX), t(MATRIX))
 
 
 def bokeh(t):
@@ -42,26 +42,26 @@ def bokeh(t):
 def cloudpickle(t):
     from cloudpickle import dumps, loads
 
-    x = t(TABLE)
+    x = t(MATRIX)
     return loads(dumps(lambda: x))()
 
 
 def dask(t):
     from dask.array import from_array
 
-    return from_array(t(TABLE), chunks=2).sum(axis=0).compute()
+    return from_array(t(MATRIX), chunks=2).sum(axis=0).compute()
 
 
 def dill(t):
     from dill import dumps, loads
 
-    return loads(dumps({"x": t(TABLE)}))["x"]
+    return loads(dumps({"x": t(MATRIX)}))["x"]
 
 
 def dm_tree(t):
     import tree
 
-    return tree.flatten(tree.map_structure(lambda x: x + 1, {"a": t(VECTOR), "b": [t(TABLE)]}))
+    return tree.flatten(tree.map_structure(lambda x: x + 1, {"a": t(VECTOR), "b": [t(MATRIX)]}))
 
 
 def duckdb(t):
@@ -75,13 +75,13 @@ def duckdb(t):
 def einops(t):
     from einops import rearrange, reduce
 
-    return rearrange(t(TABLE), "a b -> b a"), reduce(t(TABLE), "(a two) b -> a b", "max", two=2)
+    return rearrange(t(MATRIX), "a b -> b a"), reduce(t(MATRIX), "(a two) b -> a b", "max", two=2)
 
 
 def faiss(t):
     import faiss
 
-    x = t(TABLE.astype("float32"))
+    x = t(MATRIX.astype("float32"))
     index = faiss.IndexFlatL2(3)
     index.add(x)
     return index.search(x, 2)
@@ -91,7 +91,7 @@ def h5py(t):
     import h5py
 
     with tempfile.TemporaryDirectory() as folder, h5py.File(Path(folder) / "a.h5", "w") as file:
-        file["x"] = t(TABLE)
+        file["x"] = t(MATRIX)
         file.create_dataset("n", data=t(COUNTS))
         return file["x"][...], file["n"][...]
 
@@ -105,14 +105,14 @@ def imageio(t):
 def jax(t):
     import jax.numpy as jnp
 
-    return jnp.asarray(t(TABLE)), jnp.array(t(COUNTS)), jnp.from_dlpack(t(VECTOR))
+    return jnp.asarray(t(MATRIX)), jnp.array(t(COUNTS)), jnp.from_dlpack(t(VECTOR))
 
 
 def joblib(t):
     from joblib import dump, load
 
     file = io.BytesIO()
-    dump({"x": t(TABLE)}, file)
+    dump({"x": t(MATRIX)}, file)
     file.seek(0)
     return load(file)["x"]
 
@@ -122,7 +122,7 @@ def matplotlib(t):
 
     axes = Figure().subplots(2, 2).ravel()
     (line,) = axes[0].plot(t(VECTOR), t(VECTOR))
-    image = axes[1].imshow(t(TABLE))
+    image = axes[1].imshow(t(MATRIX))
     heights, edges, _ = axes[2].hist(t(VECTOR), bins=3)
     points = axes[3].scatter(t(VECTOR), t(VECTOR), c=t(VECTOR))
     return line.get_ydata(), image.get_array(), heights, edges, points.get_offsets()
@@ -131,7 +131,7 @@ def matplotlib(t):
 def ml_dtypes(t):
     from ml_dtypes import bfloat16
 
-    return np.asarray(t(TABLE)).astype(bfloat16).astype(float)
+    return np.asarray(t(MATRIX)).astype(bfloat16).astype(float)
 
 
 def numba(t):
@@ -143,19 +143,19 @@ def numba(t):
 def numexpr(t):
     from numexpr import evaluate
 
-    return evaluate("2 * x + 1", {"x": t(TABLE)})
+    return evaluate("2 * x + 1", {"x": t(MATRIX)})
 
 
 def opt_einsum(t):
     from opt_einsum import contract
 
-    return contract("ab,cb,c->a", t(TABLE), t(TABLE), t(VECTOR))
+    return contract("ab,cb,c->a", t(MATRIX), t(MATRIX), t(VECTOR))
 
 
 def optree(t):
     import optree
 
-    leaves, structure = optree.tree_flatten({"a": t(VECTOR), "b": [t(TABLE), None]})
+    leaves, structure = optree.tree_flatten({"a": t(VECTOR), "b": [t(MATRIX), None]})
     doubled = optree.tree_map(lambda x: 2 * x, optree.tree_unflatten(structure, leaves))
     return [doubled["a"], *doubled["b"]]
 
@@ -164,7 +164,7 @@ def pandas(t):
     import pandas
 
     frame = pandas.DataFrame({"x": t(VECTOR), "n": t(COUNTS)})
-    return frame.groupby("n").x.sum(), pandas.Series(t(VECTOR)).mean(), pandas.DataFrame(t(TABLE))
+    return frame.groupby("n").x.sum(), pandas.Series(t(VECTOR)).mean(), pandas.DataFrame(t(MATRIX))
 
 
 def pillow(t):
@@ -176,7 +176,7 @@ def pillow(t):
 def plotly(t):
     from plotly.graph_objects import Figure, Heatmap, Scatter
 
-    figure = Figure([Scatter(x=t(VECTOR), y=t(VECTOR)), Heatmap(z=t(TABLE))])
+    figure = Figure([Scatter(x=t(VECTOR), y=t(VECTOR)), Heatmap(z=t(MATRIX))])
     figure.to_json()
     return figure.data[0].y, figure.data[1].z
 
@@ -184,7 +184,7 @@ def plotly(t):
 def polars(t):
     import polars
 
-    frame = polars.DataFrame({"x": t(VECTOR), "n": t(COUNTS), "rows": t(TABLE)})
+    frame = polars.DataFrame({"x": t(VECTOR), "n": t(COUNTS), "rows": t(MATRIX)})
     sums = frame.group_by("n").agg(polars.col("x").sum()).sort("n")
     return frame["rows"].to_numpy(), sums["x"].to_numpy(), polars.Series("x", t(VECTOR)).to_numpy()
 
@@ -200,7 +200,7 @@ def pyarrow(t):
 def safetensors(t):
     from safetensors.numpy import load, save
 
-    return load(save({"x": np.asarray(t(TABLE))}))["x"]
+    return load(save({"x": np.asarray(t(MATRIX))}))["x"]
 
 
 def seaborn(t):
@@ -208,7 +208,7 @@ def seaborn(t):
     from matplotlib.figure import Figure
 
     axes = seaborn.lineplot(x=t(VECTOR), y=t(VECTOR), ax=Figure().subplots())
-    heat = seaborn.heatmap(t(TABLE), ax=Figure().subplots())
+    heat = seaborn.heatmap(t(MATRIX), ax=Figure().subplots())
     return axes.lines[0].get_ydata(), heat.collections[0].get_array()
 
 
@@ -217,7 +217,7 @@ def skimage(t):
     from skimage.measure import label
     from skimage.transform import resize
 
-    x = t(TABLE)
+    x = t(MATRIX)
     return gaussian(x), resize(x, (3, 3)), label(x > 2)
 
 
@@ -231,31 +231,31 @@ def sympy(t):
     from sympy import lambdify, sin, symbols
 
     a = symbols("a")
-    return lambdify(a, sin(a) ** 2 + a)(t(TABLE))
+    return lambdify(a, sin(a) ** 2 + a)(t(MATRIX))
 
 
 def tabulate(t):
     from tabulate import tabulate as format_table
 
-    return [float(word) for word in format_table(t(TABLE)).split() if word[0] != "-"]
+    return [float(word) for word in format_table(t(MATRIX)).split() if word[0] != "-"]
 
 
 def torch(t):
     import torch
 
-    return torch.as_tensor(t(TABLE)), torch.tensor(t(COUNTS)), torch.from_dlpack(t(VECTOR))
+    return torch.as_tensor(t(MATRIX)), torch.tensor(t(COUNTS)), torch.from_dlpack(t(VECTOR))
 
 
 def tqdm(t):
     from tqdm import tqdm as progress
 
-    return [row.sum() for row in progress(t(TABLE), disable=True)]
+    return [row.sum() for row in progress(t(MATRIX), disable=True)]
 
 
 def xarray(t):
     from xarray import DataArray
 
-    x = DataArray(t(TABLE), dims=("a", "b"))
+    x = DataArray(t(MATRIX), dims=("a", "b"))
     parts = [x.mean("a"), x.sum(), x.max("b"), (x * 2).isel(b=1), x.transpose("b", "a")]
     return [part.data for part in parts]
 
@@ -288,7 +288,7 @@ CALLS = {
 def lightgbm(t):
     import lightgbm
 
-    return lightgbm.Dataset(t(TABLE), label=t(VECTOR)).construct().num_data()
+    return lightgbm.Dataset(t(MATRIX), label=t(VECTOR)).construct().num_data()
 
 
 def networkx(t):
@@ -300,27 +300,27 @@ def networkx(t):
 def onnx(t):
     from onnx.numpy_helper import from_array, to_array
 
-    return to_array(from_array(t(TABLE)))
+    return to_array(from_array(t(MATRIX)))
 
 
 def tensorboardX(t):  # noqa: N802 - that is its name
     from tensorboardX import SummaryWriter
 
     with tempfile.TemporaryDirectory() as folder, SummaryWriter(folder) as writer:
-        writer.add_histogram("x", t(TABLE), 1)
+        writer.add_histogram("x", t(MATRIX), 1)
     return ()
 
 
 def xgboost(t):
     import xgboost
 
-    return xgboost.DMatrix(t(TABLE), label=t(VECTOR)).num_row()
+    return xgboost.DMatrix(t(MATRIX), label=t(VECTOR)).num_row()
 
 
 def zarr(t):
     import zarr
 
-    return zarr.array(t(TABLE))[:]
+    return zarr.array(t(MATRIX))[:]
 
 
 CALLS_WITHOUT_ARRAY_PROTOCOL = {

@@ -31,31 +31,31 @@ from sklearn.preprocessing import (
 )
 
 _RNG = np.random.default_rng(5)
-X = _RNG.normal(size=(60, 5)) @ _RNG.normal(size=(5, 5)) + 0.5
-Z = _RNG.normal(size=(7, 5))
-POSITIVE = np.abs(X) + 0.1
-CLASSES = (X[:, 0] + X[:, 1] > 0.8).astype(np.int64) + (X[:, 2] > 1)
-BINARY_CLASSES = (X[:, 0] - X[:, 3] > 0.1).astype(np.int64)
+SAMPLES = _RNG.normal(size=(60, 5)) @ _RNG.normal(size=(5, 5)) + 0.5
+NEW_SAMPLES = _RNG.normal(size=(7, 5))
+POSITIVE_SAMPLES = np.abs(SAMPLES) + 0.1
+CLASSES = (SAMPLES[:, 0] + SAMPLES[:, 1] > 0.8).astype(np.int64) + (SAMPLES[:, 2] > 1)
+BINARY_CLASSES = (SAMPLES[:, 0] - SAMPLES[:, 3] > 0.1).astype(np.int64)
 PREDICTED_CLASSES = np.where(_RNG.uniform(size=60) < 0.7, CLASSES, 1)
 PREDICTED_BINARY_CLASSES = np.where(_RNG.uniform(size=60) < 0.7, BINARY_CLASSES, 1)
 PROBABILITIES = _RNG.uniform(0.05, 0.95, 60)
-TARGET = X @ np.array([1.0, -2.0, 0.5, 0.0, 3.0]) + _RNG.normal(size=60) * 0.1
+TARGET = SAMPLES @ np.array([1.0, -2.0, 0.5, 0.0, 3.0]) + _RNG.normal(size=60) * 0.1
 PREDICTED_TARGET = TARGET + _RNG.normal(size=60) * 0.3
 POSITIVE_TARGET = np.abs(TARGET) + 0.2
 PREDICTED_POSITIVE_TARGET = np.abs(PREDICTED_TARGET) + 0.2
 LABELS = (_RNG.uniform(size=(20, 3)) > 0.5).astype(np.int64)
 PREDICTED_LABELS = (_RNG.uniform(size=(20, 3)) > 0.5).astype(np.int64)
-CLUSTERED_POINTS = np.vstack([X[:30] - 6, X[30:] + 6])
+CLUSTERED_POINTS = np.vstack([SAMPLES[:30] - 6, SAMPLES[30:] + 6])
 
 
 def fit_transform_call(estimator):
     """Return a call that fits an estimator and transforms other data."""
-    return lambda t: estimator.fit(t(X)).transform(t(Z))
+    return lambda t: estimator.fit(t(SAMPLES)).transform(t(NEW_SAMPLES))
 
 
 def fit_predict_call(estimator, target):
     """Return a call that fits an estimator to a target and predicts that of other data."""
-    return lambda t: estimator.fit(t(X), t(target)).predict(t(Z))
+    return lambda t: estimator.fit(t(SAMPLES), t(target)).predict(t(NEW_SAMPLES))
 
 
 def metric_call(metric, true, guess, /, **options):
@@ -69,14 +69,16 @@ CALLS = {
     "PCA(covariance_eigh)": fit_transform_call(PCA(2, svd_solver="covariance_eigh")),
     "PCA(randomized)": fit_transform_call(PCA(2, svd_solver="randomized", random_state=0)),
     "PCA.inverse_transform": lambda t: (
-        pca := PCA(2, svd_solver="full").fit(t(X))
-    ).inverse_transform(pca.transform(t(Z))),
+        pca := PCA(2, svd_solver="full").fit(t(SAMPLES))
+    ).inverse_transform(pca.transform(t(NEW_SAMPLES))),
     "Ridge": fit_predict_call(Ridge(solver="svd"), TARGET),
     "RidgeCV": fit_predict_call(RidgeCV(), TARGET),
     "RidgeClassifier": fit_predict_call(RidgeClassifier(solver="svd"), CLASSES),
     "LinearDiscriminantAnalysis": fit_predict_call(LinearDiscriminantAnalysis(), CLASSES),
     "GaussianNB": fit_predict_call(GaussianNB(), CLASSES),
-    "GaussianNB.predict_proba": lambda t: GaussianNB().fit(t(X), t(CLASSES)).predict_proba(t(Z)),
+    "GaussianNB.predict_proba": lambda t: (
+        GaussianNB().fit(t(SAMPLES), t(CLASSES)).predict_proba(t(NEW_SAMPLES))
+    ),
     "LogisticRegression": fit_predict_call(LogisticRegression(), CLASSES),
     "PoissonRegressor": fit_predict_call(PoissonRegressor(), POSITIVE_TARGET),
     "GaussianMixture": lambda t: (
@@ -88,12 +90,12 @@ CALLS = {
     ),
     "CalibratedClassifierCV": lambda t: (
         CalibratedClassifierCV(LinearDiscriminantAnalysis(), method="temperature", cv=3)
-        .fit(t(X), t(BINARY_CLASSES))
-        .predict_proba(t(Z))
+        .fit(t(SAMPLES), t(BINARY_CLASSES))
+        .predict_proba(t(NEW_SAMPLES))
     ),
     "Nystroem": fit_transform_call(Nystroem(gamma=0.1, n_components=8, random_state=0)),
     "Binarizer": fit_transform_call(Binarizer(threshold=0.2)),
-    "KernelCenterer": lambda t: KernelCenterer().fit_transform(t(X @ X.T)),
+    "KernelCenterer": lambda t: KernelCenterer().fit_transform(t(SAMPLES @ SAMPLES.T)),
     "LabelBinarizer": lambda t: LabelBinarizer().fit_transform(t(CLASSES)),
     "LabelEncoder": lambda t: LabelEncoder().fit_transform(t(CLASSES * 3)),
     "MaxAbsScaler": fit_transform_call(MaxAbsScaler()),
@@ -105,16 +107,16 @@ CALLS = {
     "make_pipeline": fit_predict_call(make_pipeline(StandardScaler(), Ridge(solver="svd")), TARGET),
     "GridSearchCV": lambda t: (
         GridSearchCV(Ridge(solver="svd"), {"alpha": [0.1, 1.0]}, cv=3)
-        .fit(t(X), t(TARGET))
-        .predict(t(Z))
+        .fit(t(SAMPLES), t(TARGET))
+        .predict(t(NEW_SAMPLES))
     ),
     "cross_val_predict": lambda t: model_selection.cross_val_predict(
-        Ridge(solver="svd"), t(X), t(TARGET), cv=3
+        Ridge(solver="svd"), t(SAMPLES), t(TARGET), cv=3
     ),
     "cross_val_score": lambda t: model_selection.cross_val_score(
-        Ridge(solver="svd"), t(X), t(TARGET), cv=3
+        Ridge(solver="svd"), t(SAMPLES), t(TARGET), cv=3
     ),
-    "train_test_split": lambda t: train_test_split(t(X), t(CLASSES), random_state=0),
+    "train_test_split": lambda t: train_test_split(t(SAMPLES), t(CLASSES), random_state=0),
     # --- metrics of classes ---
     "accuracy_score": metric_call(metrics.accuracy_score, CLASSES, PREDICTED_CLASSES),
     "balanced_accuracy_score": metric_call(
@@ -180,20 +182,28 @@ CALLS = {
         metrics.root_mean_squared_error, TARGET, PREDICTED_TARGET
     ),
     # --- distances and kernels ---
-    "additive_chi2_kernel": metric_call(pairwise.additive_chi2_kernel, POSITIVE, np.abs(Z)),
-    "chi2_kernel": metric_call(pairwise.chi2_kernel, POSITIVE, np.abs(Z)),
-    "cosine_similarity": metric_call(pairwise.cosine_similarity, X, Z),
-    "cosine_distances": metric_call(pairwise.cosine_distances, X, Z),
-    "euclidean_distances": metric_call(pairwise.euclidean_distances, X, Z),
-    "laplacian_kernel": metric_call(pairwise.laplacian_kernel, X, Z, gamma=0.1),
-    "linear_kernel": metric_call(pairwise.linear_kernel, X, Z),
-    "manhattan_distances": metric_call(pairwise.manhattan_distances, X, Z),
-    "paired_cosine_distances": metric_call(pairwise.paired_cosine_distances, X[:7], Z),
-    "paired_euclidean_distances": metric_call(pairwise.paired_euclidean_distances, X[:7], Z),
-    "pairwise_distances": metric_call(pairwise.pairwise_distances, X, Z, metric="cosine"),
-    "pairwise_kernels": metric_call(pairwise.pairwise_kernels, X, Z, metric="rbf"),
-    "polynomial_kernel": metric_call(pairwise.polynomial_kernel, X, Z),
-    "rbf_kernel": metric_call(pairwise.rbf_kernel, X, Z),
-    "sigmoid_kernel": metric_call(pairwise.sigmoid_kernel, X, Z, gamma=0.01),
+    "additive_chi2_kernel": metric_call(
+        pairwise.additive_chi2_kernel, POSITIVE_SAMPLES, np.abs(NEW_SAMPLES)
+    ),
+    "chi2_kernel": metric_call(pairwise.chi2_kernel, POSITIVE_SAMPLES, np.abs(NEW_SAMPLES)),
+    "cosine_similarity": metric_call(pairwise.cosine_similarity, SAMPLES, NEW_SAMPLES),
+    "cosine_distances": metric_call(pairwise.cosine_distances, SAMPLES, NEW_SAMPLES),
+    "euclidean_distances": metric_call(pairwise.euclidean_distances, SAMPLES, NEW_SAMPLES),
+    "laplacian_kernel": metric_call(pairwise.laplacian_kernel, SAMPLES, NEW_SAMPLES, gamma=0.1),
+    "linear_kernel": metric_call(pairwise.linear_kernel, SAMPLES, NEW_SAMPLES),
+    "manhattan_distances": metric_call(pairwise.manhattan_distances, SAMPLES, NEW_SAMPLES),
+    "paired_cosine_distances": metric_call(
+        pairwise.paired_cosine_distances, SAMPLES[:7], NEW_SAMPLES
+    ),
+    "paired_euclidean_distances": metric_call(
+        pairwise.paired_euclidean_distances, SAMPLES[:7], NEW_SAMPLES
+    ),
+    "pairwise_distances": metric_call(
+        pairwise.pairwise_distances, SAMPLES, NEW_SAMPLES, metric="cosine"
+    ),
+    "pairwise_kernels": metric_call(pairwise.pairwise_kernels, SAMPLES, NEW_SAMPLES, metric="rbf"),
+    "polynomial_kernel": metric_call(pairwise.polynomial_kernel, SAMPLES, NEW_SAMPLES),
+    "rbf_kernel": metric_call(pairwise.rbf_kernel, SAMPLES, NEW_SAMPLES),
+    "sigmoid_kernel": metric_call(pairwise.sigmoid_kernel, SAMPLES, NEW_SAMPLES, gamma=0.01),
 }
 """The calls by name. Each is given a function that makes an array of a library from one of NumPy."""

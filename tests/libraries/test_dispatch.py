@@ -13,7 +13,7 @@ if find_spec("sklearn") is None:  # to import it takes as long as to collect all
     reason = "scikit-learn is in the group libraries, not in plugrad"
     pytest.skip(reason, allow_module_level=True)
 
-SUMMARY = re.compile(r"(\w+) on \w+: (\d+) calls, (\d+) accepted .*, (\d+) right")
+SUMMARY_PATTERN = re.compile(r"(\w+) on \w+: (\d+) calls, (\d+) accepted .*, (\d+) right")
 MIN_CALLS = {"scipy": 80, "sklearn": 45}
 """How many calls there are at least."""
 # Functions of SciPy in C that take only float64 do not take the float32 of webgpu.
@@ -32,7 +32,9 @@ def test_most_calls_of_scipy_and_sklearn_take_tensors(backend):
         text=True,
         check=True,
     )
-    counts = {name: tuple(map(int, numbers)) for name, *numbers in SUMMARY.findall(done.stdout)}
+    counts = {
+        name: tuple(map(int, numbers)) for name, *numbers in SUMMARY_PATTERN.findall(done.stdout)
+    }
     assert counts.keys() == {"scipy", "sklearn"}, done.stdout
     assert set(re.findall(r"^(\S+) +WRONG: ", done.stdout, re.MULTILINE)) == WRONG_CALLS, (
         done.stdout

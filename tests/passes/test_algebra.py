@@ -6,8 +6,8 @@ from passes.checking import check_pass, kernel_names, recorded_graph
 from plugrad.passes.algebra import simplify_algebra
 from plugrad.passes.dead import remove_dead_steps
 
-X = plugrad.asarray(np.array([[-0.0, np.nan, np.inf], [1.0, 1e-40, -2.0]], "float32"))
-Y = plugrad.asarray(
+MATRIX = plugrad.asarray(np.array([[-0.0, np.nan, np.inf], [1.0, 1e-40, -2.0]], "float32"))
+SQUARE_MATRIX = plugrad.asarray(
     np.array([[-0.0, 1.0, 3.0], [1.0, -np.inf, -2.0], [0.5, 0.1, np.nan]], "float32")
 )
 
@@ -30,7 +30,7 @@ def kernel_names_after_pass(function, *args):
     ],
 )
 def test_what_is_exact_for_all_arrays(function, left):
-    graph = remove_dead_steps(check_pass(simplify_algebra, function, X))
+    graph = remove_dead_steps(check_pass(simplify_algebra, function, MATRIX))
     assert kernel_names(graph) == left
 
 
@@ -55,10 +55,10 @@ def test_three_transposes_are_one():
 )
 def test_a_copy_is_left_out_only_where_the_layout_is_known(function):
     """A sum over a transposed array adds in another order than one over its copy."""
-    assert len(kernel_names_after_pass(lambda x: plugrad.sum(function(x)), Y)) == len(
-        kernel_names(recorded_graph(lambda x: plugrad.sum(function(x)), Y))
+    assert len(kernel_names_after_pass(lambda x: plugrad.sum(function(x)), SQUARE_MATRIX)) == len(
+        kernel_names(recorded_graph(lambda x: plugrad.sum(function(x)), SQUARE_MATRIX))
     )
-    graph = check_pass(simplify_algebra, lambda x: function(x @ x), Y)
+    graph = check_pass(simplify_algebra, lambda x: function(x @ x), SQUARE_MATRIX)
     assert graph.results == graph.steps[0].outputs
 
 
@@ -79,7 +79,7 @@ def test_a_copy_is_left_out_only_where_the_layout_is_known(function):
     ],
 )
 def test_numbers_that_change_nothing(function, is_left_out):
-    graph = check_pass(simplify_algebra, lambda x: function(x @ x), Y)
+    graph = check_pass(simplify_algebra, lambda x: function(x @ x), SQUARE_MATRIX)
     assert (graph.results == graph.steps[0].outputs) is is_left_out
 
 
@@ -91,7 +91,7 @@ def test_a_product_of_complex_numbers_stays():
 
 def test_reshapes_of_what_may_have_strides_stay():
     """The first copies a transposed array, and without it the result would be a view."""
-    graph = check_pass(simplify_algebra, lambda x: x.reshape(-1).reshape(3, 2), X)
+    graph = check_pass(simplify_algebra, lambda x: x.reshape(-1).reshape(3, 2), MATRIX)
     assert kernel_names(graph) == ["Reshape", "Reshape"]
     turned = plugrad.matrix_transpose(
         plugrad.asarray(np.random.default_rng(0).normal(size=(99, 77)))
@@ -101,9 +101,11 @@ def test_reshapes_of_what_may_have_strides_stay():
 
 def test_a_cast_to_its_own_dtype_is_left_out_only_of_packed_arrays():
     cast = plugrad.kernels.unary.cast
-    assert kernel_names_after_pass(lambda x: cast(x, dtype=x.dtype), X) == ["Cast"]
-    assert kernel_names_after_pass(lambda y: cast(y @ y, dtype=y.dtype), Y) == ["BatchMatMul"]
-    assert kernel_names_after_pass(lambda y: cast(y @ y, dtype=plugrad.float64), Y) == [
+    assert kernel_names_after_pass(lambda x: cast(x, dtype=x.dtype), MATRIX) == ["Cast"]
+    assert kernel_names_after_pass(lambda y: cast(y @ y, dtype=y.dtype), SQUARE_MATRIX) == [
+        "BatchMatMul"
+    ]
+    assert kernel_names_after_pass(lambda y: cast(y @ y, dtype=plugrad.float64), SQUARE_MATRIX) == [
         "BatchMatMul",
         "Cast",
     ]

@@ -7,7 +7,7 @@ from passes.checking import check_pass, kernel_names, recorded_graph
 from plugrad.extend import host_value
 from plugrad.passes.common import merge_common_calls
 
-X = plugrad.asarray(np.array([-1.5, 0.0, 2.5], "float32"))
+VECTOR = plugrad.asarray(np.array([-1.5, 0.0, 2.5], "float32"))
 
 
 def kernel_names_after_pass(function, *args):
@@ -16,7 +16,7 @@ def kernel_names_after_pass(function, *args):
 
 def test_equal_calls_are_made_once():
     graph = check_pass(
-        merge_common_calls, lambda x: (plugrad.exp(x) + plugrad.exp(x), plugrad.exp(x)), X
+        merge_common_calls, lambda x: (plugrad.exp(x) + plugrad.exp(x), plugrad.exp(x)), VECTOR
     )
     assert kernel_names(graph) == ["Exp", "Add"]
     assert graph.steps[1].inputs == graph.steps[0].outputs * 2
@@ -27,11 +27,11 @@ def test_what_follows_equal_calls_is_equal():
     def f(x):
         return plugrad.sum(plugrad.exp(x) * 2) - plugrad.sum(plugrad.exp(x) * 2)
 
-    assert kernel_names_after_pass(f, X) == ["Exp", "Multiply", "Sum", "Sub"]
+    assert kernel_names_after_pass(f, VECTOR) == ["Exp", "Multiply", "Sum", "Sub"]
 
 
 def test_other_inputs_and_attributes_stay():
-    assert kernel_names_after_pass(lambda x: (x - x[::-1], x[::-1] - x), X).count("Sub") == 2
+    assert kernel_names_after_pass(lambda x: (x - x[::-1], x[::-1] - x), VECTOR).count("Sub") == 2
     rows = plugrad.asarray(np.ones((2, 2), "float32"))
     assert kernel_names_after_pass(
         lambda x: (plugrad.sum(x, axis=0), plugrad.sum(x, axis=1)), rows
@@ -59,11 +59,11 @@ def test_attributes_that_are_nan():
     def f(x):
         return [pad(x, paddings=((1, 0),), constant_value=n) for n in (nan, nan, float("nan"))]
 
-    assert kernel_names_after_pass(f, X) == ["PadV2", "PadV2"]
+    assert kernel_names_after_pass(f, VECTOR) == ["PadV2", "PadV2"]
 
 
 def test_attributes_that_are_not_hashable_stay():
-    graph = recorded_graph(lambda x: (plugrad.exp(x), plugrad.exp(x)), X)
+    graph = recorded_graph(lambda x: (plugrad.exp(x), plugrad.exp(x)), VECTOR)
     steps = [replace(step, attrs={"made by hand": [1]}) for step in graph.steps]
     assert merge_common_calls(replace(graph, steps=tuple(steps))).steps == tuple(steps)
 
@@ -85,12 +85,12 @@ def test_host_values_stay():
         return x + draw(), x + draw()
 
     traced = plugrad.jit(f)
-    first, second = traced(X)
+    first, second = traced(VECTOR)
     assert (second - first).numpy().tolist() == [1, 1, 1]
 
 
 def test_updates_read_what_is_left():
-    v, w = plugrad.Variable(X), plugrad.Variable(X)
+    v, w = plugrad.Variable(VECTOR), plugrad.Variable(VECTOR)
 
     def step():
         v.assign(plugrad.exp(v))

@@ -8,7 +8,7 @@ from plugrad.errors import KernelFailed
 from plugrad.extend import host_value
 from plugrad.passes.constants import FOLDED_MAX_BYTES, fold_constants
 
-X = plugrad.asarray(np.array([-1.5, 0.0, 2.5], "float32"))
+VECTOR = plugrad.asarray(np.array([-1.5, 0.0, 2.5], "float32"))
 
 
 def kernel_names_after_pass(function, *args):
@@ -17,16 +17,16 @@ def kernel_names_after_pass(function, *args):
 
 def test_calls_with_constant_inputs_are_made_once():
     graph = check_pass(
-        fold_constants, lambda x: x * plugrad.exp(X + 1) + plugrad.full((3,), 2.0), X
+        fold_constants, lambda x: x * plugrad.exp(VECTOR + 1) + plugrad.full((3,), 2.0), VECTOR
     )
     assert kernel_names(graph) == ["Multiply", "Add"]
     first = graph.steps[0].inputs[1]
-    assert graph.constants[first].tobytes() == plugrad.exp(X + 1).numpy().tobytes()
+    assert graph.constants[first].tobytes() == plugrad.exp(VECTOR + 1).numpy().tobytes()
 
 
 def test_several_outputs_and_optional_inputs():
     rows = plugrad.asarray(np.arange(6.0, dtype="float32").reshape(3, 2))
-    assert kernel_names_after_pass(lambda x: x[:2] + plugrad.unstack(rows)[1], X) == [
+    assert kernel_names_after_pass(lambda x: x[:2] + plugrad.unstack(rows)[1], VECTOR) == [
         "Slice",
         "Add",
     ]
@@ -43,7 +43,7 @@ def test_large_results_stay():
 
 
 def test_a_shape_is_enough_for_ones_and_zeros():
-    assert kernel_names_after_pass(lambda x: x + plugrad.ones_like(x), X) == ["Add"]
+    assert kernel_names_after_pass(lambda x: x + plugrad.ones_like(x), VECTOR) == ["Add"]
     rows = plugrad.ones((2, 2))  # whose ones might lie in the order of its axes in memory
     assert kernel_names_after_pass(lambda x: plugrad.zeros_like(x) + x, rows) == [
         "ZerosLike",
@@ -56,22 +56,22 @@ def test_a_call_that_fails_fails_when_the_program_runs():
         raise ValueError("never")
 
     with plugrad.override_kernel("Exp", "cpu", fail):
-        traced = plugrad.jit(lambda x: x + plugrad.exp(X))
-        assert kernel_names(traced.graph(X)) == ["Exp", "Add"]
+        traced = plugrad.jit(lambda x: x + plugrad.exp(VECTOR))
+        assert kernel_names(traced.graph(VECTOR)) == ["Exp", "Add"]
         with pytest.raises(KernelFailed, match="Exp"):
-            traced(X)
+            traced(VECTOR)
 
 
 def test_an_overridden_kernel_computes_the_constants():
-    traced = plugrad.jit(lambda x: x + plugrad.exp(X))
-    plain = traced(X).numpy()
+    traced = plugrad.jit(lambda x: x + plugrad.exp(VECTOR))
+    plain = traced(VECTOR).numpy()
     with plugrad.override_kernel("Exp", "cpu", lambda x: x * 0):
-        assert np.array_equal(traced(X).numpy(), X.numpy())
-    assert np.array_equal(traced(X).numpy(), plain)
+        assert np.array_equal(traced(VECTOR).numpy(), VECTOR.numpy())
+    assert np.array_equal(traced(VECTOR).numpy(), plain)
 
 
 def test_host_values_and_variables_are_no_constants():
-    v = plugrad.Variable(X)
+    v = plugrad.Variable(VECTOR)
     numbers = iter(range(9))
 
     def f():
@@ -79,15 +79,15 @@ def test_host_values_and_variables_are_no_constants():
 
     traced = plugrad.jit(f)
     first = traced().numpy()
-    v.assign(X + 1)
+    v.assign(VECTOR + 1)
     assert not np.array_equal(traced().numpy(), first)
 
 
 def test_strings():
     words = plugrad.asarray(np.array(["a b", "c"], np.dtypes.StringDType()))
     traced = plugrad.jit(lambda x: (x, plugrad.concat([words, words])))
-    assert kernel_names(traced.graph(X)) == []
-    assert traced(X)[1].numpy().tolist() == ["a b", "c", "a b", "c"]
+    assert kernel_names(traced.graph(VECTOR)) == []
+    assert traced(VECTOR)[1].numpy().tolist() == ["a b", "c", "a b", "c"]
 
 
 def test_constants_on_every_backend(backend):

@@ -6,7 +6,7 @@ from plugrad.extend import host_value
 from plugrad.graph.graph import HostValue
 from plugrad.passes.dead import remove_dead_steps
 
-X = plugrad.asarray(np.ones(3, "float32"))
+VECTOR = plugrad.asarray(np.ones(3, "float32"))
 
 
 def test_what_nobody_reads_is_not_computed():
@@ -14,17 +14,17 @@ def test_what_nobody_reads_is_not_computed():
         plugrad.sin(plugrad.cos(x))
         return plugrad.exp(x)
 
-    graph = check_pass(remove_dead_steps, f, X)
+    graph = check_pass(remove_dead_steps, f, VECTOR)
     assert kernel_names(graph) == ["Exp"]
 
 
 def test_what_a_variable_becomes_is_computed():
-    v = plugrad.Variable(X)
+    v = plugrad.Variable(VECTOR)
 
     def f(x):
         v.assign(plugrad.exp(x))
 
-    assert kernel_names(check_pass(remove_dead_steps, f, X)) == ["Exp"]
+    assert kernel_names(check_pass(remove_dead_steps, f, VECTOR)) == ["Exp"]
 
 
 def test_host_values_stay():
@@ -32,6 +32,6 @@ def test_host_values_stay():
         host_value(lambda: np.float32(1))
         return x
 
-    graph = plugrad.make_graph(f)(X)
+    graph = plugrad.make_graph(f)(VECTOR)
     assert [type(step) for step in graph.steps] == [HostValue]
     assert remove_dead_steps(graph, keeps_effects=False).steps == ()

@@ -15,7 +15,7 @@ from plugrad.extend import (
 )
 from plugrad.types.bits import comparable_bits
 
-X = plugrad.asarray(np.arange(12, dtype="float32").reshape(3, 4) / 5)
+MATRIX = plugrad.asarray(np.arange(12, dtype="float32").reshape(3, 4) / 5)
 ROW = plugrad.asarray(np.ones(4, "float32"))
 
 
@@ -26,7 +26,9 @@ def network(x, row):
 
 
 def result_bits(graph):
-    given = [plugrad.asarray(x, device=graph.backend.label).array for x in (X.numpy(), ROW.numpy())]
+    given = [
+        plugrad.asarray(x, device=graph.backend.label).array for x in (MATRIX.numpy(), ROW.numpy())
+    ]
     return [comparable_bits(graph.backend.to_numpy(y)) for y in compile_replay(graph)(*given)]
 
 
@@ -46,7 +48,7 @@ def check_fused_graph(fused, graph):
 
 
 def test_groups_become_steps():
-    graph = recorded_graph(network, X, ROW)
+    graph = recorded_graph(network, MATRIX, ROW)
     fused = fuse_groups(graph)
     check_fused_graph(fused, graph)
     assert [len(s.body.steps) for s in fused.steps if isinstance(s, Fused)] == [4, 3]
@@ -56,7 +58,7 @@ def test_groups_become_steps():
 
 
 def test_regions_are_few():
-    graph = recorded_graph(network, X, ROW)
+    graph = recorded_graph(network, MATRIX, ROW)
     (step,) = fuse_regions(graph, lambda step: True).steps
     assert step.outputs == graph.results
     without = fuse_regions(graph, lambda step: step.kernel.name != "BatchMatMul")
@@ -69,7 +71,7 @@ def test_regions_are_few():
 
 
 def test_steps_that_need_each_other_cannot_be_joined():
-    graph = recorded_graph(lambda x, row: plugrad.exp(plugrad.sum(plugrad.exp(x))), X, ROW)
+    graph = recorded_graph(lambda x, row: plugrad.exp(plugrad.sum(plugrad.exp(x))), MATRIX, ROW)
     with pytest.raises(ArgumentValueError, match="need each other"):
         fuse_steps(graph, [[0, 2]])
 
@@ -85,7 +87,7 @@ def test_steps_with_effects_keep_their_order():
         last, _ = plugrad.scan(body, first, length=3)
         return last + generator.normal((), dtype="float32") + plugrad.exp(x)
 
-    graph = recorded_graph(draws, X)
+    graph = recorded_graph(draws, MATRIX)
     kinds = [type(s).__name__ for s in graph.steps if not isinstance(s, Call)]
     fused = fuse_regions(graph, lambda step: isinstance(step, Call))
     assert [type(s).__name__ for s in fused.steps if not isinstance(s, Fused)] == kinds

@@ -7,7 +7,7 @@ import plugrad
 from passes.checking import recorded_graph
 from plugrad.extend import find_groups, simplify_graph
 
-X = plugrad.asarray(np.ones((3, 4), "float32"))
+MATRIX = plugrad.asarray(np.ones((3, 4), "float32"))
 ROW = plugrad.asarray(np.ones(4, "float32"))
 
 
@@ -46,7 +46,7 @@ def test_a_chain_with_broadcasting_is_one_group():
     def f(x, row):
         return plugrad.tanh(plugrad.exp(x) * row + 1)
 
-    graph = recorded_graph(f, X, ROW)
+    graph = recorded_graph(f, MATRIX, ROW)
     (group,) = find_groups(graph)
     assert (group.steps, group.shape) == ((0, 1, 2, 3), (3, 4))
     assert {*graph.arguments} < {*group.inputs}
@@ -59,7 +59,7 @@ def test_several_outputs():
         z = y * x
         return z + y, z, plugrad.sum(y)
 
-    graph = recorded_graph(f, X)
+    graph = recorded_graph(f, MATRIX)
     (group,) = find_groups(graph)
     assert len(group.outputs) == 3
     check_groups(graph)
@@ -69,7 +69,7 @@ def test_groups_that_one_call_needs_become_one():
     def f(x, row):
         return plugrad.exp(x) * 2 - plugrad.sin(x) * row + plugrad.cos(row + 1)
 
-    assert find_kernel_groups(f, X, ROW) == [
+    assert find_kernel_groups(f, MATRIX, ROW) == [
         ["Exp", "Multiply", "Sin", "Multiply", "Sub", "Add"],
         ["Add", "Cos"],
     ]
@@ -81,7 +81,7 @@ def test_groups_between_which_a_sum_stands_do_not_become_one():
         c = b * plugrad.sum(a * 2)  # so b's group is behind a's
         return c - a, (c * 2) * (a * 3)
 
-    graph = recorded_graph(f, X)
+    graph = recorded_graph(f, MATRIX)
     check_groups(graph)
     assert len(find_groups(graph)) == 2
 
@@ -91,16 +91,16 @@ def test_what_needs_a_sum_of_a_group_is_no_part_of_it():
         y = plugrad.exp(x - 1)
         return y / plugrad.sum(y, axis=1, keepdims=True) + 1
 
-    assert find_kernel_groups(softmax, X) == [["Sub", "Exp"], ["RealDiv", "Add"]]
+    assert find_kernel_groups(softmax, MATRIX) == [["Sub", "Exp"], ["RealDiv", "Add"]]
 
 
 def test_other_shapes_and_single_calls_are_no_groups():
-    assert find_kernel_groups(lambda x, row: plugrad.exp(x) * plugrad.exp(row), X, ROW) == [
+    assert find_kernel_groups(lambda x, row: plugrad.exp(x) * plugrad.exp(row), MATRIX, ROW) == [
         ["Exp", "Multiply"]
     ]
-    assert find_kernel_groups(lambda x: plugrad.sum(plugrad.exp(x)), X) == []
-    assert find_kernel_groups(lambda x: plugrad.exp(plugrad.exp(x[0])), X) == [["Exp", "Exp"]]
-    assert find_kernel_groups(lambda x: x, X) == []
+    assert find_kernel_groups(lambda x: plugrad.sum(plugrad.exp(x)), MATRIX) == []
+    assert find_kernel_groups(lambda x: plugrad.exp(plugrad.exp(x[0])), MATRIX) == [["Exp", "Exp"]]
+    assert find_kernel_groups(lambda x: x, MATRIX) == []
 
 
 def test_groups_that_need_each_other_through_a_third_stay_apart():
@@ -112,7 +112,7 @@ def test_groups_that_need_each_other_through_a_third_stay_apart():
         b2 = b * plugrad.sum(c)  # would make b's group need c, which needs a
         return a2 * 2, b2 * 3, c * 2
 
-    graph = recorded_graph(f, X, ROW)
+    graph = recorded_graph(f, MATRIX, ROW)
     check_groups(graph)
     assert len(find_groups(graph)) == 3
 
@@ -127,9 +127,9 @@ def test_a_group_that_extends_over_another_can_be_between_two_others():
         )  # a's group comes before b's by its first call, and needs c's
         return a2, c * b  # would make c's group need b's
 
-    check_groups(recorded_graph(f, X, ROW))
-    wanted = f(X, ROW)
-    for found, y in zip(plugrad.jit(f)(X, ROW), wanted, strict=True):
+    check_groups(recorded_graph(f, MATRIX, ROW))
+    wanted = f(MATRIX, ROW)
+    for found, y in zip(plugrad.jit(f)(MATRIX, ROW), wanted, strict=True):
         np.testing.assert_allclose(found.numpy(), y.numpy(), rtol=1e-6)
 
 
@@ -155,8 +155,8 @@ def test_random_graphs(seed):
                 values.append(ops[rng.integers(len(ops))](one, other))
         return values[-3:]
 
-    check_groups(recorded_graph(f, X, ROW))
-    check_groups(simplify_graph(recorded_graph(f, X, ROW)))
+    check_groups(recorded_graph(f, MATRIX, ROW))
+    check_groups(simplify_graph(recorded_graph(f, MATRIX, ROW)))
 
 
 def test_the_gradient_of_a_network():
@@ -165,13 +165,13 @@ def test_the_gradient_of_a_network():
     def loss(w, x):
         return plugrad.mean(plugrad.square(plugrad.tanh(x @ w) * 2 - 1))
 
-    graph = plugrad.make_graph(plugrad.grads(loss))(w, X)
+    graph = plugrad.make_graph(plugrad.grads(loss))(w, MATRIX)
     check_groups(graph)
     assert sum(len(group.steps) for group in find_groups(graph)) > 5
 
 
 def test_calls_of_another_loop_join_a_group_if_they_fit():
-    graph = recorded_graph(lambda x: plugrad.exp(plugrad.sin(x) + plugrad.sin(ROW)), X)
+    graph = recorded_graph(lambda x: plugrad.exp(plugrad.sin(x) + plugrad.sin(ROW)), MATRIX)
     asked = []
 
     def fits(call, group):
@@ -199,5 +199,5 @@ def test_calls_of_one_loop_are_not_compared_with_each_other():
     def fits(call, group):
         raise AssertionError("calls of one loop do not ask")
 
-    (group,) = find_groups(recorded_graph(chain, X), fits=fits)
+    (group,) = find_groups(recorded_graph(chain, MATRIX), fits=fits)
     assert len(group.steps) == 100

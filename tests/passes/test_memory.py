@@ -13,8 +13,8 @@ from plugrad.extend import PACKED_VIEWS, Scan, SourceLine, find_storage, plan_me
 from plugrad.graph.graph import Graph
 from plugrad.types.specs import Shaped
 
-X = plugrad.asarray(np.ones((10, 10), "float32"))
-TENSOR_BYTES = X.size * 4
+MATRIX = plugrad.asarray(np.ones((10, 10), "float32"))
+TENSOR_BYTES = MATRIX.size * 4
 
 
 def plan_function(function, *args, **options):
@@ -51,19 +51,19 @@ def check_memory_plan(graph, plan):
 
 def test_a_chain_needs_one_place_or_two():
     chain = lambda x: plugrad.tanh(plugrad.sin(plugrad.exp(x)))  # noqa: E731
-    assert plan_function(chain, X).peak_bytes == TENSOR_BYTES
-    assert plan_function(chain, X, in_place=False).peak_bytes == 2 * TENSOR_BYTES
-    assert plan_function(chain, X).held_bytes == TENSOR_BYTES
+    assert plan_function(chain, MATRIX).peak_bytes == TENSOR_BYTES
+    assert plan_function(chain, MATRIX, in_place=False).peak_bytes == 2 * TENSOR_BYTES
+    assert plan_function(chain, MATRIX).held_bytes == TENSOR_BYTES
 
 
 def test_an_argument_a_constant_and_a_result_are_not_written_over():
-    assert plan_function(lambda x: plugrad.exp(x), X).peak_bytes == TENSOR_BYTES
+    assert plan_function(lambda x: plugrad.exp(x), MATRIX).peak_bytes == TENSOR_BYTES
 
     def f(x):
         y = plugrad.exp(x)
         return y, plugrad.sin(y)
 
-    assert plan_function(f, X).peak_bytes == 2 * TENSOR_BYTES
+    assert plan_function(f, MATRIX).peak_bytes == 2 * TENSOR_BYTES
 
 
 def test_only_what_is_read_in_order_is_written_over():
@@ -71,17 +71,21 @@ def test_only_what_is_read_in_order_is_written_over():
         y = plugrad.exp(x)
         return y + plugrad.matrix_transpose(y)
 
-    assert plan_function(turned, X).peak_bytes == 2 * TENSOR_BYTES
+    assert plan_function(turned, MATRIX).peak_bytes == 2 * TENSOR_BYTES
     assert (
-        plan_function(lambda x: plugrad.sin(plugrad.matrix_transpose(plugrad.exp(x))), X).peak_bytes
+        plan_function(
+            lambda x: plugrad.sin(plugrad.matrix_transpose(plugrad.exp(x))), MATRIX
+        ).peak_bytes
         == 2 * TENSOR_BYTES
     )
     assert (
-        plan_function(lambda x: plugrad.sin(plugrad.exp(x).reshape(-1)), X).peak_bytes
+        plan_function(lambda x: plugrad.sin(plugrad.exp(x).reshape(-1)), MATRIX).peak_bytes
         == TENSOR_BYTES
     )
     assert (
-        plan_function(lambda x: plugrad.square(plugrad.exp(x)) * plugrad.exp(x)[0], X).peak_bytes
+        plan_function(
+            lambda x: plugrad.square(plugrad.exp(x)) * plugrad.exp(x)[0], MATRIX
+        ).peak_bytes
         > TENSOR_BYTES
     )
 
@@ -90,9 +94,11 @@ def test_outputs_of_another_size_have_a_place_of_their_own():
     def flags(x):
         return plugrad.isnan(plugrad.exp(x))
 
-    assert plan_function(flags, X).peak_bytes == TENSOR_BYTES + X.size
-    assert plan_function(lambda x: plugrad.exp(x[:1]) + x, X).peak_bytes == TENSOR_BYTES + 40
-    assert plan_function(lambda x: plugrad.sum(plugrad.exp(x)), X).peak_bytes == TENSOR_BYTES + 4
+    assert plan_function(flags, MATRIX).peak_bytes == TENSOR_BYTES + MATRIX.size
+    assert plan_function(lambda x: plugrad.exp(x[:1]) + x, MATRIX).peak_bytes == TENSOR_BYTES + 40
+    assert (
+        plan_function(lambda x: plugrad.sum(plugrad.exp(x)), MATRIX).peak_bytes == TENSOR_BYTES + 4
+    )
 
 
 def test_views_take_no_memory_and_keep_that_of_their_input():
@@ -101,9 +107,9 @@ def test_views_take_no_memory_and_keep_that_of_their_input():
         y = plugrad.sum(x)
         return plugrad.sin(part) + y
 
-    assert plan_function(f, X).peak_bytes == TENSOR_BYTES + 4 + 40
-    assert plan_function(f, X, views=PACKED_VIEWS).peak_bytes == TENSOR_BYTES + 40
-    graph = recorded_graph(lambda x: plugrad.exp(x).reshape(-1)[:5], X)
+    assert plan_function(f, MATRIX).peak_bytes == TENSOR_BYTES + 4 + 40
+    assert plan_function(f, MATRIX, views=PACKED_VIEWS).peak_bytes == TENSOR_BYTES + 40
+    graph = recorded_graph(lambda x: plugrad.exp(x).reshape(-1)[:5], MATRIX)
     made, flat, part = [step.outputs[0] for step in graph.steps]
     assert find_storage(graph)[part] == made
     assert find_storage(graph, PACKED_VIEWS)[part] == part
@@ -111,7 +117,7 @@ def test_views_take_no_memory_and_keep_that_of_their_input():
 
 
 def test_what_a_variable_becomes_remains():
-    v = plugrad.Variable(X)
+    v = plugrad.Variable(MATRIX)
 
     def step():
         v.assign(v + 1)
@@ -123,15 +129,15 @@ def test_what_a_variable_becomes_remains():
 
 
 def test_a_loop_needs_what_its_body_needs():
-    body = replace(recorded_graph(lambda x: plugrad.sin(x @ x) @ x, X))
+    body = replace(recorded_graph(lambda x: plugrad.sin(x @ x) @ x, MATRIX))
     specs = {0: Shaped((10, 10), plugrad.float32), 1: Shaped((10, 10), plugrad.float32)}
     step = Scan(body, 3, (0,), (), (), (1,), False, SourceLine("", 0, ""))
-    plan = plan_memory(Graph(X.backend, specs, (0,), (step,), (1,)))
+    plan = plan_memory(Graph(MATRIX.backend, specs, (0,), (step,), (1,)))
     assert plan.peak_bytes == TENSOR_BYTES + plan_memory(body).peak_bytes
 
 
 def test_a_graph_without_steps():
-    plan = plan_function(lambda x: x, X)
+    plan = plan_function(lambda x: x, MATRIX)
     assert (plan.peak_bytes, plan.arena_bytes, plan.held_bytes) == (0, 0, TENSOR_BYTES)
 
 

@@ -8,7 +8,7 @@ from passes.checking import check_pass, kernel_names, recorded_graph
 from plugrad.passes.pads import concatenate_padded
 from plugrad.passes.simplify import simplify_graph
 
-X = plugrad.asarray(np.array([[1.0, -2, 3, 0.5, -0.0, 4], [0, -0.0, 7, -1, 2, 5]], "float32"))
+MATRIX = plugrad.asarray(np.array([[1.0, -2, 3, 0.5, -0.0, 4], [0, -0.0, 7, -1, 2, 5]], "float32"))
 
 
 def pad_axis(x, before, after, axis=1, **options):
@@ -37,9 +37,9 @@ def sum_of_gates(x):
     ],
 )
 def test_parts_that_fill_the_whole_are_joined(function, backend):
-    graph = check_pass(concatenate_padded, function, plugrad.asarray(X.numpy()))
+    graph = check_pass(concatenate_padded, function, plugrad.asarray(MATRIX.numpy()))
     assert kernel_names(graph).count("Concat") == 1
-    names = kernel_names(simplify_graph(recorded_graph(function, plugrad.asarray(X.numpy()))))
+    names = kernel_names(simplify_graph(recorded_graph(function, plugrad.asarray(MATRIX.numpy()))))
     assert "Concat" in names
     assert "PadV2" not in names
 
@@ -63,12 +63,12 @@ def test_parts_that_fill_the_whole_are_joined(function, backend):
     ],
 )
 def test_other_sums_stay(function):
-    graph = recorded_graph(function, X)
+    graph = recorded_graph(function, MATRIX)
     assert concatenate_padded(graph) is graph
 
 
 def test_gradients_of_slices_in_a_loop_to_second_order(backend):
-    x = plugrad.asarray(X.numpy())
+    x = plugrad.asarray(MATRIX.numpy())
 
     def loss(x):
         def step(carry, _):

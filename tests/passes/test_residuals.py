@@ -7,9 +7,9 @@ from plugrad.extend import Scan
 from plugrad.passes import residuals, simplify
 from plugrad.passes.residuals import keep_residuals
 
-W = plugrad.asarray(np.random.default_rng(0).normal(size=(5, 5)).astype("float32") / 3)
-B = plugrad.asarray(np.random.default_rng(1).normal(size=5).astype("float32"))
-XS = plugrad.asarray(np.random.default_rng(2).normal(size=(7, 3, 5)).astype("float32"))
+WEIGHTS = plugrad.asarray(np.random.default_rng(0).normal(size=(5, 5)).astype("float32") / 3)
+BIAS = plugrad.asarray(np.random.default_rng(1).normal(size=5).astype("float32"))
+SEQUENCES = plugrad.asarray(np.random.default_rng(2).normal(size=(7, 3, 5)).astype("float32"))
 
 
 def make_recurrent_loss(activation, reverse=False):
@@ -44,7 +44,7 @@ def count_products(function, *args):
 @pytest.mark.parametrize("activation", [plugrad.tanh, plugrad.sigmoid, plugrad.relu, plugrad.gelu])
 def test_the_gradient_of_a_loop_makes_no_product_again(activation, reverse, backend, monkeypatch):
     function = make_recurrent_loss(activation, reverse)
-    args = [plugrad.asarray(x.numpy()) for x in (W, B, XS)]
+    args = [plugrad.asarray(x.numpy()) for x in (WEIGHTS, BIAS, SEQUENCES)]
     assert count_products(function, *args) == [2 + 2 + 4, 2 + 4]
     found = plugrad.jit(function)(*args)
     others = [each for each in simplify.SIMPLIFICATION_PASSES if each is not keep_residuals]
@@ -60,7 +60,9 @@ def test_second_derivatives():
             w, b, xs
         )
 
-    for x, y in zip(plugrad.jit(second)(W, B, XS), second(W, B, XS), strict=True):
+    for x, y in zip(
+        plugrad.jit(second)(WEIGHTS, BIAS, SEQUENCES), second(WEIGHTS, BIAS, SEQUENCES), strict=True
+    ):
         np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=2e-5, atol=2e-5)
 
 
@@ -68,7 +70,7 @@ def test_what_is_cheap_is_computed_again():
     def loss(x, xs):
         return plugrad.sum(plugrad.scan(lambda a, b: (a * b * (a + b), None), x, xs)[0])
 
-    graph = recorded_graph(plugrad.grads(loss), XS[0], XS)
+    graph = recorded_graph(plugrad.grads(loss), SEQUENCES[0], SEQUENCES)
     assert keep_residuals(graph) is graph
 
 
@@ -76,21 +78,21 @@ def test_no_more_is_kept_than_the_limit(monkeypatch):
     function = make_recurrent_loss(plugrad.tanh)
     kept = 7 * (3 * 10) * 4  # both activations of each round
     monkeypatch.setattr(residuals, "KEPT_VALUES_MAX_BYTES", kept - 1)
-    before, after = count_products(function, W, B, XS)
+    before, after = count_products(function, WEIGHTS, BIAS, SEQUENCES)
     assert before == after
     monkeypatch.setattr(residuals, "KEPT_VALUES_MAX_BYTES", kept)
-    before, after = count_products(function, W, B, XS)
+    before, after = count_products(function, WEIGHTS, BIAS, SEQUENCES)
     assert before > after
 
 
 def test_loops_over_other_rounds_stay():
     def two(xs):
         def step(h, x):
-            return plugrad.tanh(h @ W), plugrad.tanh(x @ W)
+            return plugrad.tanh(h @ WEIGHTS), plugrad.tanh(x @ WEIGHTS)
 
         return plugrad.scan(step, xs[0], xs)[1], plugrad.scan(step, xs[0], xs[:5])[1]
 
-    graph = recorded_graph(two, XS)
+    graph = recorded_graph(two, SEQUENCES)
     assert keep_residuals(graph) is graph
 
 
@@ -101,7 +103,7 @@ def test_a_loop_with_another_constant_or_attribute_stays():
 
         return run(0.5), run(0.25), plugrad.sum(run(-0.0)), run(0.0)
 
-    graph = recorded_graph(two, XS)
+    graph = recorded_graph(two, SEQUENCES)
     assert keep_residuals(graph) is graph
 
 
@@ -112,5 +114,5 @@ def test_random_numbers_of_each_loop_are_its_own():
     def two(xs):
         return plugrad.scan(noise, xs[0], xs)[1], plugrad.scan(noise, xs[0], xs)[1]
 
-    first, second = plugrad.jit(two)(XS)
+    first, second = plugrad.jit(two)(SEQUENCES)
     assert not np.array_equal(first.numpy(), second.numpy())

@@ -10,7 +10,7 @@ from passes.checking import recorded_graph, result_bits
 from plugrad.extend import Call, Fused, compile_replay, fuse_groups, host_value, verify_graph
 from plugrad.types.bits import comparable_bits
 
-X = plugrad.asarray(np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4))
+MATRIX = plugrad.asarray(np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4))
 
 
 def softmax(x):
@@ -18,14 +18,14 @@ def softmax(x):
     return y / plugrad.sum(y, axis=1, keepdims=True) + 1
 
 
-def with_a_sum_in_between(x):
-    """The group needs the second sum, and the first sum needs the group."""
+def group_between_sums(x):
+    """Return a result whose group adds one sum, and another sum over the elements of the group."""
     y = x * 2
     first = plugrad.sum(y)
     return y + plugrad.sum(x), first
 
 
-def with_loops(x):
+def function_with_loops(x):
     def step(carry, row):
         return plugrad.exp(carry) * 0.5, row + carry
 
@@ -50,20 +50,20 @@ def compile_bodies(graph):
     return compile_replay(fuse_groups(graph), compile_body=compile_body), ran
 
 
-@pytest.mark.parametrize("function", [softmax, with_a_sum_in_between, with_loops])
+@pytest.mark.parametrize("function", [softmax, group_between_sums, function_with_loops])
 def test_groups_give_the_same_bits(function):
-    graph = recorded_graph(function, X)
+    graph = recorded_graph(function, MATRIX)
     run, ran = compile_bodies(graph)
-    found = run(X.array)
+    found = run(MATRIX.array)
     assert ran
     assert [(x.shape, comparable_bits(graph.backend.to_numpy(x))) for x in found] == result_bits(
-        graph, [X]
+        graph, [MATRIX]
     )
 
 
-@pytest.mark.parametrize("function", [softmax, with_a_sum_in_between, with_loops])
+@pytest.mark.parametrize("function", [softmax, group_between_sums, function_with_loops])
 def test_each_step_comes_after_what_it_reads(function):
-    verify_graph(fuse_groups(recorded_graph(function, X)))
+    verify_graph(fuse_groups(recorded_graph(function, MATRIX)))
 
 
 def test_host_values_stay_in_their_order():
@@ -77,24 +77,24 @@ def test_host_values_stay_in_their_order():
         last, _ = plugrad.scan(lambda carry, row: (carry + row * draw(), None), y[0], y)
         return last, y + draw()
 
-    graph = recorded_graph(f, X)
+    graph = recorded_graph(f, MATRIX)
     fused = fuse_groups(graph)
     # One that has both additions needs the fourth number, which the loop needs to come later.
     assert not any(isinstance(step, Fused) for step in fused.steps)
-    last, y = compile_replay(fused)(X.array)
-    x, doubled = X.numpy(), 2 * X.numpy()
+    last, y = compile_replay(fused)(MATRIX.array)
+    x, doubled = MATRIX.numpy(), 2 * MATRIX.numpy()
     np.testing.assert_allclose(last, doubled[0] + [1, 2, 3] @ doubled, rtol=1e-6)
     np.testing.assert_array_equal(y, 2 * x + 4)
 
 
 def test_a_group_that_fails_names_its_line():
-    graph = recorded_graph(softmax, X)
+    graph = recorded_graph(softmax, MATRIX)
 
     def fail(*_):
         raise plugrad.errors.OutOfMemory("no room")
 
     with pytest.raises(plugrad.errors.OutOfMemory) as caught:
-        compile_replay(fuse_groups(graph), compile_body=lambda _: fail)(X.array)
+        compile_replay(fuse_groups(graph), compile_body=lambda _: fail)(MATRIX.array)
     (note,) = caught.value.__notes__
     assert "test_schedule.py" in note
     assert "in softmax" in note

@@ -5,7 +5,7 @@ from passes.checking import check_pass, kernel_names, recorded_graph, verified_p
 from plugrad.passes.dead import remove_dead_steps
 from plugrad.passes.simplify import simplify_graph
 
-X = plugrad.asarray(np.random.default_rng(0).normal(size=(3, 3)).astype("float32"))
+MATRIX = plugrad.asarray(np.random.default_rng(0).normal(size=(3, 3)).astype("float32"))
 
 
 def test_what_one_pass_finds_gives_another_something_to_do():
@@ -13,7 +13,7 @@ def test_what_one_pass_finds_gives_another_something_to_do():
         y = x @ x
         return plugrad.exp(plugrad.negative(-y)) + plugrad.exp(y * plugrad.ones_like(y))
 
-    assert kernel_names(check_pass(simplify_graph, f, X)) == ["BatchMatMul", "Exp", "Add"]
+    assert kernel_names(check_pass(simplify_graph, f, MATRIX)) == ["BatchMatMul", "Exp", "Add"]
 
 
 def test_the_gradient_of_a_mean_divides_when_it_is_traced():
@@ -23,23 +23,23 @@ def test_the_gradient_of_a_mean_divides_when_it_is_traced():
 
 
 def test_a_graph_with_nothing_to_simplify_is_given_back():
-    graph = remove_dead_steps(recorded_graph(lambda x: plugrad.exp(x) @ x, X))
+    graph = remove_dead_steps(recorded_graph(lambda x: plugrad.exp(x) @ x, MATRIX))
     assert simplify_graph(graph).steps == graph.steps
 
 
 def test_programs_are_simplified():
     traced = plugrad.jit(lambda x: plugrad.exp(x) + plugrad.exp(x))
     with verified_passes():
-        assert kernel_names(traced.graph(X)) == ["Exp", "Add"]
+        assert kernel_names(traced.graph(MATRIX)) == ["Exp", "Add"]
 
 
 def test_constants_that_nobody_uses_are_dropped():
-    graph = check_pass(simplify_graph, lambda x: x + plugrad.sum(X * 2), X)
+    graph = check_pass(simplify_graph, lambda x: x + plugrad.sum(MATRIX * 2), MATRIX)
     assert len(graph.constants) == 1
 
 
 def test_the_graph_and_its_parts_do_not_change():
-    graph = recorded_graph(lambda x: plugrad.exp(x) + plugrad.exp(x), X)
+    graph = recorded_graph(lambda x: plugrad.exp(x) + plugrad.exp(x), MATRIX)
     before = str(graph)
     simplify_graph(graph)
     assert str(graph) == before

@@ -11,7 +11,7 @@ from plugrad.errors import ArgumentValueError
 from plugrad.extend import Cond, Graph, Scan, SourceLine, While, host_value, verify_graph
 from plugrad.types.specs import Shaped
 
-X = plugrad.asarray(np.ones(3, "float32"))
+VECTOR = plugrad.asarray(np.ones(3, "float32"))
 ROW, NUMBER = Shaped((3,), plugrad.float32), Shaped((), plugrad.float32)
 FLAG, ROWS = Shaped((), plugrad.bool), Shaped((5, 3), plugrad.float32)
 SOURCE_LINE = SourceLine("file.py", 1, "f")
@@ -23,9 +23,9 @@ def graph():
 
     def f(x):
         v.assign(plugrad.sum(x * v))
-        return plugrad.exp(x) + X + host_value(lambda: 1.0)
+        return plugrad.exp(x) + VECTOR + host_value(lambda: 1.0)
 
-    return recorded_graph(f, X)
+    return recorded_graph(f, VECTOR)
 
 
 def assert_rejected(graph, match):
@@ -96,7 +96,7 @@ def make_single_step_graph(backend, step, *specs):
 
 
 def test_a_scan_fits_its_body():
-    backend = X.backend
+    backend = VECTOR.backend
     body = make_identity_graph(backend, NUMBER, ROW, NUMBER, results=(2, 1))
     step = Scan(body, 5, (0,), (1,), (2,), (3, 4), False, SOURCE_LINE)
     specs = NUMBER, ROWS, NUMBER, NUMBER, ROWS
@@ -118,7 +118,7 @@ def test_a_scan_fits_its_body():
 
 
 def test_a_choice_fits_its_branches():
-    backend = X.backend
+    backend = VECTOR.backend
     yes, no = (make_identity_graph(backend, ROW, ROW, results=(i,)) for i in (0, 1))
     step = Cond(0, (yes, no), (1, 2), (3,), SOURCE_LINE)
     verify_graph(make_single_step_graph(backend, step, FLAG, ROW, ROW, ROW))
@@ -134,7 +134,7 @@ def test_a_choice_fits_its_branches():
 
 
 def test_a_loop_fits_its_condition():
-    backend = X.backend
+    backend = VECTOR.backend
     body = make_identity_graph(backend, ROW, FLAG, results=(0,))
     condition = make_identity_graph(backend, ROW, FLAG, results=(1,))
     step = While(condition, body, (0,), (1,), (2,), SOURCE_LINE)
@@ -149,8 +149,8 @@ def test_a_loop_fits_its_condition():
 
 
 def test_graphs_inside_have_neither_updates_nor_another_device(fake_backend):
-    backend = X.backend
-    v = plugrad.Variable(X)
+    backend = VECTOR.backend
+    v = plugrad.Variable(VECTOR)
     body = make_identity_graph(backend, ROW, FLAG, results=(0,))
     condition = make_identity_graph(backend, ROW, FLAG, results=(1,))
     step = While(condition, replace(body, updates=((v, 0),)), (0,), (1,), (2,), SOURCE_LINE)

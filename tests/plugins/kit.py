@@ -6,10 +6,14 @@ import subprocess
 import sys
 
 
+def environment_without_settings():
+    """Return the environment without the settings of plugrad and of pytest."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("PLUGRAD_", "PYTEST_"))}
+
+
 def clean_environment():
     """Return the environment without settings and without the plugins of pytest."""
-    own = {k: v for k, v in os.environ.items() if not k.startswith(("PLUGRAD_", "PYTEST_"))}
-    return own | {"PYTEST_ADDOPTS": "-p no:hypothesispytest -p no:anyio"}
+    return environment_without_settings() | {"PYTEST_ADDOPTS": "-p no:hypothesispytest -p no:anyio"}
 
 
 def run_outside_repository(folder, program):
@@ -17,7 +21,7 @@ def run_outside_repository(folder, program):
     return subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,
-        env=clean_environment(),
+        env=environment_without_settings(),
         capture_output=True,
         text=True,
         check=False,
@@ -29,7 +33,10 @@ def run_conformance_kit(folder, backend, **options):
     options = {"report": "report.json", **options}
     call = f"run_conformance({backend!r}, **{options!r})"
     done = run_outside_repository(
-        folder, f"import sys\nfrom plugrad.testing import run_conformance\nsys.exit({call})"
+        folder,
+        f"import sys\nfrom plugrad.testing import run_conformance\ncode = {call}\n"
+        "assert 'hypothesis' not in sys.modules, 'the kit must not wait for Hypothesis'\n"
+        "sys.exit(code)",
     )
     path = folder / "report.json"
     report = json.loads(path.read_text("utf-8")) if path.exists() else None

@@ -325,7 +325,7 @@ def test_no_candidates_leave_nothing_to_choose(without_chosen_backend, register_
         plugrad.zeros(1)
 
 
-def add_hundred(backend):
+def add_config_with_offset(backend):
     return [plugrad.KernelConfig("Add", backend.name, lambda a, b: a + b + 100)]
 
 
@@ -338,7 +338,7 @@ def test_kernels_of_a_plugin_replace_those_of_the_backend(site, register_hooks):
     site.install("toy")
     register_hooks(
         plugrad_register_kernels=lambda backend: (
-            add_hundred(backend) if backend.name == "toy" else None
+            add_config_with_offset(backend) if backend.name == "toy" else None
         )
     )
     assert (sum_of_ones("toy"), sum_of_ones("toy:1"), sum_of_ones("cpu")) == (
@@ -355,7 +355,7 @@ def test_kernels_of_a_plugin_that_comes_late_reach_open_backends(site, register_
     assert sum_of_ones("toy") == [2.0]
     register_hooks(
         plugrad_register_kernels=lambda backend: (
-            add_hundred(backend) if backend.name == "toy" else None
+            add_config_with_offset(backend) if backend.name == "toy" else None
         )
     )
     assert sum_of_ones("toy") == [102.0]

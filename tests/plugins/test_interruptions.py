@@ -66,7 +66,7 @@ def raise_anything(*arguments):
     raise InterruptedLate
 
 
-class Handler:
+class RaisingHandler:
     def method(self, number, frame):
         raise InterruptedLate
 
@@ -86,8 +86,8 @@ SIGNAL_HANDLERS = {
     "function": raise_late,
     "function that calls another": raise_deeper,
     "any arguments": raise_anything,
-    "method": Handler().method,
-    "callable": Handler(),
+    "method": RaisingHandler().method,
+    "callable": RaisingHandler(),
     "partial": partial(raise_with_name, "a name"),
     "built-in class": raise_timeout,
 }

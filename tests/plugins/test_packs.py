@@ -99,30 +99,30 @@ def test_setup_functions_of_a_pack_run_for_each_device(site):
     assert find_plugin("toy.acme", "kernels").load().__globals__["ready"] == devices
 
 
-CONFIG = "from plugrad.extend import KernelConfig\ndef register():\n    "
+HEADER = "from plugrad.extend import KernelConfig\ndef register():\n    "
 VALID_CONFIG = 'KernelConfig("ThirdPower", "toy", lambda x: x**3)'
 BAD_PACKS = {
     "import error": ("import a_library_that_is_not_there", "ModuleNotFoundError"),
     "exits": ("raise SystemExit(3)", "SystemExit: 3"),
     "no such function": ("x = 1", "AttributeError"),
-    "raises": (f"{CONFIG}1 / 0", "ZeroDivisionError"),
-    "raises halfway": (f"{CONFIG}yield {VALID_CONFIG}\n    1 / 0", "ZeroDivisionError"),
-    "returns nothing": (f"{CONFIG}pass", "TypeError"),
+    "raises": (f"{HEADER}1 / 0", "ZeroDivisionError"),
+    "raises halfway": (f"{HEADER}yield {VALID_CONFIG}\n    1 / 0", "ZeroDivisionError"),
+    "returns nothing": (f"{HEADER}pass", "TypeError"),
     "returns nonsense": (
-        f"{CONFIG}return [{VALID_CONFIG}, 3]",
+        f"{HEADER}return [{VALID_CONFIG}, 3]",
         "iterable of KernelConfig, but it contains a int",
     ),
     "another backend's kernel": (
-        f'{CONFIG}return [{VALID_CONFIG}, KernelConfig("Square", "cpu", lambda x: x)]',
+        f'{HEADER}return [{VALID_CONFIG}, KernelConfig("Square", "cpu", lambda x: x)]',
         "kernel 'Square' for backend 'cpu'; it is loaded for 'toy'",
     ),
     "wrong parameters": (
-        f'{CONFIG}return [{VALID_CONFIG}, KernelConfig("Exp", "toy", lambda: 0)]',
+        f'{HEADER}return [{VALID_CONFIG}, KernelConfig("Exp", "toy", lambda: 0)]',
         "RegistrationError: Exp on 'toy'",
     ),
-    "the same twice": (f"{CONFIG}return [{VALID_CONFIG}, {VALID_CONFIG}]", "RegistrationError"),
+    "the same twice": (f"{HEADER}return [{VALID_CONFIG}, {VALID_CONFIG}]", "RegistrationError"),
     "setup raises": (
-        f'{CONFIG}return [{VALID_CONFIG}, KernelConfig("Square", "toy", lambda x: x, lambda b: 1 / 0)]',
+        f'{HEADER}return [{VALID_CONFIG}, KernelConfig("Square", "toy", lambda x: x, lambda b: 1 / 0)]',
         "ZeroDivisionError",
     ),
 }
@@ -511,7 +511,7 @@ EXP_PACK = """
     def register():
         return [KernelConfig("Exp", "cpu", lambda x: np.exp(x) + (x.size == 1000) * 100)]
 """
-COMPUTE = """
+PROGRAM = """
 import warnings, plugrad
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -551,13 +551,13 @@ def two_packs(tmp_path):
     ],
 )
 def test_packs_beside_plugrad_native_run_in_the_order_of_the_setting(two_packs, order, printed):
-    done = run_command_in_new_process(program=COMPUTE, folder=two_packs, PLUGRAD_PACKS=order)
+    done = run_command_in_new_process(program=PROGRAM, folder=two_packs, PLUGRAD_PACKS=order)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, printed, "")
 
 
 def test_removing_one_pack_beside_plugrad_native_leaves_the_other(two_packs):
     shutil.rmtree(two_packs / "zeta_exp-1.2.dist-info")
-    done = run_command_in_new_process(program=COMPUTE, folder=two_packs, PLUGRAD_PACKS="zeta,acme")
+    done = run_command_in_new_process(program=PROGRAM, folder=two_packs, PLUGRAD_PACKS="zeta,acme")
     assert (done.stdout.strip(), done.stderr) == ("101.0", "")
 
 

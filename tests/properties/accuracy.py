@@ -88,7 +88,14 @@ def gelu(x: Array) -> Array:
     return np.maximum(x, 0) - m * below / 2
 
 
-ANGLES: Final = ((-1e-3, 1e-3), (-0.8, 0.8), (-30, 30), (4000, 5000), (-1e6, 1e6), (-3e38, 3e38))
+ANGLE_DOMAINS: Final = (
+    (-1e-3, 1e-3),
+    (-0.8, 0.8),
+    (-30, 30),
+    (4000, 5000),
+    (-1e6, 1e6),
+    (-3e38, 3e38),
+)
 FUNCTIONS: Final = [
     Function(unary.sqrt, np.sqrt, ((0, 100),)),
     Function(unary.rsqrt, lambda x: 1 / np.sqrt(x), ((0.01, 100),)),
@@ -99,9 +106,9 @@ FUNCTIONS: Final = [
     Function(unary.log1p, np.log1p, ((-1e-3, 1e-3), (-0.9, 3))),
     Function(unary.log2, np.log2, ((1e-6, 100), (0.5, 1.5))),
     Function(unary.log10, np.log10, ((1e-6, 100), (0.5, 1.5))),
-    Function(unary.sin, np.sin, ANGLES),
-    Function(unary.cos, np.cos, ANGLES),
-    Function(unary.tan, np.tan, ANGLES),
+    Function(unary.sin, np.sin, ANGLE_DOMAINS),
+    Function(unary.cos, np.cos, ANGLE_DOMAINS),
+    Function(unary.tan, np.tan, ANGLE_DOMAINS),
     Function(unary.asin, np.arcsin, ((-1, 1),)),
     Function(unary.acos, np.arccos, ((-1, 1),)),
     Function(unary.atan, np.arctan, ((-1, 1), (-10, 10))),

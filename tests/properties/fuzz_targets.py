@@ -374,7 +374,7 @@ def optimizer_target(kind):
 # Not those of protocols, whose callers expect the errors of NumPy (__array__) or DLPack (__dlpack__).
 
 BINARY = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift lt le gt ge eq ne"
-METHODS = (
+TENSOR_METHODS = (
     "astype to to_device reshape sum mean max min argmax square squared_difference item tolist numpy "
     "dispose __float__ __int__ __complex__ __bool__ __index__ __len__ __repr__ "
     "__copy__ __deepcopy__ __iter__ __neg__ __abs__ __invert__ __setitem__ "
@@ -465,7 +465,7 @@ def file_target(function, **choices):
 
 def run_kernel_arguments(values):
     """Return a call of `run_kernel` with the inputs and attributes of a conformance case, or others."""
-    row = values.rng.choice(ROWS)
+    row = values.rng.choice(CONFORMANCE_ROWS)
     dtype = row.tested_dtypes[0]
     try:
         inputs = as_tensors(row.draw_inputs(dtype))
@@ -503,7 +503,7 @@ def setting_target(name):
     return target
 
 
-ROWS = [row for row in rows() if not row.is_edge]
+CONFORMANCE_ROWS = [row for row in rows() if not row.is_edge]
 KERNEL_NAMES = ["Add", "Multiply", "Concat", "Exp", "Nope", "My"]
 CONFIGS = [
     plugrad.KernelConfig("My", "cpu", lambda x: x),
@@ -571,7 +571,7 @@ def make_targets():
             )
     for name in BINARY.split():
         found[f"operator.{name}"] = binary_target(getattr(operator, name))
-    for name in METHODS.split():
+    for name in TENSOR_METHODS.split():
         found[f"Tensor.{name}"] = method_target(name)
     found["Tensor[]"], found["Tensor.T"] = subscript_arguments, transposed_arguments
     drawing = [n for n in dir(plugrad.random.Generator) if n[0] != "_"]

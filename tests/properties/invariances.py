@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from plugrad.tensor.tensor import Tensor
 
-SIZES: Final = (*range(1, 71), 255, 256, 257, 511, 513, 1025)
+PIECE_SIZES: Final = (*range(1, 71), 255, 256, 257, 511, 513, 1025)
 """Below, at and above one and several vectors of each dtype and instruction set, and around 1 KB."""
-COUNT: Final = sum(SIZES)
+ELEMENT_COUNT: Final = sum(PIECE_SIZES)
 SPECIAL_VALUES: Final = {
     "f": [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 4.0, -2.5, 100.0, -100.0, np.nan, np.inf, -np.inf],
     "i": [0, 1, 2, 3, 7],
@@ -221,7 +221,7 @@ def describe_first_difference(
 # --- the properties ------------------------------------------------------------------------------
 
 
-LENGTHS: Final = (5, 16, 33, 70)
+BROADCAST_LENGTHS: Final = (5, 16, 33, 70)
 NUMBERS: Final = (-0.0, 0.5, -0.5, 1, 2, 3, 4, -1, -2, np.nan)
 """Scalars for which implementations have ways of their own, as for exponents."""
 
@@ -247,10 +247,10 @@ def iter_broadcast_shapes(
 def broadcast_equals_materialized(row: Row, dtype: str) -> str:
     """Broadcast inputs give the same results as copies of the full shape."""
     count = len(row.inputs)
-    pool = elementwise_operands(row, dtype, COUNT)
+    pool = elementwise_operands(row, dtype, ELEMENT_COUNT)
     special = special_values(dtype) if dtype != "string" else pool[-1][:5]
     own = [x is not None and x.dtype == ROW_DTYPE for x in row.inputs]
-    for shapes in iter_broadcast_shapes(count, len(special), cycle(LENGTHS)):
+    for shapes in iter_broadcast_shapes(count, len(special), cycle(BROADCAST_LENGTHS)):
         arrays = [
             np.resize(special if is_own and shape == (len(special), 1) else x, shape)
             for x, shape, is_own in zip(pool, shapes, own, strict=True)
@@ -280,12 +280,12 @@ def compare_broadcast(row: Row, dtype: str, arrays: Sequence[Array]) -> str:
 @register_property(is_elementwise)
 def an_array_equals_its_pieces(row: Row, dtype: str) -> str:
     """A large array gives the same bits as its pieces of 1 to 1025 elements."""
-    arrays = elementwise_operands(row, dtype, COUNT)
+    arrays = elementwise_operands(row, dtype, ELEMENT_COUNT)
     (whole,) = run_case(row, arrays, dtype)
-    starts = np.cumsum([0, *SIZES])
+    starts = np.cumsum([0, *PIECE_SIZES])
     pieces = [
         run_row(row, [plugrad.asarray(x[start : start + size]) for x in arrays], dtype)[0]
-        for start, size in zip(starts, SIZES, strict=False)
+        for start, size in zip(starts, PIECE_SIZES, strict=False)
     ]
     return describe_difference(whole, plugrad.concat(pieces).numpy(), within=0)
 
@@ -351,7 +351,7 @@ def tolerance(row: Row, found: Sequence[Array]) -> dict[str, float]:
     }
 
 
-REPEATS: Final = (2, 9, 33)
+REPEAT_COUNTS: Final = (2, 9, 33)
 ROW_LENGTHS: Final = (None, 1, 9, 17, 33, 70)
 
 
@@ -370,7 +370,7 @@ def a_repeated_batch_equals_one(row: Row, dtype: str) -> str:
         except (PlugradError, ValueError):
             continue  # the attributes, or the reference's arguments, are for another length
         one = run_case(case, arrays, dtype)
-        for times in REPEATS if length is None else REPEATS[-1:]:
+        for times in REPEAT_COUNTS if length is None else REPEAT_COUNTS[-1:]:
             given = [
                 repeat_first_axis(x, times) if i in chosen else x for i, x in enumerate(arrays)
             ]
@@ -484,7 +484,7 @@ def with_odd_bytes(x: Array) -> Array:
     return np.asarray(x.view(np.uint8) * np.resize(np.uint8([2, 255, 128, 3]), x.shape)).view(bool)
 
 
-THREADS: Final = (1, 2, 7)
+THREAD_COUNTS: Final = (1, 2, 7)
 
 
 class ThreadSetting:
@@ -500,7 +500,7 @@ threads: Final = ThreadSetting()
 def threads_equal_one(row: Row, dtype: str) -> str:
     """1, 2 and 7 threads give the same bits."""
     if row.kernel.is_elementwise:
-        arrays: list[Array | None] = [*elementwise_operands(row, dtype, COUNT)]
+        arrays: list[Array | None] = [*elementwise_operands(row, dtype, ELEMENT_COUNT)]
     else:
         chosen = max(batch_inputs(row), key=len, default=())
         arrays = [
@@ -509,7 +509,7 @@ def threads_equal_one(row: Row, dtype: str) -> str:
         ]
     wanted: list[Array] = []
     assert threads.set_count is not None
-    for count in THREADS:
+    for count in THREAD_COUNTS:
         threads.set_count(count)
         found = run_case(row, arrays, dtype)
         wanted = wanted or found

@@ -35,7 +35,7 @@ def published_errors(machine, section):
 
 
 def larger_errors(errors, figures):
-    """Return the errors that exceed the published ones, with these."""
+    """Return pairs of a measured and a published error, by row, where the measured one is larger."""
     return {
         name: (error, figures.get(name))
         for name, error in errors.items()

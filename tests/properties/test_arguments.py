@@ -30,7 +30,7 @@ def on_cpu():
         yield
 
 
-class Lying:
+class ArrayProtocolReturningText:
     def __array__(self, *args, **kwargs):
         return "text"
 
@@ -42,33 +42,33 @@ def identity(x):
 @pytest.fixture(autouse=True)
 def fresh_values(on_cpu):
     """New tensors, because a test of another file may have closed the device."""
-    global X, W
-    X, W = plugrad.asarray([1.0, 2.0]), plugrad.Variable([1.0])
+    global TENSOR, VARIABLE
+    TENSOR, VARIABLE = plugrad.asarray([1.0, 2.0]), plugrad.Variable([1.0])
 
 
-X = plugrad.asarray([1.0, 2.0])
-W = plugrad.Variable([1.0])
+TENSOR = plugrad.asarray([1.0, 2.0])
+VARIABLE = plugrad.Variable([1.0])
 SGD = optimizers.SGD(0.1)
 CALLS = [
     (lambda: plugrad.max(plugrad.zeros(0, dtype="bool")), ShapeError, "no elements"),
     (lambda: plugrad.min(plugrad.zeros((0, 3), dtype="bool"), axis=0), ShapeError, "no elements"),
     (lambda: plugrad.linspace(0, complex(math.nan, 1), 3), ArgumentValueError, "stop=.*finite"),
     (
-        lambda: plugrad.fft.fftn(X, s=(1, 10**5000), axes=(0,)),
+        lambda: plugrad.fft.fftn(TENSOR, s=(1, 10**5000), axes=(0,)),
         AxisError,
         "s=.* one length for each",
     ),
     (lambda: plugrad.clip([1.0], "a"), DTypeError, r"clip \(min\): float32 and string"),
     (lambda: plugrad.clip([1.0], 0, ["a"]), DTypeError, r"clip \(max\): float32 and string"),
     (lambda: plugrad.zeros(2, dtype="string"), ArgumentError, "zeros: dtype=string does not hold"),
-    (lambda: plugrad.ones_like(X, dtype="string"), ArgumentError, "ones_like: dtype=string"),
+    (lambda: plugrad.ones_like(TENSOR, dtype="string"), ArgumentError, "ones_like: dtype=string"),
     (
         lambda: plugrad.value_and_grad(identity, argnums=math.inf),
         ArgumentError,
         "argnums=inf must be",
     ),
     (
-        lambda: plugrad.grad(identity, allow_unused=X),
+        lambda: plugrad.grad(identity, allow_unused=TENSOR),
         ArgumentError,
         "allow_unused=.* True or False",
     ),
@@ -81,13 +81,13 @@ CALLS = [
     (lambda: plugrad.register_kernel(3), ArgumentError, "takes a KernelConfig, not int"),
     (lambda: plugrad.get_gradient({}), ArgumentError, "kernel_name={} must be a string"),
     (lambda: plugrad.register_backend(1, identity), ArgumentError, "name=1 must be a string"),
-    (lambda: plugrad.unregister_plugin(X), ArgumentError, "name=tensor.* must be a string"),
+    (lambda: plugrad.unregister_plugin(TENSOR), ArgumentError, "name=tensor.* must be a string"),
     (lambda: plugrad.unregister_plugin("x" * 10**6), PluginNotFound, "are called"),
     (lambda: plugrad.op_pack(1), ArgumentError, "name=1 must be a string"),
-    (lambda: plugrad.plugins(X), ArgumentError, "kind=.* must be a string"),
-    (lambda: plugrad.use("cpu", transfer=X), ArgumentError, "transfer=.* True or False"),
-    (lambda: plugrad.fallback_report(clear=X), ArgumentError, "clear=.* True or False"),
-    (lambda: plugrad.config.get(X), ConfigError, "is not a setting; its name is a string"),
+    (lambda: plugrad.plugins(TENSOR), ArgumentError, "kind=.* must be a string"),
+    (lambda: plugrad.use("cpu", transfer=TENSOR), ArgumentError, "transfer=.* True or False"),
+    (lambda: plugrad.fallback_report(clear=TENSOR), ArgumentError, "clear=.* True or False"),
+    (lambda: plugrad.config.get(TENSOR), ConfigError, "is not a setting; its name is a string"),
     (lambda: plugrad.config.options(1.5), ConfigError, "1.5 is not the name of a backend"),
     (lambda: plugrad.run_kernel("Add", {}, range(2**40)), ArgumentError, "must be mappings"),
     (lambda: plugrad.asarray(endless_list()), ShapeError, "contains itself"),
@@ -98,11 +98,15 @@ CALLS = [
         ArgumentError,
         "levels than Python's recursion",
     ),
-    (lambda: plugrad.sum(X, axis=nested_list(9000)), AxisError, r"axis=\[\[.*\.\.\."),
-    (lambda: plugrad.sum(X, axis=10**5000), AxisError, "axis=<int> is out of range"),
-    (lambda: plugrad.sum(X, axis=[7] * 10**5), AxisError, "^.{,200}$"),
-    (lambda: plugrad.asarray(X, dtype="x" * 10**6), DTypeError, "^.{,500}$"),
-    (lambda: plugrad.asarray(Lying()), ArgumentError, "Lying, which does not convert"),
+    (lambda: plugrad.sum(TENSOR, axis=nested_list(9000)), AxisError, r"axis=\[\[.*\.\.\."),
+    (lambda: plugrad.sum(TENSOR, axis=10**5000), AxisError, "axis=<int> is out of range"),
+    (lambda: plugrad.sum(TENSOR, axis=[7] * 10**5), AxisError, "^.{,200}$"),
+    (lambda: plugrad.asarray(TENSOR, dtype="x" * 10**6), DTypeError, "^.{,500}$"),
+    (
+        lambda: plugrad.asarray(ArrayProtocolReturningText()),
+        ArgumentError,
+        "ArrayProtocolReturningText, which does not convert",
+    ),
     (lambda: plugrad.asarray(range(2**40)), OutOfMemory, r"range\(0, 1099511627776\)"),
     (lambda: plugrad.asarray([range(2**40)]), OutOfMemory, "more than 2147483648 elements"),
     (lambda: plugrad.random.integers(2, 10**5000, 6), ArgumentValueError, "low=<int> must be less"),
@@ -128,26 +132,30 @@ CALLS = [
         "'float33' is not a dtype .did you mean 'float32'",
     ),
     (lambda: int(plugrad.asarray(math.nan)), ArgumentValueError, r"int\(\) of a float32 tensor"),
-    (lambda: f"{X[0]:nonsense}", ArgumentValueError, "format of a float32 tensor"),
+    (lambda: f"{TENSOR[0]:nonsense}", ArgumentValueError, "format of a float32 tensor"),
     (lambda: plugrad.image.read_png([]), ArgumentError, r"file=\[\] must be a path"),
     (lambda: plugrad.image.read_png("a\0b"), ArgumentValueError, "file='a.x00b'"),
-    (lambda: plugrad.ensure_shape(X, [X]), ArgumentError, "shape=.* must be an integer"),
+    (lambda: plugrad.ensure_shape(TENSOR, [TENSOR]), ArgumentError, "shape=.* must be an integer"),
     (lambda: plugrad.multi_rnn_cell([lambda *x: 1], 1.0, [1.0], [1.0]), ArgumentError, "a pair"),
-    (lambda: optimizers.clip_by_value(X[0], 1.0), ArgumentError, "gradients=.* must be a list"),
+    (
+        lambda: optimizers.clip_by_value(TENSOR[0], 1.0),
+        ArgumentError,
+        "gradients=.* must be a list",
+    ),
     (lambda: optimizers.clip_by_value([None], 1.0), ArgumentError, "a gradient must be a tensor"),
     (lambda: optimizers.clip_by_global_norm(1.5, 1.0), ArgumentError, "gradients=1.5 must be"),
     (lambda: SGD.minimize(identity, itertools.count()), ArgumentError, "more than 1048576 members"),
     (lambda: SGD.apply_gradients(3), ArgumentError, "pairs=3 must be a list"),
     (lambda: SGD.apply_gradients([3]), ArgumentError, "pairs of a Variable and a Tensor"),
     (lambda: SGD.get_state([[]]), ArgumentError, r"get_state: \[\] is not a Variable"),
-    (lambda: SGD.set_state([W], 3), ArgumentError, "set_state: a state has 'iterations'"),
+    (lambda: SGD.set_state([VARIABLE], 3), ArgumentError, "set_state: a state has 'iterations'"),
     (
-        lambda: SGD.set_state([W], {"iterations": 1, "variables": [3]}),
+        lambda: SGD.set_state([VARIABLE], {"iterations": 1, "variables": [3]}),
         ArgumentError,
         "3 is not the state of a variable",
     ),
     (
-        lambda: SGD.set_state([W], {"iterations": "a", "variables": [{}]}),
+        lambda: SGD.set_state([VARIABLE], {"iterations": "a", "variables": [{}]}),
         ArgumentError,
         "iterations='a' must be an integer",
     ),

@@ -48,7 +48,7 @@ M_MMAP_THRESHOLD = -3
 """The parameter of glibc's `mallopt` that says how large a block must be to get pages of its own."""
 MIN_MAPPED_BYTES = 1 << 16
 
-Pair = tuple[plugrad.Tensor, Any]
+TensorAndArray = tuple[plugrad.Tensor, Any]
 """A tensor and the values that it must have."""
 
 
@@ -58,21 +58,21 @@ def wrap_into_range(x: Any) -> Any:
     return x - rounded(x / 16) * 16
 
 
-def apply_unary(rng: np.random.Generator, x: Pair) -> Pair:
+def apply_unary(rng: np.random.Generator, x: TensorAndArray) -> TensorAndArray:
     name = rng.choice(["negative", "abs", "square", "sign", "relu", "round"])
     tensor = getattr(plugrad, name)(x[0])
     right = np.maximum(x[1], 0) if name == "relu" else getattr(np, name)(x[1])
     return wrap_into_range(tensor), wrap_into_range(right)
 
 
-def apply_binary(rng: np.random.Generator, x: Pair) -> Pair:
+def apply_binary(rng: np.random.Generator, x: TensorAndArray) -> TensorAndArray:
     name = rng.choice(["add", "subtract", "multiply", "maximum", "minimum"])
     other = rng.integers(-VALUE_LIMIT, VALUE_LIMIT + 1, x[1].shape[-1:]).astype("float32")
     tensor = getattr(plugrad, name)(x[0], plugrad.asarray(other))
     return wrap_into_range(tensor), wrap_into_range(getattr(np, name)(x[1], other))
 
 
-def apply_matmul(rng: np.random.Generator, x: Pair) -> Pair:
+def apply_matmul(rng: np.random.Generator, x: TensorAndArray) -> TensorAndArray:
     if x[1].ndim < 2 or x[1].shape[-2] > 300:
         return wrap_into_range(x[0] * x[0]), wrap_into_range(x[1] * x[1])
     return wrap_into_range(x[0] @ plugrad.matrix_transpose(x[0])), wrap_into_range(
@@ -80,7 +80,7 @@ def apply_matmul(rng: np.random.Generator, x: Pair) -> Pair:
     )
 
 
-def apply_reduction(rng: np.random.Generator, x: Pair) -> Pair:
+def apply_reduction(rng: np.random.Generator, x: TensorAndArray) -> TensorAndArray:
     name, axis = rng.choice(["sum", "max", "min"]), -1
     if not x[1].ndim or not x[1].size:
         return x
@@ -88,7 +88,7 @@ def apply_reduction(rng: np.random.Generator, x: Pair) -> Pair:
     return wrap_into_range(tensor), wrap_into_range(getattr(np, name)(x[1], axis=axis))
 
 
-def apply_movement(rng: np.random.Generator, x: Pair) -> Pair:
+def apply_movement(rng: np.random.Generator, x: TensorAndArray) -> TensorAndArray:
     tensor, right = x
     how = rng.integers(4)
     if how == 0:
@@ -100,18 +100,18 @@ def apply_movement(rng: np.random.Generator, x: Pair) -> Pair:
     return plugrad.stack([tensor, tensor]), np.stack([right, right])
 
 
-def apply_grad(rng: np.random.Generator, x: Pair) -> Pair:
+def apply_grad(rng: np.random.Generator, x: TensorAndArray) -> TensorAndArray:
     gradient = plugrad.grad(lambda t: plugrad.sum(t * t * t))(x[0])
     return wrap_into_range(gradient), wrap_into_range(3 * x[1] * x[1])
 
 
-def apply_in_tidy(rng: np.random.Generator, x: Pair) -> Pair:
+def apply_in_tidy(rng: np.random.Generator, x: TensorAndArray) -> TensorAndArray:
     with plugrad.tidy() as scope:
         tensor = scope.keep(wrap_into_range(x[0] * 2 + 1))
     return tensor, wrap_into_range(x[1] * 2 + 1)
 
 
-RANDOM_STEPS: list[Callable[[np.random.Generator, Pair], Pair]] = [
+RANDOM_STEPS: list[Callable[[np.random.Generator, TensorAndArray], TensorAndArray]] = [
     *(
         apply_unary,
         apply_binary,
@@ -146,7 +146,7 @@ class Soak:
     def work(self, seed: int) -> None:
         """Take random steps until the time is over or something is wrong."""
         rng = np.random.default_rng(seed)
-        kept: list[Pair] = []
+        kept: list[TensorAndArray] = []
         steps = 0
         try:
             with plugrad.use(self.backend):
@@ -158,7 +158,7 @@ class Soak:
         with self.lock:
             self.steps += steps
 
-    def step(self, rng: np.random.Generator, kept: list[Pair]) -> None:
+    def step(self, rng: np.random.Generator, kept: list[TensorAndArray]) -> None:
         """Create a tensor, compute one from another, or compare one with NumPy."""
         self.measure()
         if not kept or rng.random() < 0.2:

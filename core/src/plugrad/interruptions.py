@@ -111,7 +111,7 @@ def is_interruption(error: BaseException) -> bool:
 
 
 class suppress_failures:  # noqa: N801 - it is called, as contextlib.suppress is
-    """Suppress exceptions of some classes, as `contextlib.suppress` does, but let pass what came from outside.
+    """Suppress exceptions of some classes, as `contextlib.suppress` does, except those raised by a handler of signals.
 
     Handlers of alarms mostly raise `TimeoutError`, which is an `OSError`.
 

@@ -29,7 +29,7 @@ def buffer_pool():
     return Pool()
 
 
-def address(array):
+def memory_address(array):
     return array.__array_interface__["data"][0]
 
 
@@ -40,12 +40,12 @@ def free_bytes(pool):
 
 def test_the_buffer_of_a_dead_array_is_used_again(buffer_pool):
     x = buffer_pool.empty((ELEMENT_COUNT,), FLOAT32)
-    first = address(x)
+    first = memory_address(x)
     y = buffer_pool.empty((ELEMENT_COUNT,), FLOAT32)
-    assert address(y) != first
+    assert memory_address(y) != first
     del x
     z = buffer_pool.empty((2, ELEMENT_COUNT // 2), FLOAT32)
-    assert address(z) == first
+    assert memory_address(z) == first
     assert z.flags.c_contiguous
     assert z.flags.writeable
 

@@ -45,7 +45,7 @@ def run_by_mpi(size):
     done, _ = start_scenarios(
         size, *names, backends=",".join(BACKENDS), timeout=600, DISTRIBUTED_STEPS=str(STEP_COUNT)
     )
-    return merge(parse_results(done.stdout + done.stderr))
+    return merge_results(parse_results(done.stdout + done.stderr))
 
 
 def run_by_ray(size):
@@ -77,7 +77,7 @@ def run_by_ray(size):
         run_worker, scaling, run_config=configuration, train_loop_config={"folder": folder}
     ).fit()
     with open(f"{folder}/found.json") as file:
-        return merge(json.load(file))
+        return merge_results(json.load(file))
 
 
 def run_worker(config):
@@ -93,7 +93,7 @@ def run_worker(config):
             json.dump(found, file)
 
 
-def merge(found):
+def merge_results(found):
     return found["train_on_backends"] | (
         {"train_on_mixed_backends": found["train_on_mixed_backends"]}
         if "train_on_mixed_backends" in found

@@ -12,7 +12,7 @@ open_backend("cpu")
 
 from plugrad_native.declare import FLOAT32_LANES  # noqa: E402 - it needs the extension
 
-IN_C = pytest.mark.skipif(
+needs_avx512 = pytest.mark.skipif(
     FLOAT32_LANES < 16,
     reason="without AVX-512, BLAS computes the products, which does not add to others",
 )
@@ -22,7 +22,7 @@ X, Y, W, U = (
     random_tensor(64, 96, seed=2),
     random_tensor(64, 96, seed=3),
 )
-XS = random_tensor(3, 32, 64, seed=4)
+MATRIX_SEQUENCE = random_tensor(3, 32, 64, seed=4)
 ACCUMULATOR = random_tensor(64, 96, seed=5)
 TALL_MATRIX = random_tensor(32, 96, seed=6)
 
@@ -44,7 +44,7 @@ def loop_kernels(function, *args):
     return kernel_names(graph), kernel_names(loop.body)
 
 
-@IN_C
+@needs_avx512
 def test_the_second_product_is_added_to_the_first():
     def layer(x, y, w, u):
         return x @ w + y @ u
@@ -87,13 +87,13 @@ def add_products(total, x):
     return total + plugrad.matmul(x, TALL_MATRIX, transpose_a=True), None
 
 
-@IN_C
+@needs_avx512
 def test_a_loop_adds_products_to_its_carry():
     def run(total, xs):
         return plugrad.scan(add_products, total, xs)[0]
 
-    assert loop_kernels(run, ACCUMULATOR, XS)[1] == ["_FusedMatMul"]
-    assert_same_when_traced(run, ACCUMULATOR, XS)
+    assert loop_kernels(run, ACCUMULATOR, MATRIX_SEQUENCE)[1] == ["_FusedMatMul"]
+    assert_same_when_traced(run, ACCUMULATOR, MATRIX_SEQUENCE)
 
 
 def multiply_by_tall(x):
@@ -119,7 +119,7 @@ def test_a_carry_that_is_needed_stays(body):
     def run(a, b, xs):
         return plugrad.scan(body, (a, b), xs)
 
-    assert_same_when_traced(run, ACCUMULATOR, ACCUMULATOR * 3, XS)
+    assert_same_when_traced(run, ACCUMULATOR, ACCUMULATOR * 3, MATRIX_SEQUENCE)
 
 
 def test_loops_of_unknown_length_and_choices():
@@ -139,7 +139,7 @@ def test_loops_of_unknown_length_and_choices():
     assert_same_when_traced(run, ACCUMULATOR, X)
 
 
-@IN_C
+@needs_avx512
 def test_a_factor_is_transposed_once_for_a_loop():
     def run(x, w):
         def body(x, _):
@@ -166,7 +166,7 @@ def test_a_recurrent_layer_has_the_bits_of_an_untraced_one():
         return plugrad.sum(hs * hs) + plugrad.sum(last)
 
     square = random_tensor(64, 64, seed=8)
-    assert_same_when_traced(plugrad.grads(loss), square, square * 0.5, XS)
-    graph = plugrad.make_graph(plugrad.grads(loss), fused=True)(square, square, XS)
+    assert_same_when_traced(plugrad.grads(loss), square, square * 0.5, MATRIX_SEQUENCE)
+    graph = plugrad.make_graph(plugrad.grads(loss), fused=True)(square, square, MATRIX_SEQUENCE)
     assert not any(isinstance(step, Scan) for step in graph.steps)
     assert any(isinstance(step, Fused) for step in graph.steps)

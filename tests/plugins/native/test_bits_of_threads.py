@@ -15,11 +15,13 @@ if not variants.has_any_variant():
     pytest.skip("there is no native code for this platform", allow_module_level=True)
 
 THREADS = (1, 2, 7)
-FACTORS = {
+FACTOR_SHAPES = {
     "small": ((2, 64, 65), (2, 65, 66)),
     "square": ((300, 300), (300, 300)),
     "deep": ((90, 3000), (3000, 70)),
     "few rows": ((3, 3000), (3000, 500)),
+    "few short rows": ((8, 300), (300, 128)),
+    "a batch of few rows": ((2, 2, 1000), (1, 1000, 100)),
     "few columns": ((1000, 1000), (1000, 8)),
     "one row": ((1, 1000), (1000, 1000)),
     "one column": ((1000, 1000), (1000, 1)),
@@ -27,7 +29,7 @@ FACTORS = {
     "a batch": ((3, 200, 200), (3, 200, 200)),
     "one matrix": ((3, 200, 200), (200, 90)),
 }
-REDUCED = ((3000, 1000), (1_000_000, 3), (20, 300, 500), (400_000, 1))
+REDUCED_SHAPES = ((3000, 1000), (1_000_000, 3), (20, 300, 500), (400_000, 1))
 
 
 def random_array(seed, shape, dtype):
@@ -36,10 +38,10 @@ def random_array(seed, shape, dtype):
     return plugrad.asarray(x.astype(dtype))
 
 
-def products(dtype):
-    """Return products by name, with factors in both orders of memory."""
+def random_products(dtype):
+    """Return matrix products by name, with factors in both orders of memory."""
     found = {}
-    for name, shapes in FACTORS.items():
+    for name, shapes in FACTOR_SHAPES.items():
         a, b = (random_array(i, shape, dtype) for i, shape in enumerate(shapes))
         found[name] = a @ b
         turned = (plugrad.permute_dims(x, (*range(x.ndim - 2), -1, -2)) for x in (a, b))
@@ -54,10 +56,10 @@ def products(dtype):
     return found
 
 
-def reductions(dtype):
+def random_sums(dtype):
     """Return sums over the first axis, and of all elements."""
     found = {}
-    for shape in REDUCED:
+    for shape in REDUCED_SHAPES:
         x = random_array(0, shape, dtype)
         for function in (plugrad.sum, plugrad.mean, plugrad.prod):
             found[f"{function.__name__} {shape}"] = function(x, axis=0)
@@ -65,7 +67,7 @@ def reductions(dtype):
     return found
 
 
-def layers(dtype):
+def random_layer_results(dtype):
     """Return attention, a convolution, and their gradients."""
     x, q = random_array(0, (2, 30, 30, 24), dtype), random_array(1, (2, 300, 64), dtype)
     weights = random_array(2, (3, 3, 24, 40), dtype)
@@ -86,9 +88,9 @@ def layers(dtype):
 CASES = {
     (made.__name__, dtype): made
     for made, dtypes in (
-        (products, ("float16", "float32", "float64", "complex64", "complex128")),
-        (reductions, ("float32", "float64")),
-        (layers, ("float32", "float64")),
+        (random_products, ("float16", "float32", "float64", "complex64", "complex128")),
+        (random_sums, ("float32", "float64")),
+        (random_layer_results, ("float32", "float64")),
     )
     for dtype in dtypes
 }

@@ -18,7 +18,7 @@ convolution = import_module("plugrad_native.kernels.convolution")
 depthwise = import_module("plugrad_native.kernels.depthwise")
 open_backend("cpu")
 
-GEOMETRIES = {
+CONVOLUTIONS = {
     # images, filter, strides, padding, dilations
     "several panels of filters, the last one partial": ((2, 9, 9, 5), (3, 3, 5, 100), 1, "same", 1),
     "patches longer than a panel": ((1, 5, 5, 300), (3, 3, 300, 17), 1, "same", 1),
@@ -40,7 +40,7 @@ def random_float32(seed, shape):
 
 
 @pytest.mark.parametrize(
-    ("images", "filter", "strides", "padding", "dilations"), GEOMETRIES.values(), ids=GEOMETRIES
+    ("images", "filter", "strides", "padding", "dilations"), CONVOLUTIONS.values(), ids=CONVOLUTIONS
 )
 def test_bands_of_results_are_those_of_numpy(images, filter, strides, padding, dilations):
     axes = len(filter) - 2
@@ -69,7 +69,7 @@ def assert_close_to_sums(found, expected, sums):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(sums).max())
 
 
-DEPTHWISE = {
+DEPTHWISE_CONVOLUTIONS = {
     # images, multiplier, size, strides, padding, dilations
     "many neighbours": ((2, 5, 30, 70), 1, (3, 3), (1, 1), "same", (1, 1)),
     "few neighbours": ((2, 7, 7, 33), 1, (3, 3), (1, 1), "same", (1, 1)),
@@ -84,8 +84,8 @@ DEPTHWISE = {
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     ("images", "multiplier", "size", "strides", "padding", "dilations"),
-    DEPTHWISE.values(),
-    ids=DEPTHWISE,
+    DEPTHWISE_CONVOLUTIONS.values(),
+    ids=DEPTHWISE_CONVOLUTIONS,
 )
 def test_groups_of_windows_are_those_of_numpy(
     images, multiplier, size, strides, padding, dilations, dtype

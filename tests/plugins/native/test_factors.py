@@ -14,20 +14,24 @@ decomposition = import_module("plugrad_native.kernels.decomposition")
 open_backend("cpu")
 
 DTYPES = ("float32", "float64")
-SIZES = (1, 2, 3, 5, 8, 16)
-BATCHES = ((), (1,), (2, 3), (16,), (21,))
+SMALL_MATRIX_SIZES = (1, 2, 3, 5, 8, 16)
+BATCH_SHAPES = ((), (1,), (2, 3), (16,), (21,))
 
 
-def sizes(batch):
-    """Return the sizes of matrices that C takes of such a batch."""
-    return (*SIZES, 17, 32) if np.prod(batch) >= decomposition.MIN_LARGER_MATRICES else SIZES
+def matrix_sizes(batch):
+    """Return the sizes of matrices that C code factorizes in a batch of a shape."""
+    return (
+        (*SMALL_MATRIX_SIZES, 17, 32)
+        if np.prod(batch) >= decomposition.MIN_LARGER_MATRICES
+        else SMALL_MATRIX_SIZES
+    )
 
 
 NUMPY_FUNCTIONS = ("determinant", "log_determinant", "cholesky", "qr", "triangular_solve")
 
 
 @pytest.fixture
-def only_c(monkeypatch):
+def numpy_is_an_error(monkeypatch):
     for name in NUMPY_FUNCTIONS:
         monkeypatch.setattr(
             decomposition, f"numpy_{name}", lambda *_, **__: pytest.fail("NumPy was called")
@@ -35,7 +39,7 @@ def only_c(monkeypatch):
 
 
 @pytest.fixture
-def only_numpy(monkeypatch):
+def numpy_returns_its_name(monkeypatch):
     for name in NUMPY_FUNCTIONS:
         monkeypatch.setattr(decomposition, f"numpy_{name}", lambda *_, **__: "NumPy")
 
@@ -47,11 +51,11 @@ def assert_close(found, expected, scale=1):
     np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
 
 
-@pytest.mark.usefixtures("only_c")
+@pytest.mark.usefixtures("numpy_is_an_error")
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("batch", BATCH_SHAPES)
 def test_determinants(batch, dtype, rng):
-    for n in sizes(batch):
+    for n in matrix_sizes(batch):
         x = (rng.normal(size=(*batch, n, n)) + np.eye(n)[::-1] * np.sqrt(n)).astype(dtype)
         exact = x.astype("float64")
         found = decomposition.determinant(x)
@@ -64,7 +68,7 @@ def test_determinants(batch, dtype, rng):
         assert signs.dtype == logarithms.dtype == dtype
 
 
-@pytest.mark.usefixtures("only_c")
+@pytest.mark.usefixtures("numpy_is_an_error")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_determinants_of_singular_matrices_are_zero(dtype):
     for x in (np.zeros((3, 3)), np.ones((4, 20, 20)), np.diag([2.0, 0, 3]), -np.eye(4, k=1)):
@@ -77,7 +81,7 @@ def test_determinants_of_singular_matrices_are_zero(dtype):
         assert (logarithms == -np.inf).all()
 
 
-@pytest.mark.usefixtures("only_c")
+@pytest.mark.usefixtures("numpy_is_an_error")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_products_of_pivots_neither_overflow_nor_underflow_on_their_way(dtype):
     large = np.finfo(dtype).max / 8
@@ -89,11 +93,11 @@ def test_products_of_pivots_neither_overflow_nor_underflow_on_their_way(dtype):
     assert_close(decomposition.log_determinant(x)[1], 16 * np.log(large))
 
 
-@pytest.mark.usefixtures("only_c")
+@pytest.mark.usefixtures("numpy_is_an_error")
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("batch", BATCH_SHAPES)
 def test_cholesky(batch, dtype, rng):
-    for n in sizes(batch):
+    for n in matrix_sizes(batch):
         root = rng.normal(size=(*batch, n, n))
         x = (root @ root.swapaxes(-1, -2) + n * np.eye(n)).astype(dtype)
         # What is above the diagonal is not read.
@@ -103,13 +107,13 @@ def test_cholesky(batch, dtype, rng):
         assert not np.triu(found, 1).any()
 
 
-@pytest.mark.usefixtures("only_c")
+@pytest.mark.usefixtures("numpy_is_an_error")
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("batch", BATCH_SHAPES)
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.rows("shape", [(1, 1), (3, 3), (4, 2), (2, 5), (16, 7), (32, 7), (9, 32)])
 def test_qr(shape, full, batch, dtype, rng):
-    batch = batch if max(shape) <= sizes(batch)[-1] else (4,)
+    batch = batch if max(shape) <= matrix_sizes(batch)[-1] else (4,)
     x = rng.normal(size=(*batch, *shape)).astype(dtype)
     x[..., 0, 0] += 9 * np.sign(x[..., 0, 0])
     q, r = decomposition.qr(x, full_matrices=full)
@@ -128,7 +132,7 @@ def test_qr(shape, full, batch, dtype, rng):
     assert not np.tril(r, -1).any()
 
 
-@pytest.mark.usefixtures("only_c")
+@pytest.mark.usefixtures("numpy_is_an_error")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_qr_of_zeros_and_of_what_is_triangular_is_that_of_lapack(dtype):
     upper = np.triu(np.arange(1.0, 17).reshape(4, 4)) * [1, -1, 1, -1]
@@ -140,13 +144,13 @@ def test_qr_of_zeros_and_of_what_is_triangular_is_that_of_lapack(dtype):
             np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.usefixtures("only_c")
+@pytest.mark.usefixtures("numpy_is_an_error")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize("unit", [False, True])
 def test_triangular_equations(unit, lower, dtype, rng):
     for batch, other in (((), ()), ((5, 1), (3,)), ((21,), (21,)), ((), (17,))):
-        for n in sizes(batch):
+        for n in matrix_sizes(batch):
             triangle = (np.tril if lower else np.triu)(rng.normal(size=(*batch, n, n)) / n)
             triangle = np.where(np.eye(n, dtype=bool), 1 if unit else 2, triangle)
             hidden = np.full((n, n), np.nan)
@@ -158,7 +162,7 @@ def test_triangular_equations(unit, lower, dtype, rng):
             assert found.dtype == dtype
 
 
-@pytest.mark.usefixtures("only_c")
+@pytest.mark.usefixtures("numpy_is_an_error")
 def test_triangular_equations_divide_by_zero(rng):
     found = decomposition.triangular_solve(
         np.zeros((2, 2)), np.array([[1.0], [-1]]), lower=True, unit_diagonal=False
@@ -166,7 +170,7 @@ def test_triangular_equations_divide_by_zero(rng):
     assert found[0] == np.inf
 
 
-@pytest.mark.usefixtures("only_numpy")
+@pytest.mark.usefixtures("numpy_returns_its_name")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("special", [np.nan, np.inf])
 @pytest.mark.parametrize("place", [(0, 0), (0, 4), (4, 0), (4, 4), (3, 2)])
@@ -178,7 +182,7 @@ def test_lapack_decides_about_matrices_that_are_not_finite(place, special, dtype
         assert decomposition.qr(x, full_matrices=False) == "NumPy"
 
 
-@pytest.mark.usefixtures("only_numpy")
+@pytest.mark.usefixtures("numpy_returns_its_name")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_lapack_decides_about_matrices_that_are_not_definite(dtype):
     for last in (-np.eye(3), np.zeros((3, 3)), np.full((3, 3), np.nan)):
@@ -186,7 +190,7 @@ def test_lapack_decides_about_matrices_that_are_not_definite(dtype):
         assert decomposition.cholesky(x) == "NumPy"
 
 
-@pytest.mark.usefixtures("only_numpy")
+@pytest.mark.usefixtures("numpy_returns_its_name")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_lapack_factors_numbers_whose_squares_are_lost(dtype, rng):
     limits = np.finfo(dtype)
@@ -195,7 +199,7 @@ def test_lapack_factors_numbers_whose_squares_are_lost(dtype, rng):
         assert decomposition.qr(x, full_matrices=False) == "NumPy"
 
 
-@pytest.mark.usefixtures("only_c")
+@pytest.mark.usefixtures("numpy_is_an_error")
 def test_neither_a_batch_nor_threads_change_bits(rng, monkeypatch):
     x = rng.normal(size=(200, 12, 12)).astype("float32")
     definite = x @ x.swapaxes(-1, -2) + 12 * np.eye(12, dtype="float32")

@@ -291,7 +291,7 @@ def adaptive_pooling(x, sizes, summarize):
     return y
 
 
-def shared_twice(p, x):
+def shared_layer_graph(p, x):
     a = np.tanh(x @ p["a"]["kernel"] + p["a"]["bias"])
     b = a @ p["b"]["kernel"] + p["b"]["bias"]
     c = b @ p["b"]["kernel"] + p["b"]["bias"]

@@ -192,7 +192,7 @@ def test_larger_may_be_better(training_examples):
     assert len(results) == 3
 
 
-class Terminal(io.StringIO):
+class FakeTerminal(io.StringIO):
     def isatty(self):
         return True
 
@@ -201,8 +201,8 @@ class Terminal(io.StringIO):
     ("stream", "progress", "is_drawn"),
     [
         (io.StringIO(), None, False),
-        (Terminal(), None, True),
-        (Terminal(), False, False),
+        (FakeTerminal(), None, True),
+        (FakeTerminal(), False, False),
         (io.StringIO(), True, True),
     ],
 )

@@ -279,7 +279,7 @@ LAYER_CASES = [
             "out",
         ),
         (4,),
-        ref.shared_twice,
+        ref.shared_layer_graph,
     ),
     # sequences
     LayerCase(nn.LSTM(3), (4, 2), lambda p, x: ref.lstm(p, x)[:, -1]),

@@ -173,7 +173,7 @@ def test_views_under_another_dtype(small_array_device):
 # --- programs
 
 
-def training(steps):
+def train_linear_model(steps):
     x = plugrad.asarray(np.random.default_rng(2).standard_normal((20, 3)).astype("float32"))
     target = plugrad.asarray(np.float32([[1], [-2], [0.5]]))
     w, b = plugrad.Variable(plugrad.zeros((3, 1))), plugrad.Variable(plugrad.zeros(1))
@@ -200,7 +200,7 @@ def bouncing_ball(steps):
     return [state.numpy()]
 
 
-def second_order(order):
+def derivatives_up_to_order(order):
     x = plugrad.asarray(np.float32([0.5, -1.5, 2.0]))
 
     def f(t):
@@ -213,7 +213,8 @@ def second_order(order):
 
 
 @pytest.mark.parametrize(
-    ("program", "size"), [(training, 30), (bouncing_ball, 60), (second_order, 2)]
+    ("program", "size"),
+    [(train_linear_model, 30), (bouncing_ball, 60), (derivatives_up_to_order, 2)],
 )
 def test_programs_give_the_same_to_the_last_bit(small_array_device, monkeypatch, program, size):
     found = program(size)

@@ -24,7 +24,7 @@ EVEN_SIZES = (36, 20, 40)
 
 
 @pytest.fixture
-def schedule(monkeypatch, run):
+def use_tile(monkeypatch, run):
     def use(name):
         if (
             TILES_BY_NAME[name].schedule == "broadcast"
@@ -54,8 +54,8 @@ def random_float32(rng, *shape):
 @pytest.mark.parametrize("turn_a", [False, True])
 @pytest.mark.parametrize("sizes", [ODD_SIZES, EVEN_SIZES], ids=str)
 @pytest.mark.parametrize("name", SOFTWARE_TILES + GPU_TILES)
-def test_transposed_operands(run, rng, schedule, name, sizes, turn_a, turn_b):
-    schedule(name)
+def test_transposed_operands(run, rng, use_tile, name, sizes, turn_a, turn_b):
+    use_tile(name)
     rows, depth, columns = sizes
     a, b = random_float32(rng, 1, rows, depth), random_float32(rng, 1, depth, columns)
     np.testing.assert_allclose(run_product(run, a, b, turn_a, turn_b), a @ b, atol=1e-4)
@@ -67,8 +67,8 @@ def test_transposed_operands(run, rng, schedule, name, sizes, turn_a, turn_b):
     ids=str,
 )
 @pytest.mark.parametrize("name", [*SOFTWARE_TILES, "shared 32"])
-def test_sizes_that_do_not_fill_tiles(run, rng, schedule, name, sizes):
-    schedule(name)
+def test_sizes_that_do_not_fill_tiles(run, rng, use_tile, name, sizes):
+    use_tile(name)
     rows, depth, columns = sizes
     a, b = random_float32(rng, 1, rows, depth), random_float32(rng, 1, depth, columns)
     np.testing.assert_allclose(run_product(run, a, b), a @ b, atol=1e-4)
@@ -76,38 +76,38 @@ def test_sizes_that_do_not_fill_tiles(run, rng, schedule, name, sizes):
 
 @pytest.mark.parametrize("batches", [(3, 3), (1, 3), (3, 1), (0, 0)], ids=str)
 @pytest.mark.parametrize("name", [*SOFTWARE_TILES, "shared 32"])
-def test_batches(run, rng, schedule, name, batches):
-    schedule(name)
+def test_batches(run, rng, use_tile, name, batches):
+    use_tile(name)
     a, b = random_float32(rng, batches[0], 12, 20), random_float32(rng, batches[1], 20, 36)
     np.testing.assert_allclose(run_product(run, a, b), a @ b, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", [*SOFTWARE_TILES, "shared 32"])
-def test_sums_in_parts(run, rng, schedule, name):
-    schedule(name)
+def test_sums_in_parts(run, rng, use_tile, name):
+    use_tile(name)
     a, b = random_float32(rng, 1, 12, 1029), random_float32(rng, 1, 1029, 36)
     np.testing.assert_allclose(run_product(run, a, b), a @ b, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", [*SOFTWARE_TILES, "shared 32"])
-def test_empty_sums(run, rng, schedule, name):
-    schedule(name)
+def test_empty_sums(run, rng, use_tile, name):
+    use_tile(name)
     a, b = random_float32(rng, 2, 12, 0), random_float32(rng, 2, 0, 36)
     np.testing.assert_array_equal(run_product(run, a, b), np.zeros((2, 12, 36), np.float32))
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32])
 @pytest.mark.parametrize("name", [*SOFTWARE_TILES, "shared 32"])
-def test_integers(run, rng, schedule, name, dtype):
-    schedule(name)
+def test_integers(run, rng, use_tile, name, dtype):
+    use_tile(name)
     a, b = (rng.integers(0, 2**32, s, np.uint32).astype(dtype) for s in ((1, 13, 9), (1, 9, 36)))
     np.testing.assert_array_equal(run_product(run, a, b), a @ b)
 
 
 @pytest.mark.parametrize("depth", [6, 8])
 @pytest.mark.parametrize("name", [*SOFTWARE_TILES, "shared 32"])
-def test_special_values_stay_in_their_rows_and_columns(run, rng, schedule, name, depth):
-    schedule(name)
+def test_special_values_stay_in_their_rows_and_columns(run, rng, use_tile, name, depth):
+    use_tile(name)
     a, b = random_float32(rng, 1, 11, depth), random_float32(rng, 1, depth, 38)
     a[0, 10, 5], a[0, 3, 0], b[0, 2, 37] = np.nan, np.inf, -np.inf
     b[0, 5, 30] = np.inf
@@ -116,8 +116,8 @@ def test_special_values_stay_in_their_rows_and_columns(run, rng, schedule, name,
     np.testing.assert_allclose(run_product(run, a, b), expected, atol=1e-4)
 
 
-def test_the_largest_tile(run, rng, schedule):
-    schedule("shared 128")
+def test_the_largest_tile(run, rng, use_tile):
+    use_tile("shared 128")
     a, b = random_float32(rng, 1, 132, 20), random_float32(rng, 1, 20, 140)
     np.testing.assert_allclose(run_product(run, a, b), a @ b, atol=1e-4)
 
@@ -131,14 +131,14 @@ def test_one_column_takes_one_column_of_work(run, rng):
 
 @pytest.mark.parametrize("name", GPU_TILES)
 @pytest.mark.parametrize("channels", [(3, 12), (8, 16)])
-def test_convolutions_by_every_schedule(run, rng, schedule, name, channels):
+def test_convolutions_by_every_schedule(run, rng, use_tile, name, channels):
     x = random_float32(rng, 2, 6, 7, channels[0])
     w = random_float32(rng, 3, 2, *channels)
     attrs = {"strides": (2, 1), "pad": "same"}
     y = run(convolution.conv2d, x, w, **attrs)
     dx = run(convolution.conv2d_input_gradient, y, w, input_shape=x.shape, **attrs)
     dw = run(convolution.conv2d_filter_gradient, x, y, filter_shape=w.shape, **attrs)
-    schedule(name)
+    use_tile(name)
     others = (
         run(convolution.conv2d, x, w, **attrs),
         run(convolution.conv2d_input_gradient, y, w, input_shape=x.shape, **attrs),

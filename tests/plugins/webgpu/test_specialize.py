@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("run", "webgpu")  # which skip where there 
 
 
 @pytest.fixture(autouse=True)
-def _replays():
+def _use_replay():
     with plugrad.config.override("jit", "replay"):
         yield
 

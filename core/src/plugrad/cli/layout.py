@@ -56,7 +56,7 @@ def print_line(text: str = "", style: str = "") -> None:
 
 
 def _escape_unprintable(text: str) -> str:
-    """Return text that is safe to print."""
+    """Return a text with its unprintable characters replaced by escape sequences."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     text = re.sub(r"[^\S\n ]", _escape_matched_character, escape_control_characters(text))
     return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
 
 
-def sort_packs(found: Iterable[Plugin]) -> list[Plugin]:
-    """Return plugins in the order in which their kernels take effect.
+def sort_packs_by_precedence(found: Iterable[Plugin]) -> list[Plugin]:
+    """Return plugins by precedence: where several bring the same kernel, that of the first is in effect.
 
     The first are those that the setting ``packs`` names, in its order. Then come the hooks that the program
     registered, the last one first, and then all others by the priority that they declare and by the names of
@@ -48,7 +48,7 @@ class PackOrder(NamedTuple):
 
 def find_pack_order(pack: Plugin) -> PackOrder | None:
     """Return the place of a kernel pack in the order of its backend's packs, or None if it cannot be used."""
-    rivals = sort_packs(
+    rivals = sort_packs_by_precedence(
         p
         for p in plugins("kernels")
         if p.backend_name == pack.backend_name and p.status in ("available", "active")

@@ -15,7 +15,7 @@ from plugrad.contract.kernel import all_contracts, get_contract
 from plugrad.discovery import hooks
 from plugrad.discovery.listing import find_plugin, plugin_uninstall_listeners, plugins
 from plugrad.discovery.load_locks import load_lock
-from plugrad.discovery.order import sort_packs
+from plugrad.discovery.order import sort_packs_by_precedence
 from plugrad.discovery.plugin import Plugin, print_trace_line
 from plugrad.discovery.replacements import record_replacements, warn_about_replaced_kernels
 from plugrad.discovery.state import state
@@ -224,7 +224,9 @@ def _check_configs(name: str, configs: tuple[Any, ...], backend: Backend) -> Non
 
 def list_packs_in_order() -> list[str]:
     """Return the qualified names of the plugins that may bring kernels, the first in effect at the front."""
-    return [p.qualified_name for p in sort_packs([*plugins("kernels"), *plugins("hooks")])]
+    return [
+        p.qualified_name for p in sort_packs_by_precedence([*plugins("kernels"), *plugins("hooks")])
+    ]
 
 
 def _on_setting_changed(setting: str) -> None:

@@ -164,7 +164,7 @@ def _discard_implementation(kernel_name: str, backend_name: str) -> None:
             backend.functions.discard(kernel_name)
 
 
-def _discard_all() -> None:
+def _discard_all_implementations() -> None:
     for backend in _live_backends:
         backend.functions.clear()
 
@@ -172,26 +172,26 @@ def _discard_all() -> None:
 def _on_setting_changed(setting: str) -> None:
     if setting in CHECK_SETTING_NAMES and setting not in overridden_settings():
         with journal.registration_lock:
-            _discard_all()
+            _discard_all_implementations()
 
 
 def _on_dtype_added() -> None:
     with journal.registration_lock:
-        _discard_all()
+        _discard_all_implementations()
 
 
 def add_watcher(watcher: Watcher) -> None:
     """Notify a watcher of each implementation call from now on."""
     with journal.registration_lock:
         watching.watchers = (*watching.watchers, watcher)
-        _discard_all()
+        _discard_all_implementations()
 
 
 def remove_watcher(watcher: Watcher) -> None:
     """Stop notifying a watcher."""
     with journal.registration_lock:
         watching.watchers = tuple(each for each in watching.watchers if each is not watcher)
-        _discard_all()
+        _discard_all_implementations()
 
 
 state.create_implementations, state.functions_with_overrides = (
@@ -241,7 +241,7 @@ def adapt_implementation(config: KernelConfig, backend: Backend) -> Implementati
 
 
 def _make_dtype_refusal(config: KernelConfig) -> Implementation:
-    """Return a function that raises, for dtypes that the only implementation of a kernel does not take."""
+    """Return a function that raises UnsupportedDtype, for inputs whose dtypes a kernel's only implementation lacks."""
 
     def refuse(*arrays: Any, **attrs: Any) -> Any:
         given = next(as_dtype(x.dtype) for x in arrays if x is not None)

@@ -31,7 +31,7 @@ def copy_to_backend(x: Tensor, backend: Backend) -> Tensor:
 
 
 def lift_arguments(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return arguments with tensors as `vmap`'s tracer represents them, for a function of one example.
+    """Return the arguments with their tensors lifted to the innermost tracer of `vmap`, if there is one.
 
     One from outside would bring its node, which belongs to a tape outside.
     """

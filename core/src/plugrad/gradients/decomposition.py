@@ -306,7 +306,7 @@ def _eigh_vjp(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> T
             is_wrong = _pairs_with_used_vectors(
                 _has_gradient(dy[1], -2) | (stop_gradient(dy[0]) != 0)
             )
-        inner = nan_where(any(_distinct_pairs(is_tie) & is_wrong, axis=(-2, -1)), inner)
+        inner = nan_where(any(_off_diagonal_ties(is_tie) & is_wrong, axis=(-2, -1)), inner)
     return conj(_hermitian_part(matmul(matmul(vectors, inner), adjoint(vectors))))
 
 
@@ -317,8 +317,8 @@ def _equal_pairs(values: Tensor) -> Tensor:
     return abs(as_row_matrices(values) - as_column_matrices(values)) <= as_row_matrices(limits)
 
 
-def _distinct_pairs(is_tie: Tensor) -> Tensor:
-    """Return which pairs count as different."""
+def _off_diagonal_ties(is_tie: Tensor) -> Tensor:
+    """Return which pairs of values at different positions count as equal: the ties without the diagonal."""
     return is_tie & constant_like(~np.eye(is_tie.shape[-1], dtype=bool), is_tie)
 
 
@@ -420,7 +420,7 @@ def _depends_on_more_than_subspaces(
         & (_ambiguous_rotations(by_u, sizes) | _ambiguous_rotations(by_v, sizes))
         & is_tie
     )
-    together = _distinct_pairs(is_tie) & _ambiguous_rotations(by_u + by_v, sizes)
+    together = _off_diagonal_ties(is_tie) & _ambiguous_rotations(by_u + by_v, sizes)
     both = is_open & _has_gradient(dy[0], -2) & _has_gradient(dy[2], -1)
     return any(each | together, axis=(-2, -1)) | any(both, axis=-1)
 
@@ -430,7 +430,7 @@ def _depends_on_vectors_of_equal_values(
 ) -> Tensor:
     """Return for each matrix whether the result depends on the vectors of equal or zero singular values."""
     used = _has_gradient(dy[0], -2) | _has_gradient(dy[2], -1) | (stop_gradient(dy[1]) != 0)
-    pairs = _distinct_pairs(is_tie) & _pairs_with_used_vectors(used)
+    pairs = _off_diagonal_ties(is_tie) & _pairs_with_used_vectors(used)
     return any(pairs, axis=(-2, -1)) | any(is_open & used, axis=-1)
 
 
@@ -586,7 +586,7 @@ def _eig_vjp(
             is_turned = is_turned & (imag(stop_gradient(values)) != 0)
         turns = any(is_turned, axis=-1)
         used = any(stop_gradient(abs(d_vectors)) != 0, axis=-2)
-        is_wrong = any(_distinct_pairs(is_tie) & _pairs_with_used_vectors(used), axis=(-2, -1))
+        is_wrong = any(_off_diagonal_ties(is_tie) & _pairs_with_used_vectors(used), axis=(-2, -1))
         inner = nan_where(turns | is_wrong, inner)
     found = conj(decomposition.solve(adjoint(vectors), matmul(inner, adjoint(vectors))))
     return found if input_spec.dtype.kind == "complex" else real(found)

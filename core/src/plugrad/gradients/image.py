@@ -74,12 +74,15 @@ def _image_transforms_vjp(
 
 
 def _sampling_positions_vjp(
-    sample: Callable[[Tensor], Tensor], where_from: Tensor, dy: Tensor, interpolation: Interpolation
+    sample: Callable[[Tensor], Tensor],
+    boxes_or_transforms: Tensor,
+    dy: Tensor,
+    interpolation: Interpolation,
 ) -> Tensor:
-    """Return the gradient of the sampling function `sample` for its argument `where_from`, the boxes or transforms."""
+    """Return the gradient of the sampling function `sample` for its argument, the boxes or transforms."""
     if interpolation == "nearest":
-        return creation.zeros_like(where_from)
-    _, pull = vjp(lambda numbers: astype(sample(numbers), dy.dtype), where_from)
+        return creation.zeros_like(boxes_or_transforms)
+    _, pull = vjp(lambda numbers: astype(sample(numbers), dy.dtype), boxes_or_transforms)
     return pull(dy)[0]
 
 

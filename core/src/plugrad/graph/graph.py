@@ -180,7 +180,7 @@ class While:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fused:
-    """Steps that a device runs as one; passes in `plugrad.passes.fusion` make it, tracing does not."""
+    """A step made of several steps that a device runs as one; passes in `plugrad.passes.fusion` create it."""
 
     body: Graph
     """The steps. Its values have the numbers that they have outside: the inputs are its arguments, and the outputs its

@@ -87,7 +87,7 @@ def divide(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
 
 @register_host_operator("AddN")
 def add_n(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
-    """Return the sum."""
+    """Return the sum of the inputs."""
     return reduce(np.add, inputs)
 
 

@@ -43,7 +43,7 @@ CONTROL_FLOW_RULES: Final[dict[type, Callable[[GraphWriter, Any, dict[int, str]]
 
 
 def write_rule(*names: str) -> Callable[[WriteRule], WriteRule]:
-    """Register a function as the rule of kernels."""
+    """Register a function that writes the nodes for calls of kernels."""
 
     def declare(function: WriteRule) -> WriteRule:
         WRITE_RULES.update(dict.fromkeys(names, function))

@@ -359,7 +359,7 @@ def _as_float_coordinates(x: TensorLike, op: str, name: str, images: Tensor) -> 
 
 
 def _as_numbers(value: object, op: str, name: str) -> float | tuple[float, ...]:
-    """Return one number, or a tuple of several.
+    """Return an argument as one number, or as a tuple of several.
 
     Raises:
         ArgumentError: one is not a number.

@@ -79,7 +79,7 @@ def _has_kernel(kernel: Kernel[..., Any], backend: Backend, variable: Tensor) ->
 
 
 def _backend_of_step(variable: Tensor) -> Backend:
-    """Return the backend that computes the step: the target of transfers, or the variable's own."""
+    """Return the backend that computes an optimizer's step: the target of transfers, or the variable's backend."""
     around = current_context()
     return variable.backend if around is None or around.transfer is None else around.transfer
 

@@ -41,7 +41,9 @@ class Adagrad(Optimizer):
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate)
-        self._check(initial_accumulator_value=initial_accumulator_value, epsilon=epsilon, least=0)
+        self._check_coefficients(
+            initial_accumulator_value=initial_accumulator_value, epsilon=epsilon, least=0
+        )
         self.initial_accumulator_value = initial_accumulator_value
         self.epsilon = epsilon
 
@@ -84,8 +86,8 @@ class Adadelta(Optimizer):
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate)
-        self._check(rho=rho, least=0, below=1)
-        self._check(epsilon=epsilon, least=0)
+        self._check_coefficients(rho=rho, least=0, below=1)
+        self._check_coefficients(epsilon=epsilon, least=0)
         self.rho = rho
         self.epsilon = epsilon
 
@@ -133,8 +135,8 @@ class RMSProp(Optimizer):
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate)
-        self._check(decay=decay, least=0, below=1)
-        self._check(momentum=momentum, epsilon=epsilon, least=0)
+        self._check_coefficients(decay=decay, least=0, below=1)
+        self._check_coefficients(momentum=momentum, epsilon=epsilon, least=0)
         self.decay = decay
         self.momentum = momentum
         self.epsilon = epsilon
@@ -180,8 +182,8 @@ class Adam(Optimizer):
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate)
-        self._check(beta1=beta1, beta2=beta2, least=0, below=1)
-        self._check(epsilon=epsilon, least=0)
+        self._check_coefficients(beta1=beta1, beta2=beta2, least=0, below=1)
+        self._check_coefficients(epsilon=epsilon, least=0)
         self.beta1 = beta1
         self.beta2 = beta2
         self.epsilon = epsilon
@@ -239,7 +241,7 @@ class AdamW(Adam):
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate, beta1, beta2, epsilon)
-        self._check(weight_decay=weight_decay, least=0)
+        self._check_coefficients(weight_decay=weight_decay, least=0)
         self.weight_decay = weight_decay
 
     @property

@@ -92,7 +92,7 @@ class NAdam(Adam):
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate, beta1, beta2, epsilon)
-        self._check(momentum_decay=momentum_decay, least=0)
+        self._check_coefficients(momentum_decay=momentum_decay, least=0)
         self.momentum_decay = momentum_decay
         self._products: list[float] = []
         self._multiplied: tuple[float, float] | None = None
@@ -198,8 +198,8 @@ class Lion(Optimizer):
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate)
-        self._check(beta1=beta1, beta2=beta2, least=0, below=1)
-        self._check(weight_decay=weight_decay, least=0)
+        self._check_coefficients(beta1=beta1, beta2=beta2, least=0, below=1)
+        self._check_coefficients(weight_decay=weight_decay, least=0)
         self.beta1 = beta1
         self.beta2 = beta2
         self.weight_decay = weight_decay

@@ -19,7 +19,7 @@ from plugrad.ops.transfer import host_value, stop_gradient
 from plugrad.optimizers.checks import check_gradient, check_transformed, check_variables, is_pair
 from plugrad.optimizers.loss_scale import LossScale
 from plugrad.optimizers.updates import VariableState, group_by_kernel, iter_batches
-from plugrad.tensor.effects import run_logged, undo_on_failure
+from plugrad.tensor.effects import run_with_host_log, undo_on_failure
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import static_value
 from plugrad.transforms.gradients import select_trainable, variable_grads
@@ -55,9 +55,9 @@ class _ParamGroup(NamedTuple):
     """The coefficients of a group of variables."""
 
     own_coefficients: dict[str, Any]
-    """Those that are theirs alone."""
+    """The coefficients set for this group only, by name."""
     shared_names: tuple[str, ...]
-    """The names of those that are the optimizer's."""
+    """The names of the coefficients that follow the optimizer's attributes."""
     optimizer: Optimizer
     """What computes with both; it keeps no state of variables."""
 
@@ -118,7 +118,7 @@ class Optimizer(ABC):
         rate = rate(self.iterations) if callable(rate) else rate
         number = check_real(rate, self._name, "learning_rate")
         if not number >= 0:
-            self._check(learning_rate=rate, least=0)  # raises
+            self._check_coefficients(learning_rate=rate, least=0)  # raises
         return number
 
     @property
@@ -311,7 +311,7 @@ class Optimizer(ABC):
             for i, (_, group) in enumerate(groups):
                 self._apply_updates(step, group, names, partial(compute, i), log, is_finite)
 
-        run_logged(take_step)
+        run_with_host_log(take_step)
 
     def get_state(self, variables: Collection[Variable]) -> dict[str, Any]:
         """Return the state as Python numbers and NumPy arrays, with one entry for each variable, in their order.
@@ -488,7 +488,9 @@ class Optimizer(ABC):
         # Not zeros_like: the first trace would compute the value of the variable, and what it draws.
         return zeros(variable.shape, dtype=variable.dtype, device=variable.backend)
 
-    def _check(self, *, least: float, below: float = float("inf"), **coefficients: float) -> None:
+    def _check_coefficients(
+        self, *, least: float, below: float = float("inf"), **coefficients: float
+    ) -> None:
         """Raise if a coefficient is not a number in ``[least, below)``."""
         for name, value in coefficients.items():
             if not least <= check_real(value, self._name, name) < below:

@@ -70,20 +70,20 @@ def _set_registrations(key: KernelKey, entries: tuple[_RegisteredKernel, ...]) -
         _list_table_implementations(key[0], d) for d in open_devices_of_backend(key[1])
     )
     journal.record_change(("kernel", *key), undo, redo, replaced=replaced)
-    _put_registrations(key, entries)
+    _store_registrations(key, entries)
 
 
 def _exchange_registrations(
     key: KernelKey, old: tuple[_RegisteredKernel, ...], new: tuple[_RegisteredKernel, ...]
 ) -> None:
-    """Remove the entries that only `old` has and add those that only `new` has; leave those of others."""
+    """Replace a kernel's registrations `old` by `new`, and keep the registrations that are in neither."""
     with journal.registration_lock:
         now = _registrations.get(key, ())
         others = tuple(e for e in now if all(e is not known for known in (*old, *new)))
-        _put_registrations(key, new + others)
+        _store_registrations(key, new + others)
 
 
-def _put_registrations(key: KernelKey, entries: tuple[_RegisteredKernel, ...]) -> None:
+def _store_registrations(key: KernelKey, entries: tuple[_RegisteredKernel, ...]) -> None:
     if entries:
         _registrations[key] = entries
     else:
@@ -113,7 +113,9 @@ def add_device(backend: Backend, owner: str, configs: Iterable[KernelConfig]) ->
     with journal.registration_lock:
         _open_devices[backend] = None
         set_kernel_tables(backend, {owner: own})
-        hidden = [name for name in own if _is_hidden(_registrations.get((name, backend.name)))]
+        hidden = [
+            name for name in own if _yields_to_device(_registrations.get((name, backend.name)))
+        ]
     for name in hidden:  # without the lock, because a warning may call anything
         warn(
             f"backend {backend.name!r} has its own kernel {name!r}, which replaces the one that was registered "
@@ -121,7 +123,7 @@ def add_device(backend: Backend, owner: str, configs: Iterable[KernelConfig]) ->
         )
 
 
-def _is_hidden(entries: tuple[_RegisteredKernel, ...] | None) -> bool:
+def _yields_to_device(entries: tuple[_RegisteredKernel, ...] | None) -> bool:
     """Return whether the program's registration gives way to a device's own kernel."""
     return entries is not None and not entries[-1].replaces
 

@@ -34,10 +34,10 @@ if hasattr(os, "register_at_fork"):
 class JournalEntry(NamedTuple):
     """One registration: its subject, whether it replaced another one, and functions that undo and redo it.
 
-    `what` is ``("kernel", name, backend)``, ``("gradient", name)``, ``("contract", name)`` or the like.
+    `subject` is ``("kernel", name, backend)``, ``("gradient", name)``, ``("contract", name)`` or the like.
     """
 
-    what: tuple[str, ...]
+    subject: tuple[str, ...]
     replaced: bool
     undo: Callable[[], None]
     redo: Callable[[], None]
@@ -71,7 +71,7 @@ class Journal:
         """Return for each thing registered whether it replaced another one."""
         first: dict[tuple[str, ...], bool] = {}
         for change in self.changes:
-            first.setdefault(change.what, change.replaced)
+            first.setdefault(change.subject, change.replaced)
         return first
 
 
@@ -94,7 +94,7 @@ def record_change_number() -> None:
 
 
 def record_change(
-    what: tuple[str, ...],
+    subject: tuple[str, ...],
     undo: Callable[[], None],
     redo: Callable[[], None],
     *,
@@ -103,7 +103,7 @@ def record_change(
     """Record a change before it is made, if a journal is open; undoing a change that was not made is harmless."""
     journal = _open_journal.get()
     if journal is not None:
-        journal.changes.append(JournalEntry(what, replaced, undo, redo))
+        journal.changes.append(JournalEntry(subject, replaced, undo, redo))
 
 
 MISSING_VALUE: Final = object()

@@ -23,7 +23,7 @@ from plugrad.errors import (
 from plugrad.importing import import_lazily
 from plugrad.interruptions import is_interruption, was_raised_by_signal_handler
 from plugrad.tensor.choice import choose_implementation, dispatch_on_dtype
-from plugrad.tensor.effects import active_log
+from plugrad.tensor.effects import active_host_log
 from plugrad.types.arguments import explain_wrong_fields
 from plugrad.types.dtype import BFLOAT16, as_dtype, known_bfloat16
 
@@ -405,7 +405,7 @@ def _clear_caches(backend: Backend) -> None:
 
 def compute_host_value(function: Callable[[], Any], shape: Shape, dtype: DType) -> NDArray[Any]:
     """Return the value of a `plugrad.extend.HostValue` function, for backends that compile graphs."""
-    log = active_log.get()
+    log = active_host_log.get()
     values = np.asarray(function() if log is None else log.call(function), dtype.numpy)
     return values if values.shape == shape else values.reshape(shape)
 

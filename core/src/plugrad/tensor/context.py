@@ -47,7 +47,7 @@ class TidyScope:
 
 
 class RegistryOverride(NamedTuple):
-    """An entry that replaces one of a registry in one context."""
+    """An entry that replaces an entry of a registry, in one context."""
 
     registry: str
     """``"kernel"`` or ``"gradient"``."""

@@ -54,25 +54,25 @@ _EXTEND_LIST: Final = list[Any].extend
 _APPEND_TO_LIST: Final = list[Any].append
 
 
-active_log: Final[ContextVar[HostLog | None]] = ContextVar("plugrad_host_log", default=None)
+active_host_log: Final[ContextVar[HostLog | None]] = ContextVar("plugrad_host_log", default=None)
 """The log of the call of a program that is running."""
 
 
-def run_logged(function: Callable[[HostLog], ResultType]) -> ResultType:
+def run_with_host_log(function: Callable[[HostLog], ResultType]) -> ResultType:
     """Call a function with a new log and return its result; undo what the log counted if it fails before it commits.
 
     No signal comes between a failure and the one call that takes it back, nor before that of the end.
     """
-    outer = active_log.get()
+    outer = active_host_log.get()
     log = HostLog(outer)
     try:
-        active_log.set(log)
+        active_host_log.set(log)
         return function(log)
     except BaseException:
         log.take_back()
         raise
     finally:
-        active_log.set(outer)
+        active_host_log.set(outer)
 
 
 def undo_on_failure(undo: Callable[[], object]) -> None:
@@ -99,6 +99,6 @@ def undo_on_failure(undo: Callable[[], object]) -> None:
         ArgumentError: `undo` is not callable.
     """
     check_callable("undo_on_failure", undo)
-    log = active_log.get()
+    log = active_host_log.get()
     if log is not None:
         log.undo.append(undo)

@@ -33,7 +33,7 @@ def assert_close(
 
 
 def _are_close(actual: Array, expected: Array, rtol: float, atol: float) -> bool:
-    """Return whether arrays of finite numbers are close; False may also mean that they are no such arrays."""
+    """Return whether two arrays are close and finite; arrays with NaN or infinities give False."""
     if actual.dtype.kind not in "fc":
         return bool((actual == expected).all())
     with np.errstate(all="ignore"):

@@ -12,6 +12,9 @@ from plugrad.testing.xfail import XFAIL_FILE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+UNUSED_PYTEST_PLUGINS = "hypothesispytest", "anyio"
+"""Plugins that would make a run longer: one imports Hypothesis at its end, and the other looks at each fixture."""
+
 
 def run_conformance(
     backend: str,
@@ -60,6 +63,7 @@ def run_conformance(
                 "plugrad.testing.plugin",
                 "-p",
                 "no:cacheprovider",
+                *(f"-pno:{name}" for name in UNUSED_PYTEST_PLUGINS),
                 f"--plugrad-backend={backend}",
                 f"--plugrad-level={level}",
                 *(f"--plugrad-{name}={path}" for name, path in files.items() if path is not None),

@@ -58,7 +58,7 @@ def transpose_linear_map(forward: Callable[[Array], Array], shape: Shape, dy: Ar
 
 
 def apply_activation(z: Array, activation: str, slopes: Array | None, alpha: float) -> Array:
-    """Return an activation of z."""
+    """Return z after the activation function called `activation`."""
     return {
         "linear": lambda: z,
         "relu": lambda: np.maximum(z, 0),

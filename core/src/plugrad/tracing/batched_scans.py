@@ -41,7 +41,7 @@ class BatchedBody(CapturingTracer, BatchTracer):
         self._bound_hosts: Iterator[Tensor] | None = None
 
     def make_placeholder(self, outer: Tensor, variable: Variable | None) -> Any:
-        """Return the array itself; the outer tensor that it holds is captured when it is used."""
+        """Return the outer tensor's own array; the tensor is captured when the array is used."""
         return outer.array if variable is None else BatchTracer.read_variable(self, variable)
 
     @property

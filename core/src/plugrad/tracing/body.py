@@ -176,7 +176,7 @@ class BodyTracer(CapturingTracer, GraphTracer):
         self.slices.clear()
 
     def make_placeholder(self, outer: Tensor, variable: Variable | None) -> TracedArray:
-        """Return a new argument."""
+        """Return the array of a new argument of the loop body."""
         return self.new_value(Shaped(outer.shape, outer.dtype))
 
     def bind_host_values(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:

@@ -16,7 +16,7 @@ from plugrad.errors import TracingError
 from plugrad.graph.graph import Scan
 from plugrad.tensor.backend import read_array
 from plugrad.tensor.context import active_scope, set_scope
-from plugrad.tensor.effects import HostLog, active_log
+from plugrad.tensor.effects import HostLog, active_host_log
 from plugrad.tensor.tensor import Tensor, host_values
 from plugrad.tracing.carries import describe_structure
 from plugrad.tracing.program import Program, get_variable_array
@@ -52,7 +52,7 @@ class HostValueRecorder(HostLog):
 
     def call(self, function: Callable[[], Any]) -> Any:
         """Call a function and record its value for the traced run."""
-        undo = (active_log.get() or self).undo
+        undo = (active_host_log.get() or self).undo
         count = len(undo)
         value = function()
         self.values.append(value)
@@ -97,17 +97,17 @@ class CheckedProgram(Program):
             TracingError: results, new values of variables, or what was computed on the host differ.
         """
         if isinstance(
-            active_log.get(), HostValueRecorder
+            active_host_log.get(), HostValueRecorder
         ):  # an untraced call of another function calls this one
             return self.function([*tensors])
         recording = HostValueRecorder()
         expected, updates = self._run_untraced(tensors, recording)
         repetition = HostValueReplayer(recording)
-        token = active_log.set(repetition)
+        token = active_host_log.set(repetition)
         try:
             result = super().__call__(tensors)
         finally:
-            active_log.reset(token)
+            active_host_log.reset(token)
         self._compare_host_values(repetition.values, recording.values)
         self._compare_results(result, expected)
         for variable, array in updates.items():
@@ -122,14 +122,14 @@ class CheckedProgram(Program):
         variables = [*dict.fromkeys((*self.variables, *self.updated))]
         before = [*map(get_variable_array, variables)]
         scope, watched = active_scope(), watched_variables.set(None)
-        log = active_log.set(recording)
+        log = active_host_log.set(recording)
         set_scope(None)
         try:
             result = self.function([Tensor(x.array, x.backend) for x in tensors])
             return result, {variable: get_array(variable) for variable in variables}
         finally:
             set_scope(scope)
-            active_log.reset(log)
+            active_host_log.reset(log)
             watched_variables.reset(watched)
             deque(map(set_array, variables, before), maxlen=0)
             recording.take_back()
@@ -167,16 +167,16 @@ class CheckedProgram(Program):
             )
         if comparable_bits(traced) == comparable_bits(untraced):
             return
-        for place in self._places_that_differ(traced, untraced):
+        for place in self._find_possible_differences(traced, untraced):
             x, y = traced[place], untraced[place]
             if comparable_bits(np.asarray(x)) != comparable_bits(np.asarray(y)):
                 where = f"element {list(place)} of {what}" if place else what
                 raise self._make_difference_error(f"gives {where} as {x}, and as {y} untraced")
 
-    def _places_that_differ(
+    def _find_possible_differences(
         self, traced: NDArray[Any], untraced: NDArray[Any]
     ) -> Iterable[tuple[int, ...]]:
-        """Return the positions of elements that are not near enough, and maybe of some that are the same."""
+        """Return the positions of all elements that differ too much, possibly among positions of equal elements."""
         part = REORDERED_SUM_TOLERANCES.get(as_dtype(untraced.dtype).name)
         if part is None or not self.may_reorder_sums:
             return np.ndindex(traced.shape)

@@ -95,10 +95,10 @@ class CompiledGraph:
         try:
             return self.compiled(*arrays)
         except BaseException as failure:
-            self.note_failure(failure)
+            self.record_device_loss(failure)
             raise
 
-    def note_failure(self, failure: BaseException) -> None:
+    def record_device_loss(self, failure: BaseException) -> None:
         """Mark the device as lost if an exception of a run says so."""
         if not must_propagate(failure, self.graph.backend):
             mark_device_lost(failure, self.graph.backend)

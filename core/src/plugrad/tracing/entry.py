@@ -64,12 +64,15 @@ def compile_entry(
         "watching": watching,
         "holds": program.is_valid,
         "run": program.run_with_variables if program.has_state else program.run,
-        "note_failure": ignore_error,
+        "record_device_loss": ignore_error,
         "backend": program.backend,
         "rebuild": program.rebuild,
     }
     if isinstance(program.run, CompiledGraph) and not program.has_state:
-        names["run"], names["note_failure"] = program.run.compiled, program.run.note_failure
+        names["run"], names["record_device_loss"] = (
+            program.run.compiled,
+            program.run.record_device_loss,
+        )
     for index, x in enumerate(args):
         names[f"shape{index}"], names[f"dtype{index}"] = x.array.shape, x.array.dtype
     exec(_compile_entry_code(len(args), is_guarded=bool(program.guards)), names)
@@ -101,7 +104,7 @@ def _compile_entry_code(count: int, *, is_guarded: bool) -> CodeType:
         "    try:",
         f"        arrays = run({', '.join(f'a{i}' for i in numbers)})",
         "    except BaseException as failure:",
-        "        note_failure(failure)",
+        "        record_device_loss(failure)",
         "        raise",
         "    return rebuild(arrays, backend)",
     ]

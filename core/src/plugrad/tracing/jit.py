@@ -239,7 +239,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
             return [n for n in {**known, **kind} if known.get(n) != kind.get(n)]
 
         nearest = min(self._kinds, key=lambda known: len(differing_arguments(known)))
-        names: dict[int | str, str] = dict(enumerate(self._names))
+        names: dict[int | str, str] = dict(enumerate(self._parameter_names))
         reasons = [
             f"argument {names.get(n, n)!r} is {_format_argument_kind(kind, n)} "
             f"instead of {_format_argument_kind(nearest, n)}"
@@ -319,7 +319,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
         function: Callable[..., Any] = self.function
         name = _function_name(function)
         # Not `self`, which holds the program: without a cycle, a program that is dropped is freed at once.
-        static, names = self.static, self._names if self.static else ()
+        static, names = self.static, self._parameter_names if self.static else ()
 
         def call_with_tensors(tensors: list[Tensor]) -> Any:
             remaining = iter(tensors)
@@ -349,17 +349,20 @@ class Jitted(Generic[ParameterTypes, ResultType]):
         """Return the arguments with the static ones wrapped as `IdentityKey`."""
         if not self.static:
             return args, kwargs
-        return _wrap_static_arguments(args, kwargs, self.static, self._names)
+        return _wrap_static_arguments(args, kwargs, self.static, self._parameter_names)
 
     @cached_property
-    def _names(self) -> tuple[str, ...]:
+    def _parameter_names(self) -> tuple[str, ...]:
         """The names of the parameters."""
         return _parameter_names(self.function)
 
     def _arguments_by_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return a call's arguments by parameter name, with the static ones wrapped."""
         args, kwargs = self._wrap_static_arguments(args, kwargs)
-        names = [*self._names[: len(args)], *map(str, range(len(self._names), len(args)))]
+        names = [
+            *self._parameter_names[: len(args)],
+            *map(str, range(len(self._parameter_names), len(args))),
+        ]
         return {**dict(zip(names, args, strict=True)), **kwargs}
 
     def _describe_arguments(

@@ -24,7 +24,7 @@ from plugrad.tensor.context import (
     set_transfer_target,
     transfer_target,
 )
-from plugrad.tensor.effects import run_logged
+from plugrad.tensor.effects import run_with_host_log
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import iter_tensors
@@ -160,7 +160,7 @@ class Program:
         """Run the graph and update the variables; a run that fails changes nothing."""
         if not self.has_effects:
             return self._run_and_commit(run, arrays, None)
-        return run_logged(partial(self._run_and_commit, run, arrays))
+        return run_with_host_log(partial(self._run_and_commit, run, arrays))
 
     def _run_and_commit(
         self, run: Callable[..., list[Any]], arrays: Sequence[Any], log: HostLog | None

@@ -163,7 +163,7 @@ class ResultRebuilder:
         return "".join(f"{self._format_tree(tree)}, " for tree in trees)
 
     def name(self, item: Any) -> str:
-        """Return the name under which the expression refers to an object."""
+        """Add an object to the variables of the expression, and return its name there."""
         name = f"o{len(self.objects)}"
         self.objects[name] = item
         return name

@@ -314,7 +314,7 @@ def _slice_chunk(x: MappedTensor, start: int, step: int) -> MappedTensor:
 
 
 def _hide_axis(x: MappedTensor, tracer: BatchTracer) -> Tensor:
-    """Return a tensor of the tracer without the axis of the examples."""
+    """Return a mapped tensor as a tensor of the tracer, which has the shape of one example."""
     tensor = copy_to_backend(x.tensor, tracer.outer)
     if x.axis is None:
         return Tensor(

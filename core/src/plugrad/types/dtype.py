@@ -273,14 +273,14 @@ def _import_bfloat16() -> DType:
 def known_bfloat16() -> frozenset[DType]:
     """Return a set with bfloat16 if the program has named it, else an empty set."""
     found = _DTYPE_BY_NAME.get(BFLOAT16)
-    return _EMPTY_DTYPE_SET if found is None else _cached_set_of(found)
+    return _EMPTY_DTYPE_SET if found is None else _single_dtype_set(found)
 
 
 _EMPTY_DTYPE_SET: Final[frozenset[DType]] = frozenset()
 
 
 @lru_cache(maxsize=1)
-def _cached_set_of(dtype: DType) -> frozenset[DType]:
+def _single_dtype_set(dtype: DType) -> frozenset[DType]:
     """Return a set of one dtype, the same object each time: it remembers its hash."""
     return frozenset((dtype,))
 

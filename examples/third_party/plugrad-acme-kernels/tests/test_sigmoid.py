@@ -12,7 +12,7 @@ import plugrad
 from plugrad.errors import CANNOT_RUN_ERRORS
 
 # The two implementations round at least one of these numbers differently.
-X = np.linspace(-9, 9, 1001, dtype=np.float32)
+INPUTS = np.linspace(-9, 9, 1001, dtype=np.float32)
 
 
 @pytest.fixture(autouse=True)
@@ -40,13 +40,15 @@ def test_the_replacement_is_what_runs(webgpu):
         return compiled(x)
 
     with plugrad.override_kernel("Sigmoid", "webgpu", watched):
-        result = plugrad.sigmoid(plugrad.asarray(X)).numpy()
+        result = plugrad.sigmoid(plugrad.asarray(INPUTS)).numpy()
     assert ran == [(1001,)]
-    np.testing.assert_allclose(result, 1 / (1 + np.exp(-X.astype(float))), rtol=3e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        result, 1 / (1 + np.exp(-INPUTS.astype(float))), rtol=3e-6, atol=1e-7
+    )
 
 
-def values_with(**variables):
-    """Return the values that a new process computes, and whether it imported the pack."""
+def sigmoids_of_new_process(**variables):
+    """Return the sigmoids that a new process computes, and whether it imported the pack."""
     program = """
         import json, sys, numpy as np, plugrad
         x = plugrad.asarray(np.linspace(-9, 9, 1001, dtype=np.float32), device="webgpu")
@@ -63,8 +65,8 @@ def values_with(**variables):
 
 
 def test_disabled_pack_leaves_the_kernel_of_the_backend_in_effect():
-    replaced, was_imported = values_with()
-    own, is_imported = values_with(PLUGRAD_PLUGINS_DISABLE="plugrad-acme-kernels")
+    replaced, was_imported = sigmoids_of_new_process()
+    own, is_imported = sigmoids_of_new_process(PLUGRAD_PLUGINS_DISABLE="plugrad-acme-kernels")
     assert (was_imported, is_imported) == (True, False)
     assert replaced != own  # both are correct, but rounded differently
     np.testing.assert_allclose(replaced, own, rtol=3e-6, atol=1e-7)

@@ -14,7 +14,7 @@ for _ in range(3):
 
 
 def run_program(**variables: str) -> str:
-    """Return what the program prints on its standard error."""
+    """Run the program, and return its standard error."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env={**os.environ, "PLUGRAD_BACKEND": "cpu", **variables},

@@ -346,7 +346,11 @@ def _write_into_pool(function: Implementation, contract: Kernel[..., Any]) -> Im
         shape, dtype = contract.infer(*arrays)
         like = next((x for x in arrays if x.shape == shape), None)
         y = empty(shape, dtype.numpy) if like is None else empty_like(like, dtype.numpy)
-        if like is not None and 0 in like.strides and (few := _drop_repeats(arrays, shape)):
+        if (
+            like is not None
+            and 0 in like.strides
+            and (few := _drop_broadcast_repetitions(arrays, shape))
+        ):
             y[...] = function(*few)  # to copy rows takes half the time of computing them again
             return y
         fill_in_threads(function, arrays, y)
@@ -355,7 +359,7 @@ def _write_into_pool(function: Implementation, contract: Kernel[..., Any]) -> Im
     return compute_into_pool
 
 
-def _drop_repeats(arrays: Sequence[Array], shape: Shape) -> list[Array] | None:
+def _drop_broadcast_repetitions(arrays: Sequence[Array], shape: Shape) -> list[Array] | None:
     """Return views without the repetitions that all arrays share along an axis; None if there are none."""
     repeated = [
         size > 1 and all(x.size == 1 or (x.shape == shape and not x.strides[axis]) for x in arrays)

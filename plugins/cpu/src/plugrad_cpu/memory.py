@@ -99,7 +99,7 @@ class Pool:
         need = -(-size // step) * step
         self._turns += 1
         if self._turns >= ARRAYS_BETWEEN_TRIMS:
-            self._free_unneeded()
+            self._free_unused_blocks()
         block = self._take_waiting(need)
         if block is None:
             block = self._find_block(need)
@@ -208,8 +208,8 @@ class Pool:
         for size, blocks in list(self._waiting.items()):
             self._free(size, len(blocks))
 
-    def _free_unneeded(self) -> None:
-        """Free the blocks that have waited for the whole round."""
+    def _free_unused_blocks(self) -> None:
+        """Free the blocks that no array has needed since the last call."""
         self._turns = 0
         for size, blocks in list(self._waiting.items()):
             self._free(size, self._fewest[size])
@@ -255,7 +255,7 @@ class Pool:
 
 
 class SharedPool(Pool):
-    """A pool for threads that run at once: one of them at a time finds, counts and frees memory."""
+    """A pool for Python without the GIL: a lock lets one thread at a time find, count and free memory."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -50,7 +50,10 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
         bounds = [count * i // parts for i in range(parts + 1)]
         thread_pool.run(
             [
-                (function, *[_take_part(x, axis - out.ndim, first, last) for x in (*arrays, out)])
+                (
+                    function,
+                    *[_slice_axis(x, axis - out.ndim, first, last) for x in (*arrays, out)],
+                )
                 for first, last in pairwise(bounds)
             ]
         )
@@ -75,8 +78,8 @@ def _flatten(arrays: Sequence[Array], out: Array) -> tuple[Array, ...] | None:
     return None
 
 
-def _take_part(x: Array, axis: int, first: int, last: int) -> Any:
-    """Return a part along an axis, counted from the end, of an array that may lack it or repeat along it."""
+def _slice_axis(x: Array, axis: int, first: int, last: int) -> Any:
+    """Return a slice along an axis, counted from the end; an array that is broadcast along it is returned whole."""
     if -axis > x.ndim or x.shape[axis] == 1:
         return x
     return x[(..., slice(first, last), *(slice(None),) * (-axis - 1))]

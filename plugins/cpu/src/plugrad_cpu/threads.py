@@ -53,7 +53,7 @@ class Job:
                 return
             function(*arguments)
 
-    def help(self) -> None:
+    def work_as_helper(self) -> None:
         """Make calls in a thread other than the caller's, and hand over a failure to the caller."""
         self.helping.append(None)
         try:
@@ -219,7 +219,7 @@ class ThreadPool:
 def _help_with_jobs(jobs: SimpleQueue[Job]) -> None:
     """Make the calls of one job after another; the function that each thread of the pool runs."""
     while True:
-        jobs.get().help()
+        jobs.get().work_as_helper()
 
 
 def thread_count(options: Mapping[str, int | None]) -> int:

@@ -144,7 +144,7 @@ def with_filter_rows(descriptor: Array, first: int, last: int) -> Array:
 
 
 def reverse_window(size: Shape, window: Window) -> Window:
-    """Return how the reversed window slides over the result of one with stride 1, to give images of a size.
+    """Return the window of the transposed convolution, for stride 1: it slides over results and gives images.
 
     Its padding may be negative: then it begins inside.
     """

@@ -12,5 +12,5 @@ __all__ = ["HEADER", "WasmBackend", "backend", "elementwise", "load_wasm_kernel"
 
 
 def backend() -> WasmBackend:
-    """Return a backend that has not been opened."""
+    """Return the wasm backend, which has not been opened."""
     return WasmBackend()

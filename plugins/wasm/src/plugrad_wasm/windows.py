@@ -108,7 +108,7 @@ def split_windows(
             if of_cells:
                 first, last = window_positions_reaching(window, axis, i, end)
                 part = restrict_window_positions(window, axis, first, last, i)
-                some = (batch, *with_item_replaced(sizes, axis, end - i), channels)
+                some = (batch, *replace_axis_value(sizes, axis, end - i), channels)
                 yield WindowPart(some, part, i * elements, first * positions)
             else:
                 yield WindowPart(
@@ -132,8 +132,8 @@ def restrict_window_positions(
     before, after = window.padding[axis]
     pad = (before + origin - first * window.strides[axis], after)
     return window._replace(
-        out=with_item_replaced(window.out, axis, last - first),
-        padding=with_item_replaced(window.padding, axis, pad),
+        out=replace_axis_value(window.out, axis, last - first),
+        padding=replace_axis_value(window.padding, axis, pad),
     )
 
 
@@ -264,13 +264,13 @@ def run_windows(
     run_call_chains(x, export, calls, held, work, scratch)
 
 
-def with_item_replaced(values: Sequence[Item], axis: int, value: Item) -> tuple[Item, ...]:
-    """Return a copy of a tuple of values with the one of an axis replaced."""
+def replace_axis_value(values: Sequence[Item], axis: int, value: Item) -> tuple[Item, ...]:
+    """Return a copy of a tuple with one value per axis, in which the value of one axis is replaced."""
     return (*values[:axis], value, *values[axis + 1 :])
 
 
 def reverse_window(size: Sizes, window: Window) -> Window:
-    """Return how the reversed window slides over the result of one with stride 1, to give images of a size.
+    """Return the window of the transposed convolution, for stride 1: it slides over results and gives images.
 
     Its padding may be negative: then it begins inside.
     """

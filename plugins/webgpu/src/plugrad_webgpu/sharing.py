@@ -110,10 +110,10 @@ def from_buffer(buffer: GPUBuffer, shape: Sequence[int], dtype: DType | str = "f
             "from_buffer: the buffer must have the usages STORAGE and COPY_SRC, and neither MAP_READ nor MAP_WRITE"
         )
     device = backend.active_device
-    guest = ExternalBuffer(device, buffer, device.handle_of(buffer))
-    device.check_external_buffers([guest])
+    external = ExternalBuffer(device, buffer, device.handle_of(buffer))
+    device.check_external_buffers([external])
     own = Buffer()
-    own.device, own.storage = device, guest
+    own.device, own.storage = device, external
     own.ref = BufferReference(own)
     own.ref.storage = None  # it does not go to the pool
     return wrap_array(GpuArray(sizes, dtype, own), backend)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.cli import layout, page
 from plugrad.discovery.listing import plugins
-from plugrad.discovery.order import sort_packs
+from plugrad.discovery.order import sort_packs_by_precedence
 from plugrad.settings.layers import config, user_file
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def run(arguments: Namespace) -> None:
 def _list_pack_orders(key: str) -> Iterator[tuple[str, str]]:
     """Yield the order of the packs of each backend, for the setting ``packs``."""
     found: dict[str, list[str]] = {}
-    for pack in sort_packs(plugins("kernels")) if key == "packs" else ():
+    for pack in sort_packs_by_precedence(plugins("kernels")) if key == "packs" else ():
         if pack.status in ("available", "active"):
             found.setdefault(pack.backend_name, []).append(pack.short_name)
     for backend, packs in found.items():

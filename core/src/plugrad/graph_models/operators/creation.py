@@ -64,13 +64,13 @@ def fill(dims: HostArray, value: HostArray) -> Tensor:
 
 @register_operator("Ones")
 def ones(shape: HostArray, *, t: str = "float32") -> Tensor:
-    """Return ones."""
+    """Return a tensor of ones."""
     return creation.ones(_as_shape(shape), dtype=t)
 
 
 @register_operator("Zeros")
 def zeros(shape: HostArray, *, t: str = "float32") -> Tensor:
-    """Return zeros."""
+    """Return a tensor of zeros."""
     return creation.zeros(_as_shape(shape), dtype=t)
 
 

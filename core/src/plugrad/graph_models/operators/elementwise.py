@@ -57,7 +57,7 @@ for _name, _binary in BINARY_OPS.items():
 
 @register_operator("AddN")
 def add_n(*tensors: Tensor) -> Tensor:
-    """Return the sum."""
+    """Return the sum of the inputs."""
     return binary.add_n(tensors)
 
 

@@ -34,7 +34,7 @@ def resize_nearest(
     align_corners: bool = False,
     half_pixel_centers: bool = False,
 ) -> Tensor:
-    """Resize images by nearest neighbours."""
+    """Resize images by nearest-neighbour interpolation."""
     return resize.resize_nearest_neighbor(
         images, _as_size(size), align_corners=align_corners, half_pixel_centers=half_pixel_centers
     )

@@ -29,33 +29,33 @@ class TensorList:
     shape: Shape | None
     dtype: str
 
-    def with_element(self, place: int, element: Tensor) -> TensorList:
+    def with_element(self, index: int, element: Tensor) -> TensorList:
         """Return the list with one element replaced; the list grows if necessary."""
-        if place < 0:
-            raise ArgumentValueError(f"a list of tensors has no element {place}")
-        size = max(len(self.elements), place + 1)
+        if index < 0:
+            raise ArgumentValueError(f"a list of tensors has no element {index}")
+        size = max(len(self.elements), index + 1)
         found = [*self.elements, *[None] * (size - len(self.elements))]
-        found[place] = element
+        found[index] = element
         return TensorList(tuple(found), self.shape, self.dtype)
 
-    def read(self, place: int, shape: Shape | None = None) -> Tensor:
+    def read(self, index: int, shape: Shape | None = None) -> Tensor:
         """Return the element at an index."""
-        if not 0 <= place < len(self.elements):
+        if not 0 <= index < len(self.elements):
             raise ArgumentValueError(
-                f"element {place} of a list of {len(self.elements)} tensors does not exist"
+                f"element {index} of a list of {len(self.elements)} tensors does not exist"
             )
-        element = self.elements[place]
+        element = self.elements[index]
         return self._zeros(shape) if element is None else element
 
-    def read_many(self, places: Iterable[int], shape: Shape | None) -> list[Tensor]:
+    def read_many(self, indices: Iterable[int], shape: Shape | None) -> list[Tensor]:
         """Return the elements at several indices."""
-        return [self.read(place, shape) for place in places]
+        return [self.read(index, shape) for index in indices]
 
-    def stack(self, places: Sequence[int], shape: Shape | None) -> Tensor:
+    def stack(self, indices: Sequence[int], shape: Shape | None) -> Tensor:
         """Return elements as one tensor, along a new first axis."""
-        if not places:
+        if not indices:
             return creation.zeros((0, *self._known_shape(shape)), dtype=self.dtype)
-        return movement.stack(self.read_many(places, shape))
+        return movement.stack(self.read_many(indices, shape))
 
     def concat(self, shape: Shape | None) -> Tensor:
         """Return all elements joined along their first axis."""
@@ -102,7 +102,7 @@ def split_list(x: Tensor, shape: HostArray, lengths: HostArray, *, element_dtype
 @register_operator("TensorListScatter", "TensorListScatterV2")
 def scatter_list(
     x: Tensor,
-    places: HostArray,
+    indices: HostArray,
     shape: HostArray,
     count: HostArray | None = None,
     *,
@@ -111,25 +111,25 @@ def scatter_list(
     """Return a list with the slices of a tensor at given indices."""
     least = 0 if count is None else max(int(count.item()), 0)
     found = TensorList((None,) * least, _as_element_shape(shape), element_dtype)
-    for place, part in zip(places.ravel(), movement.unstack(x), strict=True):
-        found = found.with_element(int(place), part)
+    for index, part in zip(indices.ravel(), movement.unstack(x), strict=True):
+        found = found.with_element(int(index), part)
     return found
 
 
 @register_operator("TensorListGetItem")
 def get_list_item(
-    items: AnyInput, place: HostArray, shape: HostArray | None = None, *, element_dtype: str = ""
+    items: AnyInput, index: HostArray, shape: HostArray | None = None, *, element_dtype: str = ""
 ) -> Any:
     """Return the element of a list at an index."""
-    return _require_tensor_list(items).read(int(place.item()), _as_element_shape(shape))
+    return _require_tensor_list(items).read(int(index.item()), _as_element_shape(shape))
 
 
 @register_operator("TensorListSetItem")
 def set_list_item(
-    items: AnyInput, place: HostArray, element: Tensor, *, element_dtype: str = ""
+    items: AnyInput, index: HostArray, element: Tensor, *, element_dtype: str = ""
 ) -> Any:
     """Return a list with the element at an index replaced."""
-    return _require_tensor_list(items).with_element(int(place.item()), element)
+    return _require_tensor_list(items).with_element(int(index.item()), element)
 
 
 @register_operator("TensorListPushBack")
@@ -173,11 +173,11 @@ def stack_list(
 
 @register_operator("TensorListGather")
 def gather_list(
-    items: AnyInput, places: HostArray, shape: HostArray, *, element_dtype: str = ""
+    items: AnyInput, indices: HostArray, shape: HostArray, *, element_dtype: str = ""
 ) -> Any:
     """Stack the elements of a list at several indices into one tensor."""
     return _require_tensor_list(items).stack(
-        [int(place) for place in places.ravel()], _as_element_shape(shape)
+        [int(index) for index in indices.ravel()], _as_element_shape(shape)
     )
 
 
@@ -209,22 +209,22 @@ def tensor_array(
 
 
 @register_operator("TensorArrayWriteV3")
-def write_array(array: AnyInput, place: HostArray, x: Tensor, flow: AnyInput) -> Any:
+def write_array(array: AnyInput, index: HostArray, x: Tensor, flow: AnyInput) -> Any:
     """Set the element of an array at an index."""
-    array.items = array.items.with_element(int(place.item()), x)
+    array.items = array.items.with_element(int(index.item()), x)
     return flow
 
 
 @register_operator("TensorArrayReadV3")
-def read_array(array: AnyInput, place: HostArray, flow: AnyInput, *, dtype: str = "") -> Any:
+def read_array(array: AnyInput, index: HostArray, flow: AnyInput, *, dtype: str = "") -> Any:
     """Return the element of an array at an index."""
-    return array.items.read(int(place.item()))
+    return array.items.read(int(index.item()))
 
 
 @register_operator("TensorArrayGatherV3")
 def gather_array(
     array: AnyInput,
-    places: HostArray,
+    indices: HostArray,
     flow: AnyInput,
     *,
     dtype: str = "",
@@ -232,14 +232,14 @@ def gather_array(
 ) -> Any:
     """Stack the elements of an array at several indices into one tensor."""
     shape = None if element_shape is None else tuple(element_shape)
-    return array.items.stack([int(place) for place in places.ravel()], shape)
+    return array.items.stack([int(index) for index in indices.ravel()], shape)
 
 
 @register_operator("TensorArrayScatterV3")
-def tensor_array_scatter(array: AnyInput, places: HostArray, x: Tensor, flow: AnyInput) -> Any:
+def tensor_array_scatter(array: AnyInput, indices: HostArray, x: Tensor, flow: AnyInput) -> Any:
     """Set elements to the slices of a tensor."""
-    for place, part in zip(places.ravel(), movement.unstack(x), strict=True):
-        array.items = array.items.with_element(int(place), part)
+    for index, part in zip(indices.ravel(), movement.unstack(x), strict=True):
+        array.items = array.items.with_element(int(index), part)
     return flow
 
 
@@ -252,8 +252,8 @@ def concat_array(array: AnyInput, flow: AnyInput, *, dtype: str = "") -> tuple[A
 @register_operator("TensorArraySplitV3")
 def split_array(array: AnyInput, x: Tensor, lengths: HostArray, flow: AnyInput) -> Any:
     """Set all elements to consecutive parts of a tensor."""
-    for place, part in enumerate(movement.split(x, [int(n) for n in lengths.ravel()])):
-        array.items = array.items.with_element(place, part)
+    for index, part in enumerate(movement.split(x, [int(n) for n in lengths.ravel()])):
+        array.items = array.items.with_element(index, part)
     return flow
 
 

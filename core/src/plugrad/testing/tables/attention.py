@@ -31,7 +31,7 @@ def attention_weights(q: Array, k: Array, mask: Array | None) -> Array:
     return np.exp(s) / np.where(total == 0, 1, total)
 
 
-def attention_rows(q: Array, k: Array, v: Array, mask: Array | None) -> Array:
+def reference_attention(q: Array, k: Array, v: Array, mask: Array | None) -> Array:
     return attention_weights(q, k, mask) @ v
 
 
@@ -61,7 +61,7 @@ ROWS = [
     *(
         Row(
             attention.attention,
-            attention_rows,
+            reference_attention,
             attention_inputs(sizes, mask),
             SCALE_ATTRIBUTE,
             tolerance_factor=4,
@@ -92,7 +92,7 @@ ROWS = [
             tolerance_factor=8,
         )
         for kernel, reference, given in [
-            (attention.attention, attention_rows, attention_inputs(LONG_SEQUENCE_SIZES, None)),
+            (attention.attention, reference_attention, attention_inputs(LONG_SEQUENCE_SIZES, None)),
             (
                 attention.attention_gradient,
                 attention_gradients,
@@ -102,7 +102,7 @@ ROWS = [
                 ],
             ),
             *(
-                (attention.attention, attention_rows, attention_inputs(sizes, mask))
+                (attention.attention, reference_attention, attention_inputs(sizes, mask))
                 for sizes in SMALL_HEAD_SIZES
                 for mask in masks_of_each_shape(*sizes[:3])
             ),
@@ -123,7 +123,7 @@ ROWS = [
     *(
         Row(
             attention.attention,
-            attention_rows,
+            reference_attention,
             attention_inputs(sizes, None),
             SCALE_ATTRIBUTE,
             is_edge=True,
@@ -134,7 +134,7 @@ ROWS = [
     *(
         Row(
             attention.attention,
-            attention_rows,
+            reference_attention,
             [
                 arbitrary_numbers(4, 2),
                 arbitrary_numbers(3, 2),
@@ -178,7 +178,7 @@ ROWS = [
             tolerance_factor=4,
         )
         for kernel, reference, before in [
-            (attention.attention, attention_rows, []),
+            (attention.attention, reference_attention, []),
             (attention.attention_gradient, attention_gradients, [arbitrary_numbers(9, 8)]),
         ]
     ),

@@ -13,8 +13,8 @@ from plugrad.testing.rows import Array, Row, integers, numbers
 OPAQUE_ALPHA = 255
 
 
-def four_channels(x: Array, opacity: float) -> Array:
-    """Return red, green, blue and opacity."""
+def as_rgba(x: Array, opacity: float) -> Array:
+    """Return an image with the four channels red, green, blue and opacity."""
     x = x if x.ndim == 3 else x[..., None]
     colours = np.repeat(x, 3, -1) if x.shape[-1] == 1 else x[..., :3]
     rest = x[..., 3:] if x.shape[-1] == 4 else np.full((*x.shape[:2], 1), opacity)
@@ -30,7 +30,7 @@ ROWS = [
     *(
         Row(
             pixels.from_pixels,
-            lambda x, n=n: four_channels(x, OPAQUE_ALPHA)[..., :n],
+            lambda x, n=n: as_rgba(x, OPAQUE_ALPHA)[..., :n],
             [integers(0, 255, *shape, dtype=dtype)],
             {"num_channels": n},
             dtypes=[dtype],
@@ -41,7 +41,7 @@ ROWS = [
     *(
         Row(
             pixels.draw,
-            lambda x: four_channels(
+            lambda x: as_rgba(
                 np.floor(x * 255 + 0.5) if x.dtype.kind == "f" else x, np.floor(0.3 * 255 + 0.5)
             ),
             [drawn(shape)],

@@ -57,8 +57,8 @@ def gru_cell_gradients(dy: Array, x: Array, s: Array, h: Array) -> list[Array]:
     return [*[np.concatenate(each, axis=-1) for each in parts], dy * z]
 
 
-def rows_of(shape: tuple[int, ...], *, is_edge: bool = False) -> list[Row]:
-    """Return a row of each kernel for states of a shape."""
+def recurrent_rows(shape: tuple[int, ...], *, is_edge: bool = False) -> list[Row]:
+    """Return a test row of each recurrent kernel, for states of a shape."""
 
     def wide(count: int) -> tuple[int, ...]:
         return (*shape[:-1], count * shape[-1])
@@ -84,6 +84,6 @@ def rows_of(shape: tuple[int, ...], *, is_edge: bool = False) -> list[Row]:
 
 
 ROWS = [
-    *[row for shape in STATE_SHAPES for row in rows_of(shape)],
-    *[row for shape in [(0, 3), (2, 0)] for row in rows_of(shape, is_edge=True)],
+    *[row for shape in STATE_SHAPES for row in recurrent_rows(shape)],
+    *[row for shape in [(0, 3), (2, 0)] for row in recurrent_rows(shape, is_edge=True)],
 ]

@@ -160,7 +160,7 @@ def normal_tail_factor(m: Array) -> Array:
 
 
 def gaussian(m: Array) -> Array:
-    """Return exp(-m^2 / 2), times a factor for what rounding leaves out of the square."""
+    """Return exp(-m^2 / 2), times a factor that corrects the rounding error of the square."""
     upper = (m.view(f"i{m.itemsize}") & UPPER_HALF_BIT_MASK[m.dtype]).view(m.dtype)
     y = m * m
     rest = upper * upper

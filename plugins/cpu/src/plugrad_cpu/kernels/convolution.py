@@ -67,7 +67,7 @@ def multiply_windows(x: Array, window: Window, columns: Array) -> Array:
 
 
 def filter_gradient(x: Array, dy: Array, *, filter_shape: Shape, window: Window) -> Array:
-    """Return the transposed rows of windows times dy."""
+    """Return the gradient for the filters: the transposed rows of windows times dy."""
     total = zeros((math.prod(filter_shape[:-1]), filter_shape[-1]), accumulation_dtype(x.dtype))
     for few, rows in iter_window_rows(x, window):
         total += rows.T @ dy[few].reshape(rows.shape[0], filter_shape[-1])
@@ -75,7 +75,7 @@ def filter_gradient(x: Array, dy: Array, *, filter_shape: Shape, window: Window)
 
 
 def input_gradient(dy: Array, filter: Array, *, input_shape: Shape, window: Window) -> Array:
-    """Return dy times the filters, with each cell of a window added to its pixel."""
+    """Return the gradient for the images: dy times the filters, with each cell of a window added to its pixel."""
     batch, *size, channels = input_shape
     if max(window.strides) == 1:
         return _input_gradient_stride_1(dy, filter, window, tuple(size))

@@ -38,7 +38,7 @@ def depthwise_conv2d(x: Array, filter: Array, *, window: Window) -> Array:
 def depthwise_conv2d_input_gradient(
     dy: Array, filter: Array, *, input_shape: Shape, window: Window
 ) -> Array:
-    """Return dy times the filters, added to its pixels and then over the copies of each channel."""
+    """Return the gradient for the images: dy times the filters, summed over the copies of each channel."""
     weights = merge_channel_axes(filter)
     batch, height, width, channels = input_shape
     size = height, width

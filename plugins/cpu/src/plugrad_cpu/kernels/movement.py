@@ -200,12 +200,12 @@ def pack(*inputs: Array, axis: int) -> Array:
 @tracked
 def unpack(value: Array, *, axis: int) -> tuple[Array, ...]:
     """Return views of the parts along an axis, without it."""
-    return tuple([value[key] for key in _place_keys(value.shape[axis], axis)])
+    return tuple([value[key] for key in _unpack_keys(value.shape[axis], axis)])
 
 
 @lru_cache(maxsize=64)
-def _place_keys(count: int, axis: int) -> list[tuple[Any, ...]]:
-    """Return the NumPy indices of the parts along an axis."""
+def _unpack_keys(count: int, axis: int) -> list[tuple[Any, ...]]:
+    """Return for each position along an axis the NumPy index of the slice there, without the axis."""
     return [(*(slice(None),) * axis, i, ...) for i in range(count)]
 
 

@@ -18,7 +18,7 @@ def drop_elements(
 ) -> Array:
     """Return the elements of x that words choose, which a function draws, divided by 1 - rate; the others are 0."""
     is_chosen = draw_bits(state, shape=noise_shape) <= greatest_chosen_word(rate)
-    return np.where(is_chosen, x / x.dtype.type(1 - rate), x.dtype.type(0))
+    return np.where(is_chosen, x / np.array(1 - rate, x.dtype), np.array(0, x.dtype))
 
 
 @table.implements(random.dropout)

@@ -34,7 +34,8 @@ def _compute_lstm_activations(gates: Array, c: Array, sigmoid: Sigmoid) -> _LSTM
 @table.implements(recurrent.lstm_cell)
 def lstm_cell(gates: Array, c: Array, sigmoid: Sigmoid = numpy_sigmoid) -> list[Array]:
     """Return the next output and memory."""
-    cell = _compute_lstm_activations(*_to_accumulation_dtype(gates, c), sigmoid)
+    wide_gates, wide_c = _to_accumulation_dtype(gates, c)
+    cell = _compute_lstm_activations(wide_gates, wide_c, sigmoid)
     return _cast_results_like([cell.o * np.tanh(cell.next_c), cell.next_c], c)
 
 

@@ -81,12 +81,12 @@ def prod(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
         product = np.multiply.reduce(np.concatenate([parts, flat[whole:]]))
         return np.asarray(product, x.dtype).reshape((1,) * x.ndim * keep_dims)
     if x.ndim and axis == (x.ndim - 1,):
-        factors = _multiply_halves(factors)
+        factors = _multiply_pairs(factors)
     return np.asarray(np.multiply.reduce(factors, axis=axis, keepdims=keep_dims), x.dtype)
 
 
-def _multiply_halves(x: Array) -> Array:
-    """Multiply the halves of the last axis repeatedly, until few factors are left: NumPy does this in parallel."""
+def _multiply_pairs(x: Array) -> Array:
+    """Multiply one half of the last axis by the other, repeatedly until few factors are left: NumPy vectorizes that."""
     while (half := x.shape[-1] // 2) > MAX_HALVED_ELEMENTS:
         rest = x[..., 2 * half :]
         x = x[..., :half] * x[..., half : 2 * half]

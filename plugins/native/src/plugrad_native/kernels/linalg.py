@@ -59,6 +59,8 @@ OpenBLAS divides larger ones than 2^18. For AVX-512, it has kernels without pack
 """
 BLAS_VECTOR_MAX_PRODUCTS: Final = 9_000
 """The same if one of the factors is a vector. OpenBLAS divides such products from 9,216 on, or from 10,000 on."""
+BLAS_COMPLEX_MAX_PRODUCTS: Final = 1 << 15
+"""The same of complex numbers, for which OpenBLAS has no kernels without packing."""
 FLOAT32_MATMUL_MIN_SIDE: Final = 2
 """The rows, vectors of columns, and depth of float32 matrices of a batch from which on C is faster than BLAS."""
 BATCHED_MATMUL_MIN_PRODUCTS: Final = 1 << 17
@@ -113,7 +115,7 @@ def plan_matmul(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Mat
 def is_multiplied_in_c(
     dtype: np.dtype[Any], a: Shape, b: Shape, transpose_a: bool, transpose_b: bool
 ) -> bool:
-    """Return whether C multiplies contiguous matrices of floats: what BLAS divides, and what takes it longer."""
+    """Return whether C multiplies these float matrices: BLAS would divide them among threads, or take longer."""
     plan = plan_matmul(a, b, transpose_a, transpose_b)
     rows, columns, depth = plan.sizes_and_strides[:3]
     if is_divided_by_blas(rows, columns, depth):
@@ -196,12 +198,14 @@ def multiply_complex(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -
     left, right = (
         x.swapaxes(-1, -2) if turned else x for x, turned in ((a, transpose_a), (b, transpose_b))
     )
-    *_, rows, depth = left.shape
-    columns = right.shape[-1]
-    is_inner = rows == columns == 1
-    if not is_divided_by_blas(rows, columns, depth) or (
-        (rows == 1 or columns == 1) and not is_inner
-    ):
+    rows, depth, columns = *left.shape[-2:], right.shape[-1]
+    is_one = right.ndim == 2  # product of BLAS
+    together = count_elements(left.shape[:-1]) if is_one else rows
+    if together == 1 or columns == 1:
+        is_native = together == columns and is_divided_by_blas(1, 1, depth)
+    else:
+        is_native = together * columns * depth > BLAS_COMPLEX_MAX_PRODUCTS
+    if not is_native:
         return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     parts = matmul(
         np.concatenate([np.real(left), np.imag(left)], -2),

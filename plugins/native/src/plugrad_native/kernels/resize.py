@@ -41,7 +41,7 @@ FLOATS_PER_SAMPLE: Final = 4
 def describe_resize(
     images: Shape, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
-    """Return ``resizing`` of csrc/resize.c for images, covering all rows of the results."""
+    """Return the fields of the struct ``resizing`` in csrc/resize.c, for all rows of the results."""
     fields = *images[1:], *size, align_corners, half_pixel_centers, 0, size[0]
     return np.array(fields, INT32)
 

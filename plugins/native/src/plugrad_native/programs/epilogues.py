@@ -89,4 +89,6 @@ def find_accumulated_products(graph: Graph, carries: int = 0) -> dict[Value, Val
 def _is_accumulated(call: Call, accumulators: Mapping[Value, Value | None]) -> bool:
     """Return whether a product may be added to its bias in place."""
     bias = call.inputs[2]
-    return bias in accumulators and accumulators[bias] in (None, call.outputs[0])
+    if bias is None or bias not in accumulators:
+        return False
+    return accumulators[bias] in (None, call.outputs[0])

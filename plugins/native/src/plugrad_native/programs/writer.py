@@ -177,7 +177,9 @@ class ProgramWriter:
             for o in call.operands
             if isinstance(o, InputOperand) and o.value not in made and o.value not in numbers
         )
-        expanded = [v for v in read if not self._is_full(v, shape) and not self._is_scalar(v)]
+        expanded = [
+            v for v in read if not self._has_full_shape(v, shape) and not self._is_scalar(v)
+        ]
         width = max(self.specs[v].dtype.itemsize for v in (*made, *read))
         uses = {
             o.value: i
@@ -201,7 +203,7 @@ class ProgramWriter:
         for value in read:
             place = self.locate(value)
             size = self.specs[value].dtype.itemsize
-            if self._is_full(value, shape):
+            if self._has_full_shape(value, shape):
                 operands[value] = _LoopOperand(place.slice_bytes(first * size, size), size)
             elif self._is_scalar(value):
                 operands[value] = _LoopOperand(place, 0, is_number=True)
@@ -273,7 +275,7 @@ class ProgramWriter:
             own = own[1:]
         return count_elements(own) if own == shape[len(shape) - len(own) :] else 0
 
-    def _is_full(self, value: Value, shape: Shape) -> bool:
+    def _has_full_shape(self, value: Value, shape: Shape) -> bool:
         return count_elements(self.specs[value].shape) == count_elements(shape)
 
     def _is_scalar(self, value: Value) -> bool:

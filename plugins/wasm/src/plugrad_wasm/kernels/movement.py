@@ -53,9 +53,9 @@ def copy_strided(
     if 0 in sizes:
         return
     if len(sizes) > 1 and source_strides[-1] == 0 and 1 < sizes[-1] <= MAX_STRIDED_COPIES:
-        walk = sizes[:-1], source_strides[:-1], target_strides[:-1], source_offset
+        block = sizes[:-1], source_strides[:-1], target_strides[:-1], source_offset
         for turn in range(sizes[-1]):
-            copy_strided(source, target, *walk, target_offset + turn * target_strides[-1])
+            copy_strided(source, target, *block, target_offset + turn * target_strides[-1])
         return
     descriptor = copy_descriptor(sizes, source_strides, target_strides)
     export, starts = COPY_EXPORTS[source.dtype.itemsize], (source_offset, target_offset)
@@ -70,17 +70,17 @@ def read_strided(x: WasmArray, sizes: Sizes, strides: Sizes, offset: int = 0) ->
     return out
 
 
-def as_contiguous(walk: StridedView) -> WasmArray:
+def as_contiguous(view: StridedView) -> WasmArray:
     """Return the elements of a strided view as a contiguous array."""
-    return read_strided(walk.owner, *walk[1:])
+    return read_strided(view.owner, *view[1:])
 
 
 def as_strided_view(x: WasmArray) -> tuple[WasmArray, Sizes, int]:
     """Return the array that `x` is a view of, the strides, and the start in it."""
     if isinstance(x, WasmStridedView):
-        walk = x.strided_view
-        if walk is not None:
-            return walk.owner, walk.strides, walk.start
+        view = x.strided_view
+        if view is not None:
+            return view.owner, view.strides, view.start
     return x, contiguous_strides(x.shape), 0
 
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from plugrad.kernels.rearrangement import MirrorMode, Rearrangement
 
 
-def rearrange(x: WasmArray, how: Rearrangement) -> WasmArray:
-    """Return x padded or cropped, reshaped to blocks and transposed, as `how` describes."""
-    return WasmView(transpose(WasmView(x, how.cells), perm=how.order), how.shape)
+def rearrange(x: WasmArray, plan: Rearrangement) -> WasmArray:
+    """Return x padded or cropped, reshaped to blocks and transposed, as `plan` describes."""
+    return WasmView(transpose(WasmView(x, plan.cells), perm=plan.order), plan.shape)
 
 
 @table.implements(rearrangement.batch_to_space_nd)

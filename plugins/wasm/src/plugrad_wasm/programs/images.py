@@ -58,8 +58,8 @@ def find_divided_values(body: Graph) -> dict[Value, Shaped]:
     }
 
 
-def choose_parts(body: Graph) -> list[range]:
-    """Return the images that run together."""
+def divide_images(body: Graph) -> list[range]:
+    """Divide the images of a group into ranges, each of which runs all calls of the group before the next one."""
     shape, dtype = body.specs[body.results[0]]
     length = -(-MIN_PART_BYTES // (count_elements(shape[1:]) * dtype.itemsize))
     return [range(n, min(n + length, shape[0])) for n in range(0, shape[0], length)]

@@ -131,7 +131,7 @@ RecordedCall: TypeAlias = ExportCall | ThreadedChains | NumberWrite | BlockwiseC
 
 
 def move_blocks(call: RecordedCall, moved: Mapping[int, BlockOffset]) -> RecordedCall:
-    """Return a call of exports with places instead of some blocks."""
+    """Return a recorded call whose addresses in the blocks `moved` lie in other blocks, at given offsets."""
 
     def move(arguments: Sequence[CallArgument]) -> tuple[CallArgument, ...]:
         return tuple(

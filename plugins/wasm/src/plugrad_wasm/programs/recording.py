@@ -14,7 +14,7 @@ from plugrad_wasm.programs.blocks import (
     build_blockwise_calls,
 )
 from plugrad_wasm.programs.images import (
-    choose_parts,
+    divide_images,
     find_divided_values,
     find_overwritten_images,
     is_image_group,
@@ -171,7 +171,7 @@ def _record_image_group(
             else memory.create_variable_input(body.specs[value])
         )
     divided = find_divided_values(body)
-    for part in choose_parts(body):
+    for part in divide_images(body):
         inside = {v: arrays[v] for v in (*known, *body.results)}
         for value in inside.keys() & divided.keys():
             shape, dtype = divided[value]

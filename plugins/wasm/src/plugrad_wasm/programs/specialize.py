@@ -81,14 +81,14 @@ def specialize(
         return None
     writer = _FunctionSource(memory, [x is not None for x in arrays], calls, inner)
     if sum(isinstance(call, ExportCall) for call in calls) == 1:
-        for position, result in _list_inplace_pairs(kernel_name, len(specs)):
+        for position, result in _list_in_place_pairs(kernel_name, len(specs)):
             if position in free and _has_spec(specs[position], inner[result]):
                 writer.reuse_input(position, inner[result].block_number)
     may_be_lazy = [i for i, x in enumerate(arrays) if x is not None and x.size >= VIEW_MIN_ELEMENTS]
     return writer.compile(partial(function, **attrs), may_be_lazy, returns_list=returns_list)
 
 
-def _list_inplace_pairs(kernel_name: str, inputs: int) -> list[tuple[int, int]]:
+def _list_in_place_pairs(kernel_name: str, inputs: int) -> list[tuple[int, int]]:
     """Return pairs of input and result that may share memory: each element is read before the same one is written."""
     kernel = KERNELS.get(kernel_name)
     if kernel is not None and kernel.is_elementwise:

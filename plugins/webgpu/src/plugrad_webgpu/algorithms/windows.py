@@ -139,7 +139,7 @@ def _vector_width(image: Shape, dtype: DType) -> int:
 
 
 def _window_overlap_periods(window: Window) -> Shape:
-    """Return by axis the period of dilated windows: how many positions apart windows overlap at the same pixel."""
+    """Return for each axis by how few positions two dilated windows differ that have pixels in common."""
     both = zip(window.dilations, window.strides, strict=True)
     return tuple(dilation // math.gcd(dilation, stride) for dilation, stride in both)
 
@@ -169,7 +169,7 @@ def _max_loop_steps(loop: WindowLoopKind, size: Shape, window: Window) -> int:
 
 @lru_cache(maxsize=1024)
 def split_window(window: Window, size: Shape, loop: WindowLoopKind) -> tuple[Window, ...]:
-    """Return windows that partition the cells of one in row-major order, each within the limit of loop steps.
+    """Return smaller windows that partition a window's cells in row-major order, each within the limit of loop steps.
 
     Where a piece has no cell in any image, it is left out unless all have none.
     """

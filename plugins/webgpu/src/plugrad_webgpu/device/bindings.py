@@ -37,7 +37,7 @@ class BindGroups:
         self._raw = raw
         self._layouts: dict[tuple[int, int, bool], BindingLayout] = {}
         self._groups: dict[tuple[int, ...], Handle] = {}
-        self._guests: list[tuple[Handle, list[ExternalBuffer]]] = []
+        self._external_buffers: list[tuple[Handle, list[ExternalBuffer]]] = []
 
     def layout(self, operands: int, outputs: int, has_table: bool = False) -> BindingLayout:
         """Return the layout shared by all programs with these numbers of operands."""
@@ -66,47 +66,47 @@ class BindGroups:
             if storage.owner is not self._owner:
                 raise foreign_buffer_error()
         layout = self.layout(len(operands), program.outputs, program.has_table)
-        guests = [s for s in operands if isinstance(s, ExternalBuffer)]
+        external_buffers = [s for s in operands if isinstance(s, ExternalBuffer)]
         try:
             group = layout.bind(self._raw.handle, [(s.handle, s.offset, s.size) for s in operands])
         except GPUError:
-            self.check_external_buffers(guests)
+            self.check_external_buffers(external_buffers)
             raise
-        if guests:  # the group would keep the buffers of others alive
-            self._guests.append((group, guests))
+        if external_buffers:  # the group would keep the buffers of others alive
+            self._external_buffers.append((group, external_buffers))
         else:
             self._groups[key] = group
         return group
 
-    def check_external_buffers(self, guests: Iterable[ExternalBuffer]) -> None:
+    def check_external_buffers(self, external_buffers: Iterable[ExternalBuffer]) -> None:
         """Raise unless external buffers are still valid for the next submission.
 
         Raises:
             ArgumentValueError: one has been destroyed, or is mapped.
         """
-        for guest in guests:
+        for external in external_buffers:
             with uninterruptible:
-                whole_buffer = [(guest.handle, 0, guest.size)]
+                whole_buffer = [(external.handle, 0, external.size)]
                 is_usable = self.layout(1, 1).can_bind(self._raw.handle, whole_buffer)
-            if not is_usable or guest.buffer.map_state != "unmapped":
+            if not is_usable or external.buffer.map_state != "unmapped":
                 raise ArgumentValueError(
-                    f"webgpu: the buffer {guest.buffer.label!r}, which was given to from_buffer, is destroyed or "
+                    f"webgpu: the buffer {external.buffer.label!r}, which was given to from_buffer, is destroyed or "
                     "mapped, so all work that was recorded with it is lost; keep it as long as its tensors are used"
                 )
 
     def end_batch(self, encoder: Handle) -> None:
         """Check and forget the external buffers of a batch; release all bind groups if there are many."""
-        if self._guests:
+        if self._external_buffers:
             self._check_and_forget_external_buffers(encoder)
         if len(self._groups) > MAX_BIND_GROUPS + self.in_use:
             self.release_all()
 
     def _check_and_forget_external_buffers(self, encoder: Handle) -> None:
-        batch, self._guests = self._guests, []
+        batch, self._external_buffers = self._external_buffers, []
         for group, _ in batch:
             self._driver.release_bind_group(group)
         try:
-            self.check_external_buffers({guest for _, guests in batch for guest in guests})
+            self.check_external_buffers({x for _, buffers in batch for x in buffers})
         except ArgumentValueError:
             self._driver.release_encoder(encoder)
             raise

@@ -441,14 +441,14 @@ class Device:
             self.flush()
             return self._raw.lend(storage.handle, storage.size, array)
 
-    def check_external_buffers(self, guests: Iterable[ExternalBuffer]) -> None:
+    def check_external_buffers(self, external_buffers: Iterable[ExternalBuffer]) -> None:
         """Raise unless external buffers are still valid for the next submission.
 
         Raises:
             ArgumentValueError: one has been destroyed, or is mapped.
         """
         with self._lock:
-            self.groups.check_external_buffers(guests)
+            self.groups.check_external_buffers(external_buffers)
 
     # --- inside
 

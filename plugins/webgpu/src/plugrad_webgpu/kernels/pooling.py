@@ -214,7 +214,7 @@ def sum_over_pieces(
 
 
 def split_windows(x: GpuArray, window: Window) -> list[WindowPartAndInputs]:
-    """Return the pieces of a window over the cells of images."""
+    """Return the smaller windows into which a window is split, each with the images as its input."""
     return [(part, (x,)) for part in split_window(window, x.shape[1:-1], "cells")]
 
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
 
 
-def rearrange(x: GpuArray, how: Rearrangement) -> GpuArray:
-    """Return x padded or cropped, reshaped to blocks and transposed, as `how` describes."""
-    return reinterpret(permute_axes(reinterpret(x, how.cells), how.order), how.shape)
+def rearrange(x: GpuArray, plan: Rearrangement) -> GpuArray:
+    """Return x padded or cropped, reshaped to blocks and transposed, as `plan` describes."""
+    return reinterpret(permute_axes(reinterpret(x, plan.cells), plan.order), plan.shape)
 
 
 @table.implements(rearrangement.batch_to_space_nd)

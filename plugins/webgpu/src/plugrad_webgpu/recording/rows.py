@@ -56,8 +56,8 @@ def attach_calls_to_rows(
         members = target.fused_dispatches or (
             (target,) if target.elementwise_call is not None else ()
         )
-        place = _find_place(index, reading[0], work, readers, writers)
-        if place is None or not _can_compute(each, members):
+        place = _find_run_position(index, reading[0], work, readers, writers)
+        if place is None or not _can_merge_calls(each, members):
             continue
         outside: set[Buffer] = {*target.writes}
         if result in kept_results or len(reading) > 1:
@@ -78,7 +78,7 @@ def _is_row_kernel(recorded: RecordedDispatch) -> bool:
     )
 
 
-def _can_compute(row: RecordedDispatch, members: Sequence[RecordedDispatch]) -> bool:
+def _can_merge_calls(row: RecordedDispatch, members: Sequence[RecordedDispatch]) -> bool:
     """Return whether calls can be merged into a row kernel: they read its results unconverted, as many at a time."""
     (result,) = row.writes
     limits = PACKED_HALVES_BIT if row.plan.program.stored_elements > 1 else ODD_ROWS_BIT
@@ -101,14 +101,14 @@ def _can_compute(row: RecordedDispatch, members: Sequence[RecordedDispatch]) -> 
     )
 
 
-def _find_place(
+def _find_run_position(
     index: int,
     target: int,
     work: Sequence[RecordedDispatch | RecordedCopy],
     readers: dict[Buffer, list[int]],
     writers: dict[Buffer, list[int]],
 ) -> int | None:
-    """Return where a row kernel may run with the calls at `target`: at its own place, at theirs, or nowhere.
+    """Return the position at which a row kernel may run with the calls at `target`: its own, theirs, or None.
 
     It runs early if what else the calls read is there; else it waits, if neither more memory is in use then, nor what
     it reads is changed before.

@@ -67,13 +67,15 @@ def specialize(
     every = tuple(range(len(inputs)))
     if [reads for _, reads in requests] == [every] and ends[0][0] == len(inputs) and len(ends) == 1:
         return _reshape_result(requests[0][0], outputs[0])
-    return _run_requests(requests, constants, ends, returns_list=not isinstance(found, GpuArray))
+    return _make_request_runner(
+        requests, constants, ends, returns_list=not isinstance(found, GpuArray)
+    )
 
 
 def _list_requests(
     recorder: Recorder, inputs: Sequence[GpuArray | None]
 ) -> tuple[list[Request], list[GpuArray], dict[Buffer, int]]:
-    """Return what a kernel asks for, the constants that it reads, and the numbers of all arrays by their buffers.
+    """Return a kernel's recorded requests, the constants that it reads, and the number of each array by its buffer.
 
     The buffer of an array that is filled by and by, or copied to, gets no number.
     """
@@ -113,14 +115,14 @@ def _reshape_result(ask: Callable[..., GpuArray], output: GpuArray) -> Implement
     return run
 
 
-def _run_requests(
+def _make_request_runner(
     requests: Sequence[Request],
     constants: Sequence[GpuArray],
     ends: Sequence[Output],
     *,
     returns_list: bool,
 ) -> Implementation:
-    """Return a function of the inputs that asks for arrays one after the other, and returns some."""
+    """Return a function of the inputs that requests arrays from the device in order, and returns those in `ends`."""
     last = {i: index for index, (_, reads) in enumerate(requests) for i in reads}
     kept = {i for i, _, _ in ends}
     steps = [

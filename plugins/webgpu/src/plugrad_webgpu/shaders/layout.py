@@ -72,7 +72,7 @@ class LoopNest(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """The number of steps."""
+        """The number of iterations of all loops together."""
         return math.prod(self.sizes)
 
 

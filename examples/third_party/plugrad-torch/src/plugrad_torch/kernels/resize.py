@@ -41,7 +41,7 @@ def resize_bilinear_gradient(
 def resize_nearest_neighbor(
     images: Array, *, size: Shape, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
-    """Return the rows that are shown, and of these the columns that are shown."""
+    """Return images of a size whose pixels are copies of the nearest ones."""
     for axis in (1, 2):
         shown = _source_positions(
             images.shape[axis], size[axis - 1], align_corners, half_pixel_centers
