@@ -63,7 +63,7 @@ def run(arguments: Namespace) -> int:
 def _plugin_sort_key(record: dict[str, Any]) -> tuple[int, str, int]:
     place, kinds = record["place"], list(HEADING_OF_KIND)
     backend = record["name"].partition(".")[0] if place else ""
-    return kinds.index(record["kind"]), backend, place["number"] if place else 0
+    return kinds.index(record["kind"]), backend, place["position"] if place else 0
 
 
 def _describe_status(record: dict[str, Any]) -> str:
