@@ -405,7 +405,7 @@ def test_contracts_that_a_plugin_is_the_first_to_use_belong_to_nobody():
         assert "TopK" not in KERNELS
         with journal.record_registrations() as changes:
             assert plugrad.get_gradient("TopK") and plugrad.sort([2, 1]).tolist() == [1, 2]
-        assert not [c.what for c in changes.changes if c.what[0] == "contract"]
+        assert not [c.subject for c in changes.changes if c.subject[0] == "contract"]
         changes.undo()
         assert plugrad.top_k([1, 3], 1).values.item() == 3
 

@@ -22,7 +22,7 @@ def import_gradient_rules(kernel_name: str) -> None:
             try:
                 import_lazily(f"plugrad.gradients.{contract.family}")
             except BaseException:
-                for _, name in (change.what for change in journal_of_rules.changes):
+                for _, name in (change.subject for change in journal_of_rules.changes):
                     sys.modules.pop(f"plugrad.gradients.{KERNELS[name].family}", None)
                 raise
 
