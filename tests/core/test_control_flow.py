@@ -236,7 +236,7 @@ def random_while_loops_in_scan(x):
     )
 
 
-RANDOM_LOOPS = {
+LOOPS_THAT_DRAW_NUMBERS = {
     f.__name__: f
     for f in (random_scan, random_nested_scan, random_while_loop, random_while_loops_in_scan)
 }
@@ -248,10 +248,10 @@ JIT_ORDERS = {
 
 
 @pytest.mark.parametrize("wrap", JIT_ORDERS)
-@pytest.mark.parametrize("name", RANDOM_LOOPS)
+@pytest.mark.parametrize("name", LOOPS_THAT_DRAW_NUMBERS)
 def test_gradients_of_loops_that_draw_are_those_of_the_plain_ones(name, wrap):
     def loss(x):
-        last, results = RANDOM_LOOPS[name](x)
+        last, results = LOOPS_THAT_DRAW_NUMBERS[name](x)
         return plugrad.sum(last**2) + plugrad.sum(results)
 
     def second(f):

@@ -32,12 +32,12 @@ def fit_softmax_regression(x, y=None, *, rate=0.5, model=MODEL, **options):
     return params["kernel"].numpy(), results, optimizer
 
 
-def reference_first_step(x, y, weights, divisor, rate=0.5):
-    """Return the loss of softmax regression with zero weights, and the weights after one step."""
+def reference_first_step(x, y, example_weights, divisor, rate=0.5):
+    """Return the weighted loss of softmax regression whose kernel is zero, and the kernel after one step of SGD."""
     gradient = x.T.astype(np.float64) @ (
-        (np.full((len(x), 3), 1 / 3) - np.eye(3)[y]) * weights[:, None]
+        (np.full((len(x), 3), 1 / 3) - np.eye(3)[y]) * example_weights[:, None]
     )
-    return np.log(3) * weights.sum() / divisor, -rate * gradient / divisor
+    return np.log(3) * example_weights.sum() / divisor, -rate * gradient / divisor
 
 
 @pytest.mark.parametrize(

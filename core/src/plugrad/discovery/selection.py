@@ -236,7 +236,7 @@ def resolve_backend(device: DeviceLike | None, layer: str = "device=") -> Backen
     return device if isinstance(device, Backend) else first_usable_backend(device, layer)
 
 
-def split_device_spec(spec: str, layer: str) -> tuple[str, str]:
+def split_device_spec(spec: str, source: str) -> tuple[str, str]:
     """Split ``"webgpu:1"`` or ``"distribution::name:1"`` into backend name and device; the device may be empty."""
     if spec.strip().startswith(MODULE_PREFIX):
         module, _, rest = spec.strip().removeprefix(MODULE_PREFIX).partition(":")
@@ -246,7 +246,7 @@ def split_device_spec(spec: str, layer: str) -> tuple[str, str]:
     name, _, device = rest.partition(":")
     if not name:
         raise ConfigError(
-            f"{layer}: {spec!r} does not name a backend; expected is a name such as 'cpu', 'webgpu:1' or 'webgpu,cpu'"
+            f"{source}: {spec!r} does not name a backend; expected is a name such as 'cpu', 'webgpu:1' or 'webgpu,cpu'"
         )
     return f"{distribution}{double}{name}", device
 

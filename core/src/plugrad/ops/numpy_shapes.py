@@ -68,20 +68,18 @@ def stack(arrays: Sequence[TensorLike], axis: int = 0, *, dtype: DTypeLike | Non
 
 def vstack(tup: Sequence[TensorLike], *, dtype: DTypeLike | None = None) -> Tensor:
     """Join arrays of at least two axes along the first."""
-    return concatenate(
-        [_pad_axes_with_ones(x, 2) for x in as_tensors(tup, "vstack")], 0, dtype=dtype
-    )
+    return concatenate([_add_unit_axes(x, 2) for x in as_tensors(tup, "vstack")], 0, dtype=dtype)
 
 
 def hstack(tup: Sequence[TensorLike], *, dtype: DTypeLike | None = None) -> Tensor:
     """Join arrays along the second axis, vectors along their only one."""
-    parts = [_pad_axes_with_ones(x, 1) for x in as_tensors(tup, "hstack")]
+    parts = [_add_unit_axes(x, 1) for x in as_tensors(tup, "hstack")]
     return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype=dtype)
 
 
 def dstack(tup: Sequence[TensorLike]) -> Tensor:
     """Join arrays along the third axis."""
-    return concatenate([_pad_axes_with_ones(x, 3) for x in as_tensors(tup, "dstack")], 2)
+    return concatenate([_add_unit_axes(x, 3) for x in as_tensors(tup, "dstack")], 2)
 
 
 def column_stack(tup: Sequence[TensorLike]) -> Tensor:
@@ -146,18 +144,18 @@ def dsplit(ary: TensorLike, indices_or_sections: Any) -> list[Tensor]:
 # --- axes and shapes --------------------------------------------------------------------------------
 
 
-def _pad_axes_with_ones(x: Tensor, least: int) -> Tensor:
-    """Return x with axes of size 1 added, as NumPy does, until it has at least `least` axes (1, 2 or 3)."""
-    if x.ndim >= least:
+def _add_unit_axes(x: Tensor, min_rank: int) -> Tensor:
+    """Return x with axes of size 1 added, as NumPy does, until it has at least `min_rank` axes (1, 2 or 3)."""
+    if x.ndim >= min_rank:
         return x
     sizes = x.shape or (1,)
-    if least > 1 and len(sizes) == 1:
+    if min_rank > 1 and len(sizes) == 1:
         sizes = (1, *sizes)
-    return movement.reshape(x, sizes if len(sizes) == least else (*sizes, 1))
+    return movement.reshape(x, sizes if len(sizes) == min_rank else (*sizes, 1))
 
 
 def _atleast_nd(least: int, arys: Sequence[TensorLike]) -> Any:
-    found = tuple(_pad_axes_with_ones(x, least) for x in as_tensors(arys, f"atleast_{least}d"))
+    found = tuple(_add_unit_axes(x, least) for x in as_tensors(arys, f"atleast_{least}d"))
     return found[0] if len(found) == 1 else found
 
 

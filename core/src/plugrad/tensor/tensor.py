@@ -305,7 +305,7 @@ class Tensor(Methods):
             )
 
     def _read_with_debug_warning(self, access: str) -> NDArray[Any]:
-        """Return the values for a number or a text; with the setting ``debug``, a lost gradient causes a warning."""
+        """Return the values on the host; with the setting ``debug``, warn that `access` loses the gradient."""
         if self.node is not None and config.get("debug") and self.is_being_differentiated():
             warn(
                 f"{access} of a tensor that is being differentiated gives a constant, which has no gradient (the "

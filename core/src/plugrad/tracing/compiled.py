@@ -75,7 +75,7 @@ class CompiledGraph:
 
     @property
     def in_place(self) -> InPlacePlan | None:
-        """The in-place update of variables, if the compiler supports it and nobody watches.
+        """The plan that updates variables in place, or None if the compiler has none or a profiler watches the calls.
 
         Without Python's lock, another thread may take an array between the count of its references and the writing.
         """

@@ -61,7 +61,7 @@ def plan_contractions(
         step, product = _contract_pair(places, left, right, kept, sizes)
         steps.append(step)
         operands.append(product)
-    return tuple(steps), _prepare_operand(operands[0], result, _grouped_shape(sizes, *result))
+    return tuple(steps), _plan_operand_layout(operands[0], result, _grouped_shape(sizes, *result))
 
 
 def _count_multiplications(
@@ -78,7 +78,7 @@ def _grouped_shape(sizes: dict[str, int], *axes: str) -> Shape:
     return tuple(count_elements(tuple(sizes[letter] for letter in axis)) for axis in axes)
 
 
-def _prepare_operand(letters: str, wanted: str, shape: Shape) -> OperandPreparation:
+def _plan_operand_layout(letters: str, wanted: str, shape: Shape) -> OperandPreparation:
     """Return the steps that reduce and transpose an operand to the wanted letters."""
     left = [letter for letter in letters if letter in wanted]
     summed = tuple(i for i, letter in enumerate(letters) if letter not in wanted)
@@ -107,8 +107,8 @@ def _contract_pair(
         a_axes, b_axes = (batch, rows, ""), (batch, "", columns)
     step = PairContraction(
         places,
-        _prepare_operand(left, "".join(a_axes), _grouped_shape(sizes, *a_axes)),
-        _prepare_operand(right, "".join(b_axes), _grouped_shape(sizes, *b_axes)),
+        _plan_operand_layout(left, "".join(a_axes), _grouped_shape(sizes, *a_axes)),
+        _plan_operand_layout(right, "".join(b_axes), _grouped_shape(sizes, *b_axes)),
         is_transposed if inner else None,
         _grouped_shape(sizes, *letters),
     )

@@ -6,7 +6,7 @@ The hyperbolic tangent saturates, so no intermediate result can overflow.
 from plugrad.extend import KernelTable
 from plugrad.kernels import activation
 
-SIGMOID = "0.5 + 0.5 * tanh_accurate(0.5 * x)"
+SIGMOID_EXPRESSION = "0.5 + 0.5 * tanh_accurate(0.5 * x)"
 
 
 def register() -> KernelTable:
@@ -14,5 +14,5 @@ def register() -> KernelTable:
     from plugrad_webgpu import elementwise  # not at the top: listing plugins must not import it
 
     table = KernelTable("webgpu")
-    table.update({activation.sigmoid: elementwise(SIGMOID)})
+    table.update({activation.sigmoid: elementwise(SIGMOID_EXPRESSION)})
     return table

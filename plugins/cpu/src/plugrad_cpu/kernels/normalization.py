@@ -168,7 +168,10 @@ def batch_norm_gradient(
     axis: int,
     variance_epsilon: float,
 ) -> list[Array]:
-    """Return a (dy - mean(dy) - h mean(dy h)) = a dy + b (x - mean) + c, with one a, b and c for each channel.
+    """Return the gradients of x, of the offset and of the scale.
+
+    That of x is a (dy - mean(dy) - h mean(dy h)) = a dy + b (x - mean) + c, with one a, b and c for each channel and
+    h, the normalized x.
 
     The other gradients are the sums of dy and of dy h.
     """
