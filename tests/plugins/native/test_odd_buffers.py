@@ -12,7 +12,13 @@ import plugrad
 from plugrad.errors import UnsupportedDtype
 from plugrad.testing.checks import as_tensors, run_row
 from properties.forced_variants import available_variants, forced_variant
-from properties.invariances import COUNT, SIZES, distinct_cases, draw_inputs, elementwise_operands
+from properties.invariances import (
+    ELEMENT_COUNT,
+    PIECE_SIZES,
+    distinct_cases,
+    draw_inputs,
+    elementwise_operands,
+)
 from properties.test_invariances import use_machine
 
 GUARD_BYTES = 64
@@ -45,8 +51,8 @@ def iter_kernel_inputs(row, dtype):
     if not row.kernel.is_elementwise:
         yield draw_inputs(row, dtype)
         return
-    arrays = elementwise_operands(row, dtype, COUNT)
-    for size in SIZES:
+    arrays = elementwise_operands(row, dtype, ELEMENT_COUNT)
+    for size in PIECE_SIZES:
         yield [x[-size:].copy() for x in arrays]
 
 

@@ -1,10 +1,10 @@
-"""Graphs in which convolutions have taken in the normalizations and activations that follow them."""
+"""Graphs in which convolutions have taken in what follows them, and products with sigmoids are one activation."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+SIGMOID_IS_FLAT_BEYOND: Final = 750
+"""The sigmoid of numbers below minus this one is 0, also in float64."""
 
 
 def fuse_nodes(graph: Graph, trained: set[str]) -> Graph:
@@ -31,6 +34,7 @@ def fuse_nodes(graph: Graph, trained: set[str]) -> Graph:
     uses = Counter(name for n in graph.nodes for name in (*n.inputs, *n.captured_names))
     uses.update(graph.outputs)
     consumers = {name: node for node in graph.nodes for name in node.inputs}
+    bounded = {n.outputs[0]: n.inputs[0] for n in graph.nodes if _is_bounded_below(n, constants)}
     result = Graph(graph.inputs, graph.outputs, dict(graph.constants))
     absorbed: set[int] = set()
     for node in graph.nodes:
@@ -38,6 +42,11 @@ def fuse_nodes(graph: Graph, trained: set[str]) -> Graph:
             continue
         if _is_operator(node, "Conv") and _is_floating(constants.get(node.inputs[1])):
             node = _absorb_followers(node, constants, uses, consumers, result.constants, absorbed)
+        elif _is_operator(node, "Sigmoid"):
+            product = consumers.get(node.outputs[0])
+            if product is not None and _is_silu(node, product, uses, bounded):
+                absorbed.add(id(product))
+                node = replace(node, operator=OPERATORS["", "Swish"][0], outputs=product.outputs)
         result.nodes.append(node)
     return result
 
@@ -89,6 +98,25 @@ def _only_follower(
     follower = consumers.get(name)
     alone = follower is not None and uses[name] == 1 and follower.inputs[0] == name
     return follower if alone else None
+
+
+def _is_bounded_below(node: Node, constants: Mapping[str, NDArray[Any]]) -> bool:
+    """Return whether a node takes the maximum of x and a number below which the sigmoid is 0 in all dtypes."""
+    bound = constants.get(node.inputs[-1]) if _is_operator(node, "Max") else None
+    is_pair = len(node.inputs) == 2 and _is_floating(bound)
+    return is_pair and bool((bound <= -SIGMOID_IS_FLAT_BEYOND).all())
+
+
+def _is_silu(
+    sigmoid: Node, product: Node, uses: Mapping[str, int], bounded: Mapping[str, str]
+) -> bool:
+    """Return whether a product multiplies x by a sigmoid of x that nobody else reads.
+
+    So exporters write SiLU; plugrad's writes ``max(x, -800) * sigmoid(x)``, which is 0 at minus infinity.
+    """
+    factors = sorted(bounded.get(name, name) for name in product.inputs)
+    alone = _is_operator(product, "Mul") and uses[sigmoid.outputs[0]] == 1
+    return alone and factors == sorted([sigmoid.inputs[0], sigmoid.outputs[0]])
 
 
 def _is_normalization(node: Node, constants: Mapping[str, Any]) -> bool:

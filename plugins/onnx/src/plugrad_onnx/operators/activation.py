@@ -106,6 +106,8 @@ def hard_swish(x: Tensor) -> Tensor:
 @operator("Swish", layout="elementwise")
 def swish(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """Return x · sigmoid(alpha · x)."""
+    if alpha == 1:
+        return plugrad.silu(x)
     return plugrad.multiply(x, plugrad.sigmoid(plugrad.multiply(x, number_like(alpha, x))))
 
 
