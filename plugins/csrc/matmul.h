@@ -103,8 +103,9 @@ static void NAMED(multiply_tile)(NAMED(factors) f, NUMBER *target, ptrdiff_t str
 // missing vectors are zeros. `vector_stride` is the step to the next vector, `stride` along one.
 static void NAMED(pack_tile)(const NUMBER *data, ptrdiff_t vector_stride, ptrdiff_t stride,
                              int count, int depth, int tile, NUMBER *packed) {
+    int whole = tile / 4 * 4;  // vectors that are packed by fours; a tile of three vectors of two doubles has two more
     if (count == tile && stride == 1) {
-        for (int i = 0; i < tile; i += 4) {
+        for (int i = 0; i < whole; i += 4) {
             const NUMBER *first = data + i * vector_stride;
             const NUMBER *const sources[4] = {first, first + vector_stride,
                                               first + 2 * vector_stride, first + 3 * vector_stride};
@@ -112,13 +113,14 @@ static void NAMED(pack_tile)(const NUMBER *data, ptrdiff_t vector_stride, ptrdif
         }
     } else if (count == tile && vector_stride == 1) {
         for (int k = 0; k < depth; k++)
-            for (int i = 0; i < tile; i += 4)
+            for (int i = 0; i < whole; i += 4)
                 memcpy(packed + k * tile + i, data + k * stride + i, 4 * sizeof(NUMBER));
-    } else {
+    } else
+        whole = 0;
+    if (whole < tile)
         for (int k = 0; k < depth; k++)
-            ONE_AFTER_THE_OTHER for (int i = 0; i < tile; i++)
+            ONE_AFTER_THE_OTHER for (int i = whole; i < tile; i++)
                 packed[k * tile + i] = i < count ? data[i * vector_stride + k * stride] : 0;
-    }
 }
 
 static void NAMED(pack_strips)(MATRIX a, int rows, int depth, NUMBER *packed) {

@@ -7,6 +7,7 @@ import pytest
 
 from plugrad.discovery.loading import open_backend
 from plugrad_cpu.extend import thread_pool
+from properties.forced_variants import available_variants, forced_variant
 
 variants = pytest.importorskip("plugrad_native.variants")
 if not variants.has_any_variant():
@@ -115,3 +116,17 @@ def test_products_without_elements(dtype):
         found = linalg.matmul(a, b, transpose_a=False, transpose_b=False)
         assert found.dtype == dtype
         np.testing.assert_array_equal(found, np.zeros((rows, columns)))
+
+
+@pytest.mark.parametrize("variant", available_variants())
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-3), ("float64", 1e-11)])
+def test_columns_that_do_not_fill_the_tiles_of_a_variant(variant, dtype, tolerance, rng):
+    """Three vectors of two doubles are no multiple of four, by which rows of a transposed matrix are packed."""
+    multiply = forced_variant(variant).configs["BatchMatMul"].kernel_func
+    for columns in range(2, 33):
+        depth = 1_100_000 // (64 * columns)  # more than BLAS computes
+        a = rng.uniform(-1, 1, (64, depth)).astype(dtype)
+        b = rng.uniform(-1, 1, (depth, columns)).astype(dtype)
+        for right, is_transposed in ((b, False), (np.ascontiguousarray(b.T), True)):
+            found = multiply(a, right, transpose_a=False, transpose_b=is_transposed)
+            np.testing.assert_allclose(found, a @ b, rtol=0, atol=tolerance)
