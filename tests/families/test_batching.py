@@ -27,6 +27,7 @@ INEXACT_KERNELS = {
 """Others that, on some backend, compute what whole vectors leave over in another way, or add in any order."""
 KERNELS_WITH_INEXACT_GRADIENTS = {
     "BroadcastTo",
+    "CropAndResizeGradImage",
     "Mean",
     "Prod",
     "SparseToDense",

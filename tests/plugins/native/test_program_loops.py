@@ -235,3 +235,16 @@ def test_loops_and_regions_with_constants_of_their_own():
     assert_same_when_traced(
         lambda x: table.reshape(-1)[:128] * x + table.reshape(32, 128) @ x.reshape(128, 1), x
     )
+
+
+def test_complex_products_with_one_are_computed():
+    """The imaginary part of (x - 0j) * (1 + 0j) is 0, and that of the first factor is -0."""
+    x, one = plugrad.asarray(np.full(9, 0.75 + 0j)), plugrad.asarray(1 + 0j)
+
+    def function(x):
+        return plugrad.conj(plugrad.conj(x) * one)
+
+    with plugrad.use("cpu"):
+        expected, found = function(x), plugrad.jit(function)(x)
+    assert np.signbit(found.numpy().imag).all()
+    assert found.numpy().tobytes() == expected.numpy().tobytes()

@@ -144,9 +144,11 @@ class _GroupLowering:
     def _find_unit_product_factor(self, call: Call) -> Value | None:
         """Return the other factor of a product with 1 if the loop has computed it, else None.
 
-        An argument of the group is no such factor: a result may take its memory after the last call that reads it.
+        An argument of the group is no such factor: a result may take its memory after the last call that reads it. A
+        product of complex numbers with 1 is not always the other factor: -0 times 1 and 0 times 0 add up to 0.
         """
-        if call.kernel is not binary.multiply:
+        is_complex = self.specs[call.outputs[0]].dtype.kind == "complex"
+        if call.kernel is not binary.multiply or is_complex:
             return None
         a, b = get_inputs(call)
         for one, x in ((a, b), (b, a)):
