@@ -315,6 +315,11 @@ static int are_positions(const array *x) {
            x->dtype->item_bytes >= 4 && x->dtype->order != '>';
 }
 
+// Copy sizes of axes; an array without axes has no place for them, which memcpy must not be given.
+static void copy_sizes(ptrdiff_t *target, const ptrdiff_t *sizes, int count) {
+    for (int i = 0; i < count; i++) target[i] = sizes[i];
+}
+
 static PyObject *run_take(PyObject *self, PyObject *arguments, PyObject *keywords) {
     const maker *m = PyCapsule_GetPointer(self, NULL);
     const int are_two = PyTuple_Size(arguments) == 2 && keywords;
@@ -326,9 +331,9 @@ static PyObject *run_take(PyObject *self, PyObject *arguments, PyObject *keyword
         ptrdiff_t sizes[MOST_RANK], places[MOST_ORDERED];
         const ptrdiff_t count = product(positions->sizes, positions->axes);
         const int before = (int)axis, behind = x->axes - before - 1, axes = before + positions->axes + behind;
-        memcpy(sizes, x->sizes, (size_t)before * sizeof *sizes);
-        memcpy(sizes + before, positions->sizes, (size_t)positions->axes * sizeof *sizes);
-        memcpy(sizes + before + positions->axes, x->sizes + before + 1, (size_t)behind * sizeof *sizes);
+        copy_sizes(sizes, x->sizes, before);
+        copy_sizes(sizes + before, positions->sizes, positions->axes);
+        copy_sizes(sizes + before + positions->axes, x->sizes + before + 1, behind);
         if (count <= MOST_ORDERED && is_few(m, product(sizes, axes)) && read_places(positions, x->sizes[axis], places)) {
             array *out = new_array(x->dtype, axes, sizes);
             if (out) copy_elements(x, before, places, count, out->data);

@@ -186,8 +186,12 @@ def test_a_wait_that_takes_as_long_as_the_last_one_polls_seldom(monkeypatch):
         x.backend.synchronize()
         monkeypatch.setattr(native, "sleep", sleep)
         monkeypatch.setattr(native, "perf_counter", lambda: now)
-        for dispatches in (2, 3):  # waits of other tests may have taken longer
-            count_polls(dispatches, 5e-5)
+        for dispatches in (
+            2,
+            3,
+        ):  # waits of other tests may have taken longer; each wait is half as long as the one before
+            for _ in range(20):
+                count_polls(dispatches, 5e-5)
         first, _ = count_polls(3, 4e-3)
         assert count_polls(2, 5e-5)[1] < 1e-4
         again, seconds = count_polls(3, 4e-3)
