@@ -7,10 +7,10 @@ import pytest
 
 import plugrad
 from plugins.comparing import random_tensor as numbers_on
+from plugins.specializing import assert_specialized_rows_keep_bits
 from plugrad.discovery.loading import open_backend
 from plugrad.extend import Shaped, float32, get_kernel
 from plugrad.kernels import decomposition, normalization
-from plugrad.testing.checks import NotClaimed, as_tensors, main_dtype, run_row
 from plugrad.testing.tables import rows
 
 pytestmark = pytest.mark.usefixtures("run", "webgpu")  # which skip where there is no device
@@ -38,33 +38,7 @@ def specialize_kernel(kernel, *specs, **attrs):
 )
 def test_rows(family):
     """The second call of a traced function runs the implementation that was specialized in the first."""
-    backend = open_backend("webgpu")
-    checked = set()
-    for row in rows():
-        if row.kernel.family != family or row.kernel.dynamic_shape or row.kernel in checked:
-            continue
-        try:
-            dtype = main_dtype(row, backend)
-            given = as_tensors(row.draw_inputs(dtype))
-            untraced = run_row(row, given, dtype)
-        except (NotClaimed, plugrad.errors.UnsupportedDtype, plugrad.errors.KernelNotFound):
-            continue
-        places = [i for i, x in enumerate(given) if x is not None]
-
-        def forward(*xs, row=row, given=given, places=places, dtype=dtype):
-            inputs = [*given]
-            for i, x in zip(places, xs, strict=True):
-                inputs[i] = x
-            return run_row(row, inputs, dtype)
-
-        traced = plugrad.jit(forward)
-        for _ in range(2):
-            found = traced(*[x for x in given if x is not None])
-            for x, y in zip(found, untraced, strict=True):
-                assert x.numpy().tobytes() == y.numpy().tobytes(), row
-        checked.add(row.kernel)
-    if not checked:
-        pytest.skip("no kernel of this family runs on webgpu")
+    assert_specialized_rows_keep_bits(family, "webgpu", one_of_each_kernel=True)
 
 
 def test_what_is_decided_follows_from_the_shapes():
