@@ -568,9 +568,13 @@ def have_one_dtype(xs: Sequence[Any]) -> bool:
     """Return whether operands, one at least, are tensors of one dtype, so that nothing has to be converted."""
     given = None
     for x in xs:
-        if type(x) is not Tensor or (given is not None and x.array.dtype is not given):
+        if type(x) is not Tensor:
             return False
-        given = x.array.dtype
+        dtype = x.array.dtype
+        if dtype is not given:
+            if given is not None:
+                return False
+            given = dtype
     return True
 
 
