@@ -438,6 +438,8 @@ def cast_for_assignment(x: TensorLike, target: Tensor, op: str, name: str) -> Te
         DTypeError: the dtype does not hold the values.
         ArgumentValueError: a number does not fit.
     """
+    if type(x) is Tensor and x.array.dtype is target.array.dtype:  # as mostly
+        return x
     dtype = target.dtype
     if isinstance(x, Tensor):
         _check_assignable(x.dtype, dtype, op, name)

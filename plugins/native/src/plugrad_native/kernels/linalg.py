@@ -160,9 +160,8 @@ def plan_float_matmul(
     rows, columns, depth = plan.sizes_and_strides[:3]
     size = count_elements(plan.shape)
     largest = max(size, count_elements(a), count_elements(b))
-    if (
-        not 0 < size <= largest < MAX_ELEMENTS
-        or not is_multiplied_in_c(dtype, a, b, transpose_a, transpose_b)
+    if not 0 < size <= largest < MAX_ELEMENTS or not is_multiplied_in_c(
+        dtype, a, b, transpose_a, transpose_b
     ):
         return None
     is_vector = rows == 1 or columns == 1

@@ -24,7 +24,6 @@ from plugrad_native.declare import (
     INT32,
     INTEGER_DTYPES,
     MAX_ELEMENTS,
-    UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     parallel_strided_loop,
     table,
