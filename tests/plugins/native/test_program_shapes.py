@@ -52,29 +52,11 @@ def test_descriptors_of_copies_fit_into_c():
     assert lowering._describe_copy(x[:1, ..., :1], x[:1, ..., :1]).array.tolist()[0] == 2
 
 
-PLACE_ARGUMENT, NUMBER_ARGUMENT = 4, 0
+PLACE, NUMBER = 4, 0
 COPY_TABLE_WORDS = [
     *(1, 1, 1, 0, 1, 1, 1),  # nodes that run once, and in them a loop of one call
-    *(
-        0,
-        PLACE_ARGUMENT,
-        1,
-        0,
-        0,
-        0,
-        10,
-        PLACE_ARGUMENT,
-        2,
-        0,
-        0,
-        0,
-        10,
-        NUMBER_ARGUMENT,
-        10,
-        NUMBER_ARGUMENT,
-        0,
-    ),
-    *(PLACE_ARGUMENT, 3, 0, 0, 0, 400),
+    *(0, PLACE, 1, 0, 0, 0, 10, PLACE, 2, 0, 0, 0, 10, NUMBER, 10, NUMBER, 0),
+    *(PLACE, 3, 0, 0, 0, 400),
 ]
 """Copies ten bytes as the descriptor says, which is the last operand."""
 
@@ -93,7 +75,7 @@ def test_a_descriptor_with_more_axes_than_there_is_room_for_is_an_error(axes):
     make(COPY_TABLE_WORDS)(x, y)
     np.testing.assert_array_equal(x, y)
     with pytest.raises(ValueError, match="no constant"):
-        make([*COPY_TABLE_WORDS[:-6], PLACE_ARGUMENT, 1, 0, 0, 0, 10])
+        make([*COPY_TABLE_WORDS[:-6], PLACE, 1, 0, 0, 0, 10])
     run = variant.kernel("expand_1")
     run(x, y, 10, 0, descriptor)
     descriptor[0] = axes

@@ -24,7 +24,7 @@ open_backend("cpu")
 compiler = import_module("plugrad_native.programs.compile")
 elementwise = import_module("plugrad_native.programs.elementwise")
 
-PLACE_ARGUMENT, NUMBER_ARGUMENT, COUNT_ARGUMENT, ABSENT_ARGUMENT = 4, 0, 1, 3
+PLACE, NUMBER, COUNT, ABSENT = 4, 0, 1, 3
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -35,29 +35,9 @@ def make_program(words, sizes=(0, 1, 1, 40, 40), functions=("relu_float32",), co
     return variants.current_variant().make_program(*table, functions, constants, np.ufunc)
 
 
-LOOP_NODE, REPEAT_NODE, CHOOSE_NODE, WHILE_NODE = range(4)
-LOOP_ONCE = [REPEAT_NODE, 1, 1, LOOP_NODE]
-RELU = [
-    *LOOP_ONCE,
-    10,
-    4,
-    1,
-    0,
-    PLACE_ARGUMENT,
-    1,
-    0,
-    4,
-    0,
-    4,
-    PLACE_ARGUMENT,
-    2,
-    0,
-    4,
-    0,
-    4,
-    COUNT_ARGUMENT,
-    1,
-]
+LOOP, REPEAT, CHOOSE, WHILE = range(4)
+LOOP_ONCE = [REPEAT, 1, 1, LOOP]
+RELU = [*LOOP_ONCE, 10, 4, 1, 0, PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
 
 
 def test_a_table_of_one_call():
@@ -89,30 +69,13 @@ def test_a_table_that_ends_early_is_an_error(length):
         make_program(RELU[:length])
 
 
-ADD = [
-    *LOOP_ONCE,
-    10,
-    4,
-    1,
-    0,
-    *[PLACE_ARGUMENT, 1, 0, 4, 0, 4] * 2,
-    PLACE_ARGUMENT,
-    2,
-    0,
-    4,
-    0,
-    4,
-    COUNT_ARGUMENT,
-    1,
-]
+ADD = [*LOOP_ONCE, 10, 4, 1, 0, *[PLACE, 1, 0, 4, 0, 4] * 2, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
 """The steps of both operands follow."""
 
 
 @pytest.mark.parametrize("step", [0, 1])
 def test_arrays_have_the_items_that_numbers_say(step):
-    run = make_program(
-        [*ADD, NUMBER_ARGUMENT, 1, NUMBER_ARGUMENT, step], functions=("add_float32",)
-    )
+    run = make_program([*ADD, NUMBER, 1, NUMBER, step], functions=("add_float32",))
     x, y = np.arange(10, dtype="f4"), np.empty(10, "f4")
     run(x, y)
     np.testing.assert_array_equal(y, x + (x if step else np.repeat([0, 4, 8], [4, 4, 2])))
@@ -121,7 +84,7 @@ def test_arrays_have_the_items_that_numbers_say(step):
 @pytest.mark.parametrize("factor", [2, 3, 1000])
 @pytest.mark.parametrize("step", [0, 1])
 def test_arrays_with_fewer_items_than_numbers_say_are_errors(factor, step):
-    words = [*ADD[:-1], factor, NUMBER_ARGUMENT, 1, NUMBER_ARGUMENT, step]
+    words = [*ADD[:-1], factor, NUMBER, 1, NUMBER, step]
     with pytest.raises(ValueError, match="fewer items"):
         make_program(words, functions=("add_float32",))
 
@@ -129,21 +92,8 @@ def test_arrays_with_fewer_items_than_numbers_say_are_errors(factor, step):
 @pytest.mark.parametrize("outer", [1, 2, 3, 2**30])
 def test_sums_of_more_items_than_there_are_are_errors(outer):
     """The table asks for sums of ten numbers each, of an array of twenty, into an array of two."""
-    places = [PLACE_ARGUMENT, 1, 0, 0, 0, 80, PLACE_ARGUMENT, 2, 0, 0, 0, 8]
-    words = [
-        *LOOP_ONCE,
-        1,
-        1,
-        1,
-        0,
-        *places,
-        NUMBER_ARGUMENT,
-        outer,
-        NUMBER_ARGUMENT,
-        10,
-        NUMBER_ARGUMENT,
-        1,
-    ]
+    places = [PLACE, 1, 0, 0, 0, 80, PLACE, 2, 0, 0, 0, 8]
+    words = [*LOOP_ONCE, 1, 1, 1, 0, *places, NUMBER, outer, NUMBER, 10, NUMBER, 1]
     make = partial(make_program, words, (0, 1, 1, 80, 8), ("sum_float32",))
     if outer > 2:
         with pytest.raises(ValueError, match="fewer items"):
@@ -156,9 +106,9 @@ def test_sums_of_more_items_than_there_are_are_errors(outer):
 @pytest.mark.parametrize("step", [4, 8])
 @pytest.mark.parametrize("count", [1, 2])
 def test_loops_of_numpy_do_not_leave_their_arrays(step, count):
-    places = [PLACE_ARGUMENT, 1, 0, 4, 0, 4, PLACE_ARGUMENT, 2, 0, 4, 0, 4]
-    steps = [PLACE_ARGUMENT, 3, 0, 0, 0, 16]
-    words = [*LOOP_ONCE, 10, 4, 1, 0, COUNT_ARGUMENT, count, ABSENT_ARGUMENT, *steps, *places]
+    places = [PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4]
+    steps = [PLACE, 3, 0, 0, 0, 16]
+    words = [*LOOP_ONCE, 10, 4, 1, 0, COUNT, count, ABSENT, *steps, *places]
     functions = ((np.absolute, np.absolute.types.index("f->f")),)
     make = partial(make_program, words, functions=functions, constants=(np.array([4, step]),))
     if step == 4 and count == 1:
@@ -174,28 +124,9 @@ def test_products_of_numpy_do_not_leave_their_matrices(changed):
     sizes = [1, 2, 3, 4]
     sizes[changed] += 1
     steps = np.array([24, 48, 32, 12, 4, 16, 4, 16, 4])
-    places = [
-        PLACE_ARGUMENT,
-        1,
-        0,
-        0,
-        0,
-        24,
-        PLACE_ARGUMENT,
-        2,
-        0,
-        0,
-        0,
-        48,
-        PLACE_ARGUMENT,
-        3,
-        0,
-        0,
-        0,
-        32,
-    ]
-    constant_places = [PLACE_ARGUMENT, 4, 0, 0, 0, 32, PLACE_ARGUMENT, 5, 0, 0, 0, 72]
-    words = [*LOOP_ONCE, 1, 1, 1, 0, NUMBER_ARGUMENT, 0, *constant_places, *places]
+    places = [PLACE, 1, 0, 0, 0, 24, PLACE, 2, 0, 0, 0, 48, PLACE, 3, 0, 0, 0, 32]
+    constant_places = [PLACE, 4, 0, 0, 0, 32, PLACE, 5, 0, 0, 0, 72]
+    words = [*LOOP_ONCE, 1, 1, 1, 0, NUMBER, 0, *constant_places, *places]
     functions = ((np.matmul, np.matmul.types.index("ff->f")),)
     with pytest.raises(ValueError, match="fewer items"):
         make_program(words, (0, 2, 1, 24, 48, 32), functions, (np.array(sizes), steps))
@@ -203,26 +134,20 @@ def test_products_of_numpy_do_not_leave_their_matrices(changed):
 
 def test_choices_and_loops_follow_flags():
     """A number doubles while it is below 100; then a conditional negates it, or not."""
-    x, flag = [PLACE_ARGUMENT, 1, 0, 0, 0, 4], [PLACE_ARGUMENT, 2, 0, 0, 0, 1]
-    y, small = [PLACE_ARGUMENT, 2, 4, 0, 0, 4], [PLACE_ARGUMENT, 0, 0, 0, 0, 1]
-    limit = [PLACE_ARGUMENT, 3, 0, 0, 0, 4]
-    steps = [PLACE_ARGUMENT, 4, 0, 0, 0, 24]
-    tail = [COUNT_ARGUMENT, 1, NUMBER_ARGUMENT, 0, NUMBER_ARGUMENT, 0]
+    x, flag = [PLACE, 1, 0, 0, 0, 4], [PLACE, 2, 0, 0, 0, 1]
+    y, small = [PLACE, 2, 4, 0, 0, 4], [PLACE, 0, 0, 0, 0, 1]
+    limit = [PLACE, 3, 0, 0, 0, 4]
+    steps = [PLACE, 4, 0, 0, 0, 24]
+    tail = [COUNT, 1, NUMBER, 0, NUMBER, 0]
 
     def call(function, *operands):
-        return [LOOP_NODE, 1, 1, 1, function, *[w for o in operands for w in o]]
+        return [LOOP, 1, 1, 1, function, *[w for o in operands for w in o]]
 
     words = [
         *call(0, x, x, y, tail),
-        *(
-            WHILE_NODE,
-            1,
-            1,
-            *call(1, [COUNT_ARGUMENT, 1, ABSENT_ARGUMENT], steps, y, limit, small),
-            *small,
-        ),
+        *(WHILE, 1, 1, *call(1, [COUNT, 1, ABSENT], steps, y, limit, small), *small),
         *call(0, y, y, y, tail),
-        *(CHOOSE_NODE, *flag, 1, 0, *call(2, y, y, [COUNT_ARGUMENT, 1])),
+        *(CHOOSE, *flag, 1, 0, *call(2, y, y, [COUNT, 1])),
     ]
     less = np.less, np.less.types.index("ff->?")
     parts = {
@@ -243,11 +168,11 @@ def test_choices_and_loops_follow_flags():
             with contextlib.suppress(ValueError):
                 make_program(wrong, **parts)
     with pytest.raises(ValueError, match="flag has no bytes"):
-        make_program([CHOOSE_NODE, *flag[:-1], 0, 0, 0])
+        make_program([CHOOSE, *flag[:-1], 0, 0, 0])
     with pytest.raises(ValueError, match="levels"):
-        make_program([REPEAT_NODE, 1, 1] * 40 + RELU)
+        make_program([REPEAT, 1, 1] * 40 + RELU)
     with pytest.raises(ValueError, match="too long"):
-        make_program([REPEAT_NODE, 2**30, 1] * 4 + RELU)
+        make_program([REPEAT, 2**30, 1] * 4 + RELU)
 
 
 def test_wrong_functions_sizes_and_arrays_are_errors():

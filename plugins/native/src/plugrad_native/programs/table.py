@@ -16,14 +16,7 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 LOOP_NODE, REPEAT_NODE, CHOOSE_NODE, WHILE_NODE = range(4)
-(
-    NUMBER_ARGUMENT,
-    COUNT_ARGUMENT,
-    POSITION_ARGUMENT,
-    ABSENT_ARGUMENT,
-    PLACE_ARGUMENT,
-    LIST_ARGUMENT,
-) = range(6)
+NUMBER_ARG, COUNT_ARG, POSITION_ARG, ABSENT_ARG, PLACE_ARG, LIST_ARG = range(6)
 ALIGNMENT_BYTES: Final = 64
 
 
@@ -41,7 +34,7 @@ class Location(NamedTuple):
 
     def encode(self, step: int = 0) -> list[int]:
         """Return the location as integers of the program, with a step of `step` bytes for each item of a loop."""
-        return [PLACE_ARGUMENT, self.slot, self.offset, step, self.bytes_per_iteration, self.nbytes]
+        return [PLACE_ARG, self.slot, self.offset, step, self.bytes_per_iteration, self.nbytes]
 
 
 class EncodedNodes(NamedTuple):

@@ -164,3 +164,15 @@ def write_pooling_with_indices(
         place = writer.emit("Add", [place, writer.emit("Mul", [image, size])])
     dtype = call.graphs[0].specs[call.calls[0].outputs[1]].dtype
     writer.emit("Cast", [channels_last(writer, place, rank)], outputs[1:], to=element_type(dtype))
+
+
+@export_rule("OneHot")
+def write_one_hot(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+    """Write OneHot; ONNX counts negative indices from the end, so they are replaced."""
+    dtype = np.dtype(call.dtype().name)
+    off, on = (call.attrs[f"{name}_value"] for name in ("off", "on"))
+    off, on = (writer.write_constant(np.array(value, dtype)) for value in (off, on))
+    places = writer.write_constant(np.arange(call.attrs["depth"], dtype=np.int64))
+    indices = writer.emit("Cast", [inputs[0]], to=INT64)
+    rows = writer.emit("Unsqueeze", [indices, writer.write_integers([-1])])
+    writer.emit("Where", [writer.emit("Equal", [rows, places]), on, off], outputs)

@@ -446,18 +446,6 @@ def write_cast(writer: Writer, call: CallPair, inputs: list[str], outputs: list[
     writer.emit("Cast", inputs, outputs, to=element_type(call.dtype()))
 
 
-@export_rule("OneHot")
-def write_one_hot(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
-    """Write OneHot; ONNX counts negative indices from the end, so they are replaced."""
-    dtype = np.dtype(call.dtype().name)
-    off, on = (call.attrs[f"{name}_value"] for name in ("off", "on"))
-    off, on = (writer.write_constant(np.array(value, dtype)) for value in (off, on))
-    places = writer.write_constant(np.arange(call.attrs["depth"], dtype=np.int64))
-    indices = writer.emit("Cast", [inputs[0]], to=7)
-    rows = writer.emit("Unsqueeze", [indices, writer.write_integers([-1])])
-    writer.emit("Where", [writer.emit("Equal", [rows, places]), on, off], outputs)
-
-
 @export_rule("Softmax", "LogSoftmax")
 def write_softmax(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Softmax or LogSoftmax."""
