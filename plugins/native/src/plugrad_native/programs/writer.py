@@ -143,11 +143,8 @@ class ProgramWriter:
             case ScratchOperand(nbytes):
                 return self.reserve(0, nbytes).encode()
             case tuple() if not isinstance(operand, StepOperand | CountOperand):
-                return [
-                    LIST_ARG,
-                    len(operand),
-                    *[w for o in operand for w in self.encode_operand(o)],
-                ]
+                words = [word for item in operand for word in self.encode_operand(item)]
+                return [LIST_ARG, len(operand), *words]
             case int():
                 return [NUMBER_ARG, int(operand)]
             case float():
@@ -588,9 +585,8 @@ def _count_max_live_values(
     alive: set[Value] = set()
     most = 0
     for index, call in enumerate(calls):
-        found = {
-            o.value for o in call.operands if isinstance(o, InputOperand | OutputOperand)
-        } & inner
+        values = {o.value for o in call.operands if isinstance(o, InputOperand | OutputOperand)}
+        found = values & inner
         alive |= found
         most = max(most, len(alive))
         alive -= {value for value in found if uses[value] == index}
