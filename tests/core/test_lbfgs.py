@@ -33,7 +33,7 @@ LOSS_FUNCTIONS = {"rosenbrock": rosenbrock_loss, "regression": regression_loss}
 
 @pytest.mark.parametrize("is_traced", [False, True])
 @pytest.mark.parametrize("name", STARTING_POINTS)
-def test_the_minimum_is_that_of_torch(name, is_traced, backend):
+def test_the_minimum_matches_torch(name, is_traced, backend):
     """In single precision, rounding hides the lowest point before the step is as small as the tolerance."""
     is_double = plugrad.float64 in plugrad.which().backend.dtypes()
     dtype, near, lower = ("float64", 1e-6, 1e-12) if is_double else ("float32", 2e-3, 1e-6)

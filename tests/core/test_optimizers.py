@@ -335,7 +335,7 @@ def test_a_step_without_pairs_counts(monkeypatch):
     assert optimizer.iterations == 2
 
 
-def test_a_schedule_that_fails_counts_nothing(monkeypatch):
+def test_failing_schedule_counts_no_step(monkeypatch):
     recorded, w = record_host_values(monkeypatch), plugrad.Variable([1.0])
     optimizer = optimizers.Adam(lambda step: 0.1 if step < 1 else None)
     optimizer.apply_gradients([(w, plugrad.ones(1))])

@@ -45,7 +45,7 @@ def test_unregistered_kernel_is_gone():
         run_kernel_on_list("Double")
 
 
-def test_unregistering_what_is_not_there_raises():
+def test_unregistering_an_unknown_entry_raises():
     with pytest.raises(KernelNotFound, match="'Double' is registered for backend 'cpu'; nothing"):
         plugrad.unregister_kernel("Double", "cpu")
 
@@ -122,7 +122,7 @@ def test_override_restores_setup_and_dispose():
     assert plugrad.get_kernel("Double", "cpu") is config
 
 
-def test_override_of_nothing_leaves_nothing():
+def test_override_without_earlier_entry_leaves_no_entry():
     with plugrad.override_kernel("Double", "cpu", double):
         assert run_kernel_on_list("Double") == [2.0, 4.0]
     assert plugrad.get_kernel("Double", "cpu") is None

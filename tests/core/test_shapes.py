@@ -100,7 +100,7 @@ def test_reduced_shape_is_numpys(keep):
         assert reduced_shape(x.shape, axes, keep) == x.sum(axes, keepdims=keep).shape
 
 
-def test_sliced_sizes_are_those_of_ranges():
+def test_sliced_sizes_match_ranges():
     assert sliced_shape((5, 4), (4, 0), (-1, 4), (-2, 3)) == (3, 2)
     assert sliced_shape((5,), (5,), (5,), (1,)) == (0,)
     for begin, end, strides in (((0,), (6,), (1,)), ((0,), (3,), (0,)), ((0, 0), (1, 1), (1, 1))):

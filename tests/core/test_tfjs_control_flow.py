@@ -286,7 +286,7 @@ RESIZED_LIST_RESULTS = [
 
 
 @pytest.mark.parametrize("name", CONTROL_FLOW_CASES)
-def test_control_flow_gives_what_python_gives(name, backend, tmp_path):
+def test_control_flow_matches_python(name, backend, tmp_path):
     make, inputs, wanted = CONTROL_FLOW_CASES[name]
     making, outputs = make()
     model = plugrad.tfjs.load_graph_model(making.write(str(tmp_path), *outputs))
@@ -305,7 +305,7 @@ def test_changed_lists_are_other_lists(tmp_path):
 
 
 @needs_tfjs
-def test_control_flow_gives_what_tensorflow_js_gives(tmp_path):
+def test_control_flow_matches_tensorflow_js(tmp_path):
     jobs, wanted = [], []
     for place, (make, inputs, values) in enumerate(CONTROL_FLOW_CASES.values()):
         making, outputs = make()

@@ -51,7 +51,7 @@ def outputs_by_case(request, tmp_path_factory):
 @pytest.mark.rows(
     "place", range(len(OPERATOR_CASES)), ids=lambda place: f"{OPERATOR_CASES[place]}-{place}"
 )
-def test_an_operator_gives_what_tensorflow_js_gives(place, outputs_by_case):
+def test_an_operator_matches_tensorflow_js(place, outputs_by_case):
     case, results = OPERATOR_CASES[place], outputs_by_case[place]
     for result, want in zip(results, expected_outputs(case, RECORDS[place]), strict=True):
         got, want = result.numpy(), np.asarray(want)

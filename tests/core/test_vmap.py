@@ -51,7 +51,7 @@ SMALL_SHAPES = st.lists(st.integers(1, 3), min_size=0, max_size=3)
 
 @given(SMALL_SHAPES, SMALL_SHAPES, st.data())
 @settings(max_examples=60, deadline=None)
-def test_axes_are_those_of_the_loop(a_shape, b_shape, data):
+def test_axes_match_the_loop(a_shape, b_shape, data):
     n = data.draw(st.integers(1, 3))
     arrays, axes = [], []
     for shape in (a_shape, b_shape):
@@ -398,7 +398,7 @@ def test_a_seed_inside_gives_the_same_numbers_in_each_call():
     assert_close(traced(tensor(ROWS, "float32")), traced(tensor(ROWS, "float32")))
 
 
-def test_classes_that_are_drawn_for_a_shared_state_are_those_of_the_loop():
+def test_classes_that_are_drawn_for_a_shared_state_match_the_loop():
     state = plugrad.asarray([1, 0, 2, 0, 0, 0])
     logits = tensor(RNG.normal(size=(3, 2, 5)), "float32")
 

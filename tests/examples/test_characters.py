@@ -39,7 +39,7 @@ def test_the_program_is_short():
     assert len([line for line in code.splitlines() if line.strip()]) <= 40
 
 
-def test_first_losses_are_those_of_the_cpu(characters_module, backend):
+def test_first_losses_match_the_cpu(characters_module, backend):
     found, (model, params, numbers, _) = first_losses(characters_module, 5)
     with plugrad.use("cpu"):
         expected, _ = first_losses(characters_module, 5)

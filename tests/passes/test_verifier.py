@@ -56,7 +56,7 @@ def test_values_are_defined_once_and_before_use(graph):
     )
 
 
-def test_specs_are_those_of_contracts(graph):
+def test_specs_match_contracts(graph):
     first = graph.steps[0].outputs[0]
     assert_rejected(
         replace(graph, specs={**graph.specs, first: ROWS}), r"float32\[5, 3\] stands where"

@@ -51,7 +51,7 @@ MODELS_NOT_WRITTEN = ("several", "thresholds", "cropped", "categories", "flags")
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_a_model_gives_what_tensorflow_js_gives(name, backend, tmp_path):
+def test_a_model_matches_tensorflow_js(name, backend, tmp_path):
     inputs, outputs = write_record(RECORDS[name], tmp_path / "model")
     model, params = tfjs.load_layers_model(tmp_path / "model")
     for result, want in zip(list_results(model, params, inputs), outputs, strict=True):
