@@ -18,7 +18,7 @@ def tree_path(tmp_path):
     return tmp_path / "tree.safetensors"
 
 
-def test_reading_takes_no_library(tree_path, monkeypatch):
+def test_load_works_without_the_safetensors_library(tree_path, monkeypatch):
     plugrad.save(tree_path, {"x": plugrad.ones(2)})
     monkeypatch.setitem(sys.modules, "safetensors", None)
     assert plugrad.load(tree_path)["x"].tolist() == [1.0, 1.0]

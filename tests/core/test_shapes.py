@@ -112,7 +112,7 @@ def test_sliced_sizes_match_ranges():
 @pytest.mark.parametrize("length", [1, 2, 3])
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("dilation", [1, 2])
-def test_windows_stop_where_they_should(size, length, stride, dilation):
+def test_window_output_sizes(size, length, stride, dilation):
     extent = (length - 1) * dilation + 1
     arguments = (size, size), (length, length), (stride, stride)
     same = sliding_window(*arguments, "same", (dilation, dilation))
@@ -182,7 +182,7 @@ def test_kernels_take_axes_sorted_and_from_the_front(name, attrs):
         KERNELS[name].infer(plugrad.ones((2, 3, 4)), **attrs)
 
 
-def test_data_formats():
+def test_data_formats_of_each_rank():
     assert is_channels_first("NCHW", 2, "op")
     assert not is_channels_first("NDHWC", 3, "op")
     with pytest.raises(ArgumentValueError, match="op: data_format='NHWC' must be 'NDHWC' or"):

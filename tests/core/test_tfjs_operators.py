@@ -74,7 +74,7 @@ def test_all_operators_are_known():
 
 
 @pytest.mark.parametrize("op", sorted(UNSUPPORTED_OPERATORS))
-def test_what_is_refused_is_named(op, tmp_path):
+def test_errors_name_unsupported_operators(op, tmp_path):
     making = GraphModelWriter()
     making.placeholder("x", np.ones(1, np.float32))
     making.node("table", op, "x")
@@ -131,7 +131,7 @@ def test_classes_are_drawn_by_their_weights(tmp_path):
 
 
 @needs_tfjs
-def test_the_records_are_what_tensorflow_js_gives(tmp_path):
+def test_records_match_an_installed_tensorflow_js(tmp_path):
     jobs = []
     for place, case in enumerate(OPERATOR_CASES):
         making = GraphModelWriter()

@@ -81,7 +81,7 @@ def run_on_cpu(name):
 
 
 @pytest.mark.parametrize("name", ["autoencoder", "fine_tuning", "pendulum"])
-def test_what_learns_does_so_as_on_the_cpu(name, backend):
+def test_trained_examples_match_the_cpu(name, backend):
     losses = run_example(name)["losses"]
     assert losses[-1] < losses[0]
     np.testing.assert_allclose(losses, run_on_cpu(name)["losses"], rtol=1e-3)

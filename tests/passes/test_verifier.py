@@ -75,7 +75,7 @@ def test_constants_and_variables_have_their_specs(graph):
     assert_rejected(replace(graph, specs={**graph.specs, variable: ROWS}), f"variable %{variable}")
 
 
-def test_updates(graph):
+def test_invalid_updates_are_found(graph):
     ((variable, value),) = graph.updates
     assert_rejected(
         replace(graph, updates=((variable, 99),)), "update %99 of a variable is not defined"
