@@ -16,47 +16,47 @@ from plugrad.errors import (
 
 SHAPE = (3, 4, 5)
 CUBE = np.arange(60, dtype="int32").reshape(SHAPE)
-EVEN_ELEMENTS = CUBE % 2 == 0
+EVEN = CUBE % 2 == 0
 ROW_MASK = np.array([True, False, True])
-ALL_ELEMENTS, NO_ELEMENTS = slice(None), np.zeros(0, "int32")
+ALL, NO = slice(None), np.zeros(0, "int32")
 
 BASIC_KEYS = [
     0, -1, (1, 2), (1, 2, 3), (-1, -2, -3), slice(None), slice(1, None), slice(None, -1), slice(None, None, 2),
     slice(None, None, -1), slice(2, 0, -1), slice(5, 9), slice(-9, 2), slice(1, 1), slice(0, 3, 7),
-    (ALL_ELEMENTS, 1), (ALL_ELEMENTS, slice(1, 3), -1), Ellipsis, (Ellipsis, 0), (0, Ellipsis), (0, Ellipsis, 1),
-    (Ellipsis, slice(None, None, -2)), None, (None, 0), (ALL_ELEMENTS, None, 2), (Ellipsis, None), (0, None, None, 1),
+    (ALL, 1), (ALL, slice(1, 3), -1), Ellipsis, (Ellipsis, 0), (0, Ellipsis), (0, Ellipsis, 1),
+    (Ellipsis, slice(None, None, -2)), None, (None, 0), (ALL, None, 2), (Ellipsis, None), (0, None, None, 1),
     (1, 2, 3, None), (slice(2, None, -2), slice(None, None, -1), slice(4, None, -3)), (), (1, 2, 3, Ellipsis),
-    np.int64(1), (np.int32(-1), ALL_ELEMENTS), np.array(2), (np.uint8(1), np.array(-1)), (slice(3, 0, -2), slice(-3, None)),
+    np.int64(1), (np.int32(-1), ALL), np.array(2), (np.uint8(1), np.array(-1)), (slice(3, 0, -2), slice(-3, None)),
 ]  # fmt: skip
 INTEGER_KEYS = [
-    [2, 0, 2], [], [[0], [2]], np.array([[0, 1], [2, 2]]), np.array([-1, -3], "int8"), (ALL_ELEMENTS, [1, 3]),
-    (ALL_ELEMENTS, ALL_ELEMENTS, [4, 0, 4]), (slice(1, None), [0, -2]), (Ellipsis, [0, 1]), (slice(None, None, -1), NO_ELEMENTS),
-    (slice(1, 3), ALL_ELEMENTS, [[0, 4], [1, 1]]), ((0, 1), ALL_ELEMENTS), (None, [0, 1]), ([0, 1], None), (np.array([2], "uint8"),),
+    [2, 0, 2], [], [[0], [2]], np.array([[0, 1], [2, 2]]), np.array([-1, -3], "int8"), (ALL, [1, 3]),
+    (ALL, ALL, [4, 0, 4]), (slice(1, None), [0, -2]), (Ellipsis, [0, 1]), (slice(None, None, -1), NO),
+    (slice(1, 3), ALL, [[0, 4], [1, 1]]), ((0, 1), ALL), (None, [0, 1]), ([0, 1], None), (np.array([2], "uint8"),),
     # several arrays broadcast together
-    ([0, 2], [1, 3]), ([0, 2], [1, -1], [4, 0]), ([[0], [2]], [1, 3]), ([0, 2], ALL_ELEMENTS, [1, 3]), (ALL_ELEMENTS, [0, 2], [1, 3]),
-    (ALL_ELEMENTS, [[0], [2]], [1, 3, 0]), ([0, 1], [0]), ([0, 2], slice(1, 3), [[1], [3]]), ([0, 2], Ellipsis, [1, 3]),
-    (NO_ELEMENTS, [1]), ([0, 2], NO_ELEMENTS[:, None]), ([0, 2], slice(2, 2), [1, 3]),
+    ([0, 2], [1, 3]), ([0, 2], [1, -1], [4, 0]), ([[0], [2]], [1, 3]), ([0, 2], ALL, [1, 3]), (ALL, [0, 2], [1, 3]),
+    (ALL, [[0], [2]], [1, 3, 0]), ([0, 1], [0]), ([0, 2], slice(1, 3), [[1], [3]]), ([0, 2], Ellipsis, [1, 3]),
+    (NO, [1]), ([0, 2], NO[:, None]), ([0, 2], slice(2, 2), [1, 3]),
     # an integer beside an array counts as one
-    (1, [0, 3]), (1, ALL_ELEMENTS, [0, 3]), ([0, 2], 1), ([0, 2], ALL_ELEMENTS, 1), (1, 2, [0, 4]), (1, [0, 3], -1), (0, None, [0, 3]),
-    (slice(None, None, -2), 1, [0, 3]), (1, Ellipsis, [0, 3]), ([0, 2], 1, ALL_ELEMENTS), (np.array(1), ALL_ELEMENTS, [0, 3]),
+    (1, [0, 3]), (1, ALL, [0, 3]), ([0, 2], 1), ([0, 2], ALL, 1), (1, 2, [0, 4]), (1, [0, 3], -1), (0, None, [0, 3]),
+    (slice(None, None, -2), 1, [0, 3]), (1, Ellipsis, [0, 3]), ([0, 2], 1, ALL), (np.array(1), ALL, [0, 3]),
     # a new axis or an ellipsis stands between
-    ([0, 2], None, [1, 3]), (None, [0, 2], [1, 3]), ([0, 2], [1, 3], None), (ALL_ELEMENTS, [0, 2], None, [1, 3]),
-    ([0, 2], [1, 3], Ellipsis, [0, 4]), (ALL_ELEMENTS, [0, 2], Ellipsis, [1, 3]),
+    ([0, 2], None, [1, 3]), (None, [0, 2], [1, 3]), ([0, 2], [1, 3], None), (ALL, [0, 2], None, [1, 3]),
+    ([0, 2], [1, 3], Ellipsis, [0, 4]), (ALL, [0, 2], Ellipsis, [1, 3]),
 ]  # fmt: skip
 MASK_KEYS = [
-    ROW_MASK, ROW_MASK.tolist(), [False] * 3, EVEN_ELEMENTS, EVEN_ELEMENTS & False, CUBE > -1, (ALL_ELEMENTS, EVEN_ELEMENTS[0]), (ALL_ELEMENTS, EVEN_ELEMENTS[0, :, 0]),
-    (Ellipsis, EVEN_ELEMENTS[0, 0]), EVEN_ELEMENTS[:, :, 0], (0, EVEN_ELEMENTS[0]), (EVEN_ELEMENTS[:, :, 0], 0), (EVEN_ELEMENTS[:, :, 0], slice(1, None, 2)),
-    (ROW_MASK, [1, 2]), (ROW_MASK, ALL_ELEMENTS, [1, 2]), ([[0], [1]], EVEN_ELEMENTS[0, :, 0]), (ALL_ELEMENTS, [0], EVEN_ELEMENTS[0, 0]), (ROW_MASK, None),
-    (ROW_MASK, EVEN_ELEMENTS[0, :, 0], 0), (1, ALL_ELEMENTS, EVEN_ELEMENTS[0, 0]), (CUBE[:, :, 0] % 25 == 0, EVEN_ELEMENTS[0, 0]),
-    True, False, np.True_, np.array(False), (True, 0), (ALL_ELEMENTS, True), (True, [0, 1]), ([0, 1], ALL_ELEMENTS, True), (False, NO_ELEMENTS),
-    (0, ALL_ELEMENTS, True), (True, True), (None, True), (ALL_ELEMENTS, True, [0, 1]),
+    ROW_MASK, ROW_MASK.tolist(), [False] * 3, EVEN, EVEN & False, CUBE > -1, (ALL, EVEN[0]), (ALL, EVEN[0, :, 0]),
+    (Ellipsis, EVEN[0, 0]), EVEN[:, :, 0], (0, EVEN[0]), (EVEN[:, :, 0], 0), (EVEN[:, :, 0], slice(1, None, 2)),
+    (ROW_MASK, [1, 2]), (ROW_MASK, ALL, [1, 2]), ([[0], [1]], EVEN[0, :, 0]), (ALL, [0], EVEN[0, 0]), (ROW_MASK, None),
+    (ROW_MASK, EVEN[0, :, 0], 0), (1, ALL, EVEN[0, 0]), (CUBE[:, :, 0] % 25 == 0, EVEN[0, 0]),
+    True, False, np.True_, np.array(False), (True, 0), (ALL, True), (True, [0, 1]), ([0, 1], ALL, True), (False, NO),
+    (0, ALL, True), (True, True), (None, True), (ALL, True, [0, 1]),
     # NumPy takes masks without elements for any axis
-    np.zeros(0, bool), (ALL_ELEMENTS, np.zeros(0, bool)), np.zeros((3, 0), bool), np.zeros((0, 0, 5), bool),
+    np.zeros(0, bool), (ALL, np.zeros(0, bool)), np.zeros((3, 0), bool), np.zeros((0, 0, 5), bool),
 ]  # fmt: skip
 SHAPES_AND_KEYS_OF_SMALL_ARRAYS = [  # shape, key
     ((), ()), ((), Ellipsis), ((), None), ((), True), ((), np.array(False)), ((), (None, True)),
-    ((0,), ALL_ELEMENTS), ((0,), NO_ELEMENTS), ((0,), np.zeros(0, bool)), ((0, 3), (ALL_ELEMENTS, [0, 2])), ((0, 3), (NO_ELEMENTS, 1)), ((3, 0), [0, 2]),
-    ((3, 0), np.zeros((3, 0), bool)), ((3, 0), ROW_MASK), ((0, 3), (ALL_ELEMENTS, -1)), ((2, 0, 3), (ALL_ELEMENTS, NO_ELEMENTS, [0])),
+    ((0,), ALL), ((0,), NO), ((0,), np.zeros(0, bool)), ((0, 3), (ALL, [0, 2])), ((0, 3), (NO, 1)), ((3, 0), [0, 2]),
+    ((3, 0), np.zeros((3, 0), bool)), ((3, 0), ROW_MASK), ((0, 3), (ALL, -1)), ((2, 0, 3), (ALL, NO, [0])),
     ((1,), [0, 0, 0]), ((1, 1), ([0, 0], [-1])), ((4,), np.array([[3, 1]])),
 ]  # fmt: skip
 ALL_SHAPES_AND_KEYS = [
@@ -92,7 +92,7 @@ def test_gradient_of_indexing(shape, key, backend, rng):
 
 @pytest.mark.parametrize(
     "key",
-    [INTEGER_KEYS[0], INTEGER_KEYS[20], EVEN_ELEMENTS, (ALL_ELEMENTS, EVEN_ELEMENTS[0])],
+    [INTEGER_KEYS[0], INTEGER_KEYS[20], EVEN, (ALL, EVEN[0])],
     ids=parameter_id,
 )
 @pytest.mark.parametrize("dtype", ["float32", "bool", "uint8", "float64", "complex64"])
@@ -205,7 +205,7 @@ INVALID_KEYS = [
         lambda: cube_tensor()[0, 0, 0, 0], TensorIndexError, ["4 indices", "3 axes", "(3, 4, 5)"]
     ),
     ErrorCase(
-        lambda: cube_tensor()[EVEN_ELEMENTS, 0],
+        lambda: cube_tensor()[EVEN, 0],
         TensorIndexError,
         ["4 indices", "3 axes", "(3, 4, 5)"],
     ),
@@ -229,7 +229,7 @@ INVALID_KEYS = [
         lambda: cube_tensor()[ROW_MASK[:2]], TensorIndexError, ["(2,)", "axes from 0", "(3, 4, 5)"]
     ),
     ErrorCase(
-        lambda: cube_tensor()[:, EVEN_ELEMENTS[:, :, 0]],
+        lambda: cube_tensor()[:, EVEN[:, :, 0]],
         TensorIndexError,
         ["(3, 4)", "axes from 1"],
     ),
@@ -248,7 +248,7 @@ def test_wrong_index_is_named(refusal, backend):
     refusal.check()
 
 
-@pytest.mark.parametrize("key", [2, -1, (1, slice(2, 4)), (ALL_ELEMENTS, 3, -1), (Ellipsis, 0)])
+@pytest.mark.parametrize("key", [2, -1, (1, slice(2, 4)), (ALL, 3, -1), (Ellipsis, 0)])
 def test_integers_and_slices_take_one_kernel(key):
     x = plugrad.asarray(CUBE.astype("float32"))
     x = plugrad.concat([x, x])
