@@ -15,7 +15,7 @@ from plugrad.graph_models.registry import (
     CONTROL_FLOW_OPERATORS,
     OPERATORS,
     OPERATORS_WITHOUT_COMPUTATION,
-    REFUSED_OPERATORS,
+    UNSUPPORTED_OPERATORS,
 )
 
 RECORDS = load_json(SCRIPT_FOLDER / "records" / "operators.json")
@@ -68,12 +68,12 @@ def test_all_operators_are_known():
     names = (SCRIPT_FOLDER / "operators.txt").read_text().split()
     known = {*OPERATORS, *OPERATORS_WITHOUT_COMPUTATION, *CONTROL_FLOW_OPERATORS}
     assert len(names) == 248
-    assert {name for name in names if name not in known} == set(REFUSED_OPERATORS)
+    assert {name for name in names if name not in known} == set(UNSUPPORTED_OPERATORS)
     assert len(known & set(names)) == 235
     assert known - set(names) == {"PartitionedCall", "StatefulPartitionedCall"}
 
 
-@pytest.mark.parametrize("op", sorted(REFUSED_OPERATORS))
+@pytest.mark.parametrize("op", sorted(UNSUPPORTED_OPERATORS))
 def test_what_is_refused_is_named(op, tmp_path):
     making = GraphModelWriter()
     making.placeholder("x", np.ones(1, np.float32))
