@@ -533,7 +533,7 @@ def assert_same_numbers(y, expected):
 @pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize("name", BINARY_FUNCTIONS)
-def test_pairs_of_halves_are_those_of_floats_rounded(run, rng, name, dtype):
+def test_pairs_of_halves_are_rounded_float_results(run, rng, name, dtype):
     kind = HALF_DTYPES[dtype]
     limits = ml_dtypes.finfo(kind)
     special = [0, -0.0, 1, -1, INF, -INF, NAN, -NAN, limits.max, limits.min, limits.tiny]
@@ -567,7 +567,7 @@ def test_pairs_of_halves_are_those_of_floats_rounded(run, rng, name, dtype):
     ("name", "function"),
     [("Sqrt", np.sqrt), ("Relu", lambda x: np.where(x <= 0, np.float32(0), x))],
 )
-def test_functions_of_halves_are_those_of_floats_rounded(run, name, function, dtype):
+def test_functions_of_halves_are_rounded_float_results(run, name, function, dtype):
     every = np.arange(2**16, dtype=np.uint16).view(HALF_DTYPES[dtype])
     for count in (0, 1, 7, 8, 9, every.size):
         x = every[-count:] if count else every[:0]
