@@ -70,7 +70,7 @@ def hashable_key(parts: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Return a hashable form of a key of integers and slices, for caches; None for any other key."""
     plain: list[Any] = []
     for part in parts:
-        kind = type(part)
+        kind: object = type(part)
         if kind is slice:
             start, stop, step = part.start, part.stop, part.step
             if (
