@@ -51,7 +51,7 @@ def random_array(seed, shape, dtype):
 )
 @pytest.mark.parametrize("layout", ["dense", "turned", "strided"])
 @pytest.mark.parametrize("dtype", TOLERANCES)
-def test_products_are_those_of_numpy_in_any_number_of_threads(
+def test_products_match_numpy_in_any_number_of_threads(
     a, b, turns_a, turns_b, layout, dtype, monkeypatch
 ):
     x, y = random_array(1, a, dtype), random_array(2, b, dtype)

@@ -15,10 +15,10 @@ from plugrad_cpu.extend import (
     PARTS_PER_THREAD,
     copy_elements,
     empty,
+    mark_results_tracked,
     numpy_implementation,
     thread_pool,
     track_allocation,
-    tracked,
 )
 from plugrad_native.variants import CompiledFunction, Layout, current_variant
 
@@ -102,7 +102,7 @@ def with_small_results_in_c(small: SmallResults, otherwise: Implementation) -> I
     function = current_variant().make_small_result_function(
         small.layout, variants, UNTRACKED_MAX_ELEMENTS, otherwise, small.names, np.ufunc
     )
-    return tracked(function)
+    return mark_results_tracked(function)
 
 
 def make_unary_kernel(
@@ -111,7 +111,7 @@ def make_unary_kernel(
     """Return a unary elementwise implementation in C; the result has the input's dtype, or `result`."""
     numpy_function = numpy_implementation(kernel)
 
-    @tracked
+    @mark_results_tracked
     def implementation(x: Array) -> Array:
         dtype = x.dtype
         run = functions.get(dtype)
@@ -148,7 +148,7 @@ def make_binary_kernel(
     """
     numpy_function = numpy_implementation(kernel)
 
-    @tracked
+    @mark_results_tracked
     def implementation(a: Array, b: Array) -> Array:
         dtype = a.dtype
         run = functions.get(dtype)

@@ -13,19 +13,19 @@ import numpy as np
 
 from plugrad.extend import Pairs, Scalar, Shape
 from plugrad.kernels import movement
-from plugrad_cpu.declare import Array, table, tracked
+from plugrad_cpu.declare import Array, mark_results_tracked, table
 from plugrad_cpu.memory import TRACKED_MIN_BYTES, empty
 
 
 @table.implements(movement.transpose)
-@tracked
+@mark_results_tracked
 def transpose(x: Array, *, perm: Shape) -> Array:
     """Return a view with the axes in another order."""
     return x.transpose(perm)
 
 
 @table.implements(movement.reshape)
-@tracked
+@mark_results_tracked
 def reshape(x: Array, *, shape: Shape) -> Array:
     """Return a view if the order of the elements allows it, else a copy."""
     if x.nbytes < TRACKED_MIN_BYTES or x.flags.c_contiguous:
@@ -52,14 +52,14 @@ def copy_elements(x: Array, y: Array) -> None:
 
 
 @table.implements(movement.expand_dims)
-@tracked
+@mark_results_tracked
 def expand_dims(input: Array, *, dim: int) -> Array:
     """Return a view with one more axis."""
     return input[(*(slice(None),) * dim, None, ...)]
 
 
 @table.implements(movement.broadcast_to)
-@tracked
+@mark_results_tracked
 def broadcast_to(x: Array, *, shape: Shape) -> Array:
     """Return a view whose repeated axes have stride 0, or a copy, which takes less time for a few elements."""
     if math.prod(shape) < BROADCAST_COPY_MAX_BYTES:
@@ -82,7 +82,7 @@ def _as_slices(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:
 
 
 @table.implements(movement.slice)
-@tracked
+@mark_results_tracked
 def slice_(x: Array, *, begin: Shape, size: Shape, drop: Shape) -> Array:
     """Return a view of a block."""
     return x[_block_key(begin, size, drop)]
@@ -96,7 +96,7 @@ def _block_key(begin: Shape, size: Shape, drop: Shape) -> tuple[Any, ...]:
 
 
 @table.implements(movement.strided_slice)
-@tracked
+@mark_results_tracked
 def strided_slice(x: Array, *, begin: Shape, end: Shape, strides: Shape) -> Array:
     """Return a view of every n-th element."""
     return x[(*_as_slices(begin, end, strides), ...)]
@@ -113,7 +113,7 @@ def strided_slice_gradient(
 
 
 @table.implements(movement.strided_slice_update)
-@tracked
+@mark_results_tracked
 def strided_slice_update(
     tensor: Array, updates: Array, *, begin: Shape, end: Shape, strides: Shape
 ) -> Array:
@@ -144,7 +144,7 @@ def _slices_outside_block(
 
 
 @table.implements(movement.concat)
-@tracked
+@mark_results_tracked
 def concat(*inputs: Array, axis: int) -> Array:
     """Return the inputs concatenated along an axis."""
     return concatenate(inputs, axis)
@@ -186,7 +186,7 @@ def _data_address(x: Array) -> int:
 
 
 @table.implements(movement.pack)
-@tracked
+@mark_results_tracked
 def pack(*inputs: Array, axis: int) -> Array:
     """Return the inputs stacked along a new axis."""
     shape = inputs[0].shape
@@ -197,7 +197,7 @@ def pack(*inputs: Array, axis: int) -> Array:
 
 
 @table.implements(movement.unpack)
-@tracked
+@mark_results_tracked
 def unpack(value: Array, *, axis: int) -> tuple[Array, ...]:
     """Return views of the parts along an axis, without it."""
     return tuple([value[key] for key in _unpack_keys(value.shape[axis], axis)])
@@ -210,7 +210,7 @@ def _unpack_keys(count: int, axis: int) -> list[tuple[Any, ...]]:
 
 
 @table.implements(movement.split)
-@tracked
+@mark_results_tracked
 def split(x: Array, *, num_or_size_splits: Shape, axis: int) -> tuple[Array, ...]:
     """Return views of parts with given sizes."""
     return tuple([x[key] for key in _part_keys(num_or_size_splits, axis)])
@@ -224,7 +224,7 @@ def _part_keys(sizes: Shape, axis: int) -> list[tuple[Any, ...]]:
 
 
 @table.implements(movement.pad)
-@tracked
+@mark_results_tracked
 def pad(x: Array, *, paddings: Pairs, constant_value: Scalar | str) -> Array:
     """Return x surrounded by a constant value."""
     shape, inside = _padded_shape_and_key(x.shape, paddings)
@@ -255,7 +255,7 @@ MAX_JOINED_PARTS: Final = 16
 
 
 @table.implements(movement.reverse)
-@tracked
+@mark_results_tracked
 def reverse(x: Array, *, dims: Shape) -> Array:
     """Return a view that is reversed along some axes."""
     return x[_reversal_key(dims)]

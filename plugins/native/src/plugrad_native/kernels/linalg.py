@@ -16,10 +16,10 @@ from plugrad_cpu.extend import (
     PARTS_PER_THREAD,
     empty,
     is_exact_in_float64,
+    mark_results_tracked,
     numpy_implementation,
     thread_pool,
     track_allocation,
-    tracked,
 )
 from plugrad_native.declare import (
     FLOAT16,
@@ -140,7 +140,7 @@ def is_divided_by_blas(rows: int, columns: int, depth: int) -> bool:
 
 
 @table.implements(linalg.matmul)
-@tracked
+@mark_results_tracked
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
     """Return the matrix products over the last two axes."""
     dtype = a.dtype
@@ -285,7 +285,7 @@ def as_int32_array(number: int) -> Array:
 
 
 @table.implements(linalg.band_part)
-@tracked
+@mark_results_tracked
 def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
     """Return the matrices with zeros outside a band of diagonals."""
     run = C_BAND_PART_BY_ITEM_SIZE.get(input.itemsize) if input.dtype.kind in "biufc" else None

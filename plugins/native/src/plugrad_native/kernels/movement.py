@@ -11,10 +11,10 @@ from plugrad.kernels import movement
 from plugrad_cpu.extend import (
     empty,
     join_adjacent_views,
+    mark_results_tracked,
     numpy_implementation,
     thread_pool,
     track_allocation,
-    tracked,
 )
 from plugrad_native.declare import (
     C_COPY_BY_ITEM_SIZE,
@@ -39,7 +39,7 @@ numpy_concat: Final = numpy_implementation(movement.concat)
 
 
 @table.implements(movement.reshape)
-@tracked
+@mark_results_tracked
 def reshape(x: Array, *, shape: Shape) -> Array:
     """Return a view if the elements are in memory in order, possibly with gaps, else a copy.
 
@@ -54,7 +54,7 @@ def reshape(x: Array, *, shape: Shape) -> Array:
     return as_contiguous(y) if _is_transposed(y) else y
 
 
-@tracked
+@mark_results_tracked
 def concat(*inputs: Array, axis: int) -> Array:
     """Return the inputs concatenated along an axis; threads share their rows."""
     first = inputs[0]
@@ -100,7 +100,7 @@ def with_small_concatenations_in_c(
     """Return an implementation of concatenation that handles small arrays in C, which takes half of NumPy's time."""
     is_stack = kernel is movement.pack
     most = 8 * UNTRACKED_MAX_ELEMENTS
-    return tracked(
+    return mark_results_tracked(
         current_variant().make_small_concatenation(
             is_stack, SMALL_CONCATENATION_DTYPES, most, otherwise
         )
