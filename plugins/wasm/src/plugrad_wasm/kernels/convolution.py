@@ -119,7 +119,7 @@ def epilogue_arguments(
     return ((bias, FILTERS),), (*limits, *attributes)
 
 
-WINOGRAD_MAX_CHANNELS = {(3, 3): math.inf, (5, 5): 64}
+WINOGRAD_MAX_CHANNELS: dict[Sizes, float] = {(3, 3): math.inf, (5, 5): 64}
 """The channels up to which filters of a size are transformed: sums of more products would lose digits."""
 WINOGRAD_MIN_CHANNELS = 16
 WINOGRAD_MIN_OUTPUT_SIZE = 4
