@@ -47,7 +47,7 @@ TESTS_ON_THREADS = [
     "plugins/webgpu/test_sorting.py",
     "plugins/webgpu/test_interrupts.py",
 ]
-"""What depends on the order of workgroups, or on the thread that computes. `make test` lets Mesa use no threads else."""
+"""What depends on the order of workgroups, or on the thread that computes. Elsewhere `make test` has no threads."""
 MESA_THREADS = 4
 
 
