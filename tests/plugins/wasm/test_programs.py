@@ -21,6 +21,7 @@ programs = import_module("plugrad_wasm.programs.compile")
 layouts = import_module("plugrad_wasm.programs.layout")
 recorder = import_module("plugrad_wasm.programs.recorder")
 record = import_module("plugrad_wasm.programs.recording").record_graph
+runtime = import_module("plugrad_wasm.runtime")
 tables = import_module("plugrad_wasm.programs.table")
 elementwise = import_module("plugrad_wasm.custom").elementwise
 TableCall, Operand, write_table = tables.TableCall, tables.Operand, tables.encode_table
@@ -74,6 +75,47 @@ def array_and_runner(fresh_runner):
 def test_a_table_of_one_call(array_and_runner):
     store, x, y, run = array_and_runner
     np.testing.assert_array_equal(run(relu_table(store, x, y)), np.maximum(np.arange(-5, 5), 0))
+
+
+def test_tables_of_several_modules_run_in_order_and_stop_at_a_trap(fresh_runner):
+    store = fresh_runner.store
+    x, y, z = (fresh_runner.put(np.arange(-5, 5, dtype="f4") * n) for n in (1, 0, 0))
+
+    def write_call(export, module, *numbers):
+        operands = [Operand(*number) for number in numbers]
+        table = write_table([(1, 1, [TableCall(export, operands)])], module, store.functions, 4)
+        return fresh_runner.put(np.frombuffer(table, "u1")), len(table)
+
+    # y = relu(x) and z = the sum of y: the base 3 is the array that is read.
+    relu = write_call("relu_float32", "elementwise", (3, 0), (0, y.address), (0, 10))
+    total = ("sum_float32", "reduction", (0, y.address), (0, z.address), (0, 1), (0, 10), (0, 1))
+    sums = write_call(*total)
+    wrong = write_call("relu_float32", "elementwise", (3, 0), (0, 2**32 - 64), (0, 1000))
+
+    def bind(*blocks):
+        modules = {relu[0]: "elementwise", sums[0]: "reduction", wrong[0]: "elementwise"}
+        return store.bind_tables(
+            [
+                runtime.TableRun(modules[block], block.address, nbytes, i % 2 == 0)
+                for i, (block, nbytes) in enumerate(blocks)
+            ]
+        )
+
+    run = bind(relu, sums, *[relu] * 40, sums)
+    other = fresh_runner.put(np.arange(10, dtype="f4"))
+    for array in (x, other, x, x):
+        bases = fresh_runner.put(np.array([0, 0, 0, array.address], "i8"))
+        run(bases.address)
+        assert fresh_runner.get(z)[0] == np.maximum(fresh_runner.get(array), 0).sum()
+    stops = bind(wrong, relu, sums), bind(relu, wrong, sums)
+    bases = fresh_runner.put(np.array([0, 0, 0, other.address], "i8"))
+    for stop in stops:
+        with pytest.raises(wasmtime.Trap):
+            stop(bases.address)
+        assert store.lock.held == 0
+        assert fresh_runner.get(z)[0] == 10  # of x: no table behind the trap has run
+    run(bases.address)
+    assert fresh_runner.get(z)[0] == 45
 
 
 def test_every_function_of_a_program_has_its_number_and_types(fresh_runner):
