@@ -92,20 +92,28 @@ static inline int count_results(const axis *a, int first) {
     return (first < a->out) + (first + a->dilation < a->out);
 }
 
-// The places of the 4 x 4 pixels of a tile; `zeros` stands for those in the padding, and behind the last image.
-static void find_pixels(const window *w, const float *x, const float *zeros, corner c,
-                        const float *pixels[POINTS]) {
-    const int column = c.column - w->width.before;
-    const ptrdiff_t right = (ptrdiff_t)w->width.dilation * w->channels;
+// The places of the 4 x 4 pixels of a tile; `zeros` stands for those in the padding, and behind the last image. Addresses
+// of a row are a vector.
+static inline void find_pixels(const window *w, const float *x, const float *zeros, corner c,
+                               const float *pixels[POINTS]) {
+    static_assert(sizeof(int_quad) == GROUP * sizeof *pixels);
+    const int_quad columns = c.column - w->width.before + (int_quad){0, 1, 2, 3} * w->width.dilation;
+    const int_quad has_column = c.image < w->batch ? (columns >= 0) & (columns < w->width.size) : (int_quad){};
+    const int_quad steps = columns * (w->channels * (int)sizeof *x), nowhere = (int)(intptr_t)zeros - (int_quad){};
     for (int i = 0, y = c.row - w->height.before; i < 4; i++, y += w->height.dilation) {
-        const int has_row = c.image < w->batch && is_inside(&w->height, y);
         const ptrdiff_t line = (ptrdiff_t)c.image * w->height.size + y;
-        const float *pixel = x + (line * w->width.size + column) * w->channels;
-        for (int j = 0; j < 4; j++)
-            pixels[4 * i + j] = has_row && is_inside(&w->width, column + j * w->width.dilation)
-                                    ? pixel + j * right
-                                    : zeros;
+        const int start = (int)(intptr_t)(x + line * w->width.size * w->channels);
+        const int_quad found = is_inside(&w->height, y) ? has_column : (int_quad){};
+        const int_quad places = (found & (start + steps)) | (~found & nowhere);
+        memcpy(pixels + 4 * i, &places, sizeof places);
     }
+}
+
+// The same place in the next matrix. One address at a time takes one register; the compiler would keep all distances.
+static inline float *next_matrix(const float *place, ptrdiff_t matrix) {
+    place += matrix;
+    __asm__("" : "+r"(place));
+    return (float *)place;
 }
 
 // Transform channels of the pixels of a tile, which become one row of each of the matrices; `step` is from group to
@@ -117,7 +125,8 @@ static inline void transform_pixels(const float *const pixels[POINTS], int first
         for (int i = 0; i < POINTS; i++) points[i] = load_quad(pixels[i] + k);
         for (int i = 0; i < 4; i++) combine_pixels(points + i, 4, lines + i);
         for (int i = 0; i < 4; i++) combine_pixels(lines + 4 * i, 1, points + 4 * i);
-        for (int i = 0; i < POINTS; i++) store_quad(row + i * matrix, points[i]);
+        float *place = row;
+        for (int i = 0; i < POINTS; i++, place = next_matrix(place, matrix)) store_quad(place, points[i]);
     }
 }
 
@@ -186,20 +195,22 @@ KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float 
             float *target = out + (line * w->width.out + c.column) * out_channels;
             const ptrdiff_t right = (ptrdiff_t)w->width.dilation * out_channels;
             const ptrdiff_t down = (ptrdiff_t)w->height.dilation * w->width.out * out_channels;
+            // What is behind the edge goes to the place of the first result, which is stored last. If it were stored in a
+            // branch, wasmtime would compute it there and again for the differences.
+            const ptrdiff_t places[4] = {0, width > 1 ? right : 0, height > 1 ? down : 0,
+                                         height > 1 && width > 1 ? down + right : 0};
             quad differences = {0};  // NaN where a result is not finite
             for (int j = 0; j < out_channels; j += 4) {
                 const float *source = products + (j / SLAB * count + t) * SLAB + j % SLAB;
                 const quad constant = load_bias(bias, j);
                 quad points[POINTS], lines[8], results[4];
-                for (int i = 0; i < POINTS; i++)
-                    points[i] = load_quad(source + i * step.products);
+                for (int i = 0; i < POINTS; i++, source = next_matrix(source, step.products))
+                    points[i] = load_quad(source);
                 for (int i = 0; i < 4; i++) combine_products(points + i, 4, lines + i, 4);
                 for (int i = 0; i < 2; i++) combine_products(lines + 4 * i, 1, results + 2 * i, 1);
-                for (int i = 0; i < 4; i++) {
+                for (int i = 3; i >= 0; i--) {
                     differences = multiply_add(results[i], (quad){}, differences);
-                    if (i / 2 < height && i % 2 < width)
-                        store_quad(target + i / 2 * down + i % 2 * right + j,
-                                   limited(results[i] + constant, least, most));
+                    store_quad(target + places[i] + j, limited(results[i] + constant, least, most));
                 }
             }
             float sum = 0;
@@ -272,7 +283,8 @@ static void transform_gradients(const window *w, const float *dy, int out_channe
         for (int i = 0; i < 4; i++) gradients[i] = load_quad(places[i] + j);
         for (int i = 0; i < 2; i++) combine_gradients(gradients + i, 2, lines + i, 2);
         for (int i = 0; i < 4; i++) combine_gradients(lines + 2 * i, 1, points + 4 * i, 1);
-        for (int i = 0; i < POINTS; i++) store_quad(row + i * matrix + j, points[i]);
+        float *place = row + j;
+        for (int i = 0; i < POINTS; i++, place = next_matrix(place, matrix)) store_quad(place, points[i]);
     }
 }
 

@@ -345,6 +345,49 @@ def test_what_only_a_group_reads_stays_in_the_cache():
     )  # which fit into one block
 
 
+def exports_of_groups(function, *args):
+    """Return the exports that the groups of a program call for each block."""
+    groups = blockwise_groups(function, *args)
+    return [[export for export, _ in group.block_calls] for group in groups]
+
+
+def test_a_step_is_joined_to_the_product_that_alone_reads_it():
+    x = plugrad.asarray(np.resize(np.float32([1, -1, 0, -0.0, np.nan, np.inf, -np.inf]), 5003))
+    dy = plugrad.asarray(np.repeat(np.float32([2, -3, np.inf, np.nan, 0]), 1001)[:5003])
+    column, row = dy[:50].reshape(50, 1), x[:70]
+    table = x[:3500].reshape(50, 70)
+
+    def gradient(f):
+        return lambda x, dy: plugrad.grad(f)(x, dy=dy)
+
+    joined = "multiply_by_step_float32"
+    for f, exports in (
+        (gradient(plugrad.relu), ["relu_float32", joined]),
+        (gradient(lambda x: plugrad.leaky_relu(plugrad.relu(x + 1), 0.1)), None),
+        (lambda x, dy: plugrad.step(x, 0.25) * dy, [joined]),
+        (
+            lambda x, dy: (dy - 1) * plugrad.step(x * 2),
+            ["subtract_float32", "multiply_float32", joined],
+        ),
+        (lambda x, dy: plugrad.step(x) * plugrad.step(dy), ["step_float32", joined]),
+    ):
+        assert_same_when_traced(f, x, dy)
+        assert exports is None or exports_of_groups(f, x, dy) == [exports]
+
+    for f in (
+        lambda x, dy: plugrad.step(x) * plugrad.step(x),
+        lambda x, dy: plugrad.step(x) * dy + plugrad.step(x),
+        lambda x, dy: (plugrad.step(x) * 2 - dy, x * dy),
+        lambda x, dy: (lambda gate: (gate, gate * dy))(plugrad.step(x)),
+    ):
+        assert_same_when_traced(f, x, dy)
+        assert not any(joined in exports for exports in exports_of_groups(f, x, dy))
+
+    assert_same_when_traced(lambda x, y: plugrad.step(x) * y - 1, table, column)
+    assert_same_when_traced(lambda x, y: plugrad.step(x - y) * y - 1, table, row)
+    assert_same_when_traced(lambda x, y: plugrad.step(y) * x - 1, table, row)
+
+
 def test_a_loop_that_is_longer_than_ctrl_c_may_wait_for():
     x = random_wasm_tensor(3_000_000)
     assert_same_when_traced(lambda x: plugrad.relu(x * 2 + 1) - x, x)
