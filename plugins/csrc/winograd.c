@@ -191,6 +191,7 @@ KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float 
             const corner c = corners[t];
             const int height = count_results(&w->height, c.row);
             const int width = count_results(&w->width, c.column);
+            if (!height || !width) continue;
             const ptrdiff_t line = (ptrdiff_t)c.image * w->height.out + c.row;
             float *target = out + (line * w->width.out + c.column) * out_channels;
             const ptrdiff_t right = (ptrdiff_t)w->width.dilation * out_channels;
