@@ -139,7 +139,7 @@ def blockwise_groups(function, *args):
     return [call for call in calls if isinstance(call, recorder.BlockwiseCalls)]
 
 
-def test_what_only_a_group_reads_stays_in_the_cache():
+def test_values_read_only_by_a_group_stay_in_scratch_memory():
     def f(x, y):
         return (plugrad.sqrt(plugrad.abs(x) * 2 + y) - x) * y
 
@@ -281,7 +281,7 @@ def test_gradients_that_are_read_twice_stay(kind):
             assert mine.numpy().tobytes() == other.numpy().tobytes()
 
 
-def test_what_has_no_export_is_called_back():
+def test_kernels_without_an_export_are_called_from_python():
     x = random_wasm_tensor(6, 6)
     eigen = lambda x: plugrad.linalg.eigvalsh(x @ x.T + 1) * 2  # noqa: E731 - of the host
     assert not is_one_program(eigen, x)
@@ -421,7 +421,7 @@ def alarm():
     signal.signal(signal.SIGALRM, old)
 
 
-def test_200_interrupts_of_a_training_loop_lose_nothing(alarm):
+def test_200_interrupts_of_a_training_loop_lose_no_step(alarm):
     w = plugrad.Variable(np.zeros(3000, "f4"), name="w")
     optimizer = plugrad.optimizers.SGD(1.0)
     step = plugrad.jit(lambda: optimizer.minimize(lambda: plugrad.sum(w * 1), [w]))

@@ -185,7 +185,7 @@ def test_whatever_a_table_has_stays_in_the_sandbox(runner_class):
             store.exports_holding_gil["program_elementwise"](code.address, length, bases.address)
 
 
-def test_what_no_module_has_is_not_written(array_and_runner):
+def test_tables_with_unknown_functions_or_wrong_operands_are_rejected(array_and_runner):
     store, x, y, _ = array_and_runner
     for changes, message in (
         ({"export": "absent"}, "no function 'absent'"),
