@@ -4,7 +4,7 @@
 
 // --- exponentials and logarithms
 
-// exp(r) - 1 for |r| <= ln(2)/2; the polynomial of Cephes, by pairs of terms, which do not wait for each other
+// exp(r) - 1 for |r| <= ln(2)/2; the polynomial of Cephes; its pairs of terms do not wait for each other
 fn expm1_reduced(r: f32) -> f32 {
   let square = r * r;
   var p = 1.9875691500e-4 * r + 1.3981999507e-3;
