@@ -1,4 +1,4 @@
-"""Elementwise functions of NumPy, whose elements several threads share."""
+"""NumPy's elementwise functions, divided among several threads."""
 
 from __future__ import annotations
 

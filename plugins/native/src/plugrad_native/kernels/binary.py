@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.kernels import binary
-from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
+from plugrad_cpu.extend import empty, mark_results_tracked, numpy_implementation, track_allocation
 from plugrad_native.declare import (
     C_MIN_BYTES,
     FLOAT_DTYPES,
@@ -138,7 +138,7 @@ for _name in ("bool", *FLOAT_DTYPES, "int32", "int64", "uint8"):
 
 
 @table.implements(binary.select)
-@tracked
+@mark_results_tracked
 def select(condition: Array, t: Array, e: Array) -> Array:
     """Return t where the condition holds, else e; either may be a single number."""
     shape = condition.shape

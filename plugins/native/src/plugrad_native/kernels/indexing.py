@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.extend import count_elements
 from plugrad.kernels import indexing
-from plugrad_cpu.extend import empty, numpy_implementation, thread_pool, tracked
+from plugrad_cpu.extend import empty, mark_results_tracked, numpy_implementation, thread_pool
 from plugrad_native.declare import (
     FLOAT32,
     INT32,
@@ -42,7 +42,7 @@ numpy_gather: Final = numpy_implementation(indexing.gather)
 
 
 @table.implements(indexing.gather)
-@tracked
+@mark_results_tracked
 def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
     """Return the slices of x at `indices` along an axis."""
     if batch_dims == 0 or indices.size < GATHER_MIN_POSITIONS:

@@ -11,10 +11,10 @@ from plugrad.kernels import movement
 from plugrad_cpu.extend import (
     empty,
     join_adjacent_views,
+    mark_results_tracked,
     numpy_implementation,
     thread_pool,
     track_allocation,
-    tracked,
 )
 from plugrad_native.declare import (
     C_COPY_BY_ITEM_SIZE,
@@ -24,7 +24,6 @@ from plugrad_native.declare import (
     INT32,
     INTEGER_DTYPES,
     MAX_ELEMENTS,
-    UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     parallel_strided_loop,
     table,
@@ -39,7 +38,7 @@ numpy_concat: Final = numpy_implementation(movement.concat)
 
 
 @table.implements(movement.reshape)
-@tracked
+@mark_results_tracked
 def reshape(x: Array, *, shape: Shape) -> Array:
     """Return a view if the elements are in memory in order, possibly with gaps, else a copy.
 
@@ -54,7 +53,7 @@ def reshape(x: Array, *, shape: Shape) -> Array:
     return as_contiguous(y) if _is_transposed(y) else y
 
 
-@tracked
+@mark_results_tracked
 def concat(*inputs: Array, axis: int) -> Array:
     """Return the inputs concatenated along an axis; threads share their rows."""
     first = inputs[0]
@@ -86,6 +85,8 @@ def concat(*inputs: Array, axis: int) -> Array:
     return out
 
 
+SMALL_CONCATENATION_MAX_BYTES: Final = 1 << 16
+"""The bytes from which on a result is tracked, may be a view, or may be copied by threads."""
 SMALL_CONCATENATION_DTYPES: Final = tuple(
     [
         np.dtype(name)
@@ -99,10 +100,9 @@ def with_small_concatenations_in_c(
 ) -> Implementation:
     """Return an implementation of concatenation that handles small arrays in C, which takes half of NumPy's time."""
     is_stack = kernel is movement.pack
-    most = 8 * UNTRACKED_MAX_ELEMENTS
-    return tracked(
+    return mark_results_tracked(
         current_variant().make_small_concatenation(
-            is_stack, SMALL_CONCATENATION_DTYPES, most, otherwise
+            is_stack, SMALL_CONCATENATION_DTYPES, SMALL_CONCATENATION_MAX_BYTES, otherwise
         )
     )
 

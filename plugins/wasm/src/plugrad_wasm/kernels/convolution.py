@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,7 @@ FILTER_GRADIENT_EXPORTS = ExportNames("convolution_filter_gradient")
 
 
 def run_convolution(
-    names: ExportNames,
+    export_names: ExportNames,
     a: WasmArray,
     b: WasmArray,
     out_shape: Sizes,
@@ -61,17 +62,19 @@ def run_convolution(
     memory = a.memory
     store = memory.store
     work = image[0] * count_elements(window.out) * count_elements(filter)
-    select_export(a, names[a.dtype], work)  # refuses a dtype without an export, of empty images too
+    select_export(
+        a, export_names[a.dtype], work
+    )  # refuses a dtype without an export, of empty images too
     if 0 in (*image, *window.out, *filter):
         return fill(memory, out_shape, a.dtype, 0)
-    turns = names is FILTER_GRADIENT_EXPORTS, names is INPUT_GRADIENT_EXPORTS
+    turns = export_names is FILTER_GRADIENT_EXPORTS, export_names is INPUT_GRADIENT_EXPORTS
     plan = plan_pointwise_matmul(image, window, a.shape, b.shape, out_shape, turns)
     if plan is not None:
-        ends = names is CONVOLUTION_EXPORTS and a.dtype is float32
+        ends = export_names is CONVOLUTION_EXPORTS and a.dtype is float32
         return run_matmul(a, b, plan, epilogue if ends else None)
     whole = window_descriptor(image, window)
     in_tiles = (
-        names is CONVOLUTION_EXPORTS
+        export_names is CONVOLUTION_EXPORTS
         and a.dtype is float32
         and uses_winograd(image[0], window, filter)
     )
@@ -79,7 +82,7 @@ def run_convolution(
     scratch = store.scratch_size(kind, whole, filter[-1]) * a.dtype.itemsize
     portion = matmul_part_steps(a)
     behind, attributes = (), (filter[-1],)
-    if names is FILTER_GRADIENT_EXPORTS:
+    if export_names is FILTER_GRADIENT_EXPORTS:
         weights = image[-1] * filter[-1]
         chains = split_filter_calls(
             image, window, filter[-1], weights, work, portion, store.threads
@@ -87,16 +90,16 @@ def run_convolution(
         out = fill(memory, out_shape, a.dtype, 0)
         places = (a, IMAGES), (b, RESULTS), (out, FILTERS)
     else:
-        of_cells = names is INPUT_GRADIENT_EXPORTS
+        of_cells = export_names is INPUT_GRADIENT_EXPORTS
         most = choose_items_per_part(store, work, work, portion)
-        multiple = WINOGRAD_TILE_SIZE * window.dilations[0] if in_tiles else 1
+        multiple = winograd_tile_size(window) if in_tiles else 1
         chains = split_image_calls(image, window, filter[-1], work, most, of_cells, multiple)
         out = memory.empty(out_shape, a.dtype)
         given, result = (RESULTS, IMAGES) if of_cells else (IMAGES, RESULTS)
         places = (a, given), (b, FILTERS), (out, result)
-        if names is CONVOLUTION_EXPORTS and a.dtype is float32:
+        if export_names is CONVOLUTION_EXPORTS and a.dtype is float32:
             behind, attributes = epilogue_arguments(epilogue, filter[-1])
-    export = WINOGRAD_EXPORT if in_tiles else names[a.dtype]
+    export = WINOGRAD_EXPORT if in_tiles else export_names[a.dtype]
     run_windows(
         a, export, places, chains, *attributes, work=work, scratch=scratch, trailing_arrays=behind
     )
@@ -116,11 +119,8 @@ def epilogue_arguments(
     return ((bias, FILTERS),), (*limits, *attributes)
 
 
-WINOGRAD_TILE_SIZE = 2
-"""Results of the tiles in csrc/winograd.c, along an axis, which are as far apart as the cells of the filter.
-
-Parts consist of whole tiles.
-"""
+WINOGRAD_MAX_CHANNELS: dict[Sizes, float] = {(3, 3): math.inf, (5, 5): 64}
+"""The channels up to which filters of a size are transformed: sums of more products would lose digits."""
 WINOGRAD_MIN_CHANNELS = 16
 WINOGRAD_MIN_OUTPUT_SIZE = 4
 WINOGRAD_MIN_POSITIONS = 64
@@ -131,7 +131,7 @@ def uses_winograd(batch: int, window: Window, filter: Sizes) -> bool:
     """Return whether a float32 convolution runs in csrc/winograd.c."""
     *cells, channels, out_channels = filter
     return (
-        cells == [3, 3]
+        max(channels, out_channels) <= WINOGRAD_MAX_CHANNELS.get(tuple(cells), 0)
         and window.strides == (1, 1)
         and channels % 4 == out_channels % 4 == 0
         and min(channels, out_channels) >= WINOGRAD_MIN_CHANNELS
@@ -141,6 +141,14 @@ def uses_winograd(batch: int, window: Window, filter: Sizes) -> bool:
         )
         and batch * count_elements(window.out) >= WINOGRAD_MIN_POSITIONS
     )
+
+
+def winograd_tile_size(window: Window) -> int:
+    """Return the rows that a tile in csrc/winograd.c covers, whose results are as far apart as the cells of the filter.
+
+    Parts consist of whole tiles.
+    """
+    return (7 - window.size[0]) * window.dilations[0]
 
 
 @lru_cache(maxsize=1024)
@@ -224,7 +232,7 @@ def filter_gradient_in_tiles(
         work,
         limits.maximum,
         columns,
-        WINOGRAD_TILE_SIZE * window.dilations[0],
+        winograd_tile_size(window),
     )
     descriptor = window_descriptor(x.shape, window)
     scratch = store.scratch_size("winograd_gradient_scratch", descriptor, columns)
