@@ -17,7 +17,7 @@ from tqdm import tqdm
 import plugrad
 import plugrad_nn as nn
 
-BATCH_SIZE = 64
+BATCH = 64
 MODEL = nn.Sequential(
     nn.Conv2D(16, 3, padding="same"),
     plugrad.relu,
@@ -50,13 +50,9 @@ def train(params: nn.Params, images: np.ndarray, labels: np.ndarray, epochs: int
     def step(x: plugrad.Tensor, y: plugrad.Tensor) -> plugrad.Tensor:
         return optimizer.minimize(partial(compute_loss, params, x, y), nn.leaves(params))
 
-    with tqdm(
-        total=epochs * (len(images) // BATCH_SIZE), desc="training", disable=None
-    ) as progress:
+    with tqdm(total=epochs * (len(images) // BATCH), desc="training", disable=None) as progress:
         for epoch in range(epochs):
-            for x, y in nn.batches(
-                images, labels, size=BATCH_SIZE, seed=epoch, drop_remainder=True
-            ):
+            for x, y in nn.batches(images, labels, size=BATCH, seed=epoch, drop_remainder=True):
                 losses.append(step(x, y).item())
                 progress.update()
     return losses

@@ -28,10 +28,7 @@ def first_losses(characters_module, steps, rate=0.003, text=TEXT):
     """Return the losses of the first steps, and the model, its parameters, the text's numbers and the alphabet."""
     alphabet, numbers = np.unique(list(text), return_inverse=True)
     model = characters_module.language_model(len(alphabet))
-    params, optimizer = (
-        model.init(0, (characters_module.CONTEXT_LENGTH,)),
-        plugrad.optimizers.Adam(rate),
-    )
+    params, optimizer = model.init(0, (characters_module.LENGTH,)), plugrad.optimizers.Adam(rate)
     data = plugrad.asarray(np.int32(numbers))
     found = [characters_module.train(model, params, optimizer, data).item() for _ in range(steps)]
     return found, (model, params, numbers, alphabet)
