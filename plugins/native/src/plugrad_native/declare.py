@@ -99,8 +99,11 @@ def register_small_result_functions(
 def with_small_results_in_c(small: SmallResults, otherwise: Implementation) -> Implementation:
     """Return an implementation that computes small results in C, and calls `otherwise` for all other inputs."""
     variants = tuple([(given, run, result) for (given, result), run in small.functions.items()])
+    is_elementwise = small.layout in ELEMENTWISE_LAYOUTS
+    # from part_min_work on, threads may share the elements
+    most = thread_pool.part_min_work if is_elementwise else UNTRACKED_MAX_ELEMENTS
     function = current_variant().make_small_result_function(
-        small.layout, variants, UNTRACKED_MAX_ELEMENTS, otherwise, small.names, np.ufunc
+        small.layout, variants, most, otherwise, small.names, np.ufunc, empty
     )
     return mark_results_tracked(function)
 
@@ -214,6 +217,9 @@ C_MIN_BYTES: Final = 1024
 
 UNTRACKED_MAX_ELEMENTS: Final = 1024
 """Arrays with fewer elements are too small to be tracked."""
+
+ELEMENTWISE_LAYOUTS: Final = ("each", "pairs")
+"""The layouts of kernels whose large results take the same loop as small ones."""
 
 PART_MULTIPLE_ELEMENTS: Final = 256
 """The elements of which each part but the last is a multiple, so that results do not depend on the division."""

@@ -24,7 +24,6 @@ from plugrad_native.declare import (
     INT32,
     INTEGER_DTYPES,
     MAX_ELEMENTS,
-    UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     parallel_strided_loop,
     table,
@@ -86,6 +85,8 @@ def concat(*inputs: Array, axis: int) -> Array:
     return out
 
 
+SMALL_CONCATENATION_MAX_BYTES: Final = 1 << 16
+"""The bytes from which on a result is tracked, may be a view, or may be copied by threads."""
 SMALL_CONCATENATION_DTYPES: Final = tuple(
     [
         np.dtype(name)
@@ -99,10 +100,9 @@ def with_small_concatenations_in_c(
 ) -> Implementation:
     """Return an implementation of concatenation that handles small arrays in C, which takes half of NumPy's time."""
     is_stack = kernel is movement.pack
-    most = 8 * UNTRACKED_MAX_ELEMENTS
     return mark_results_tracked(
         current_variant().make_small_concatenation(
-            is_stack, SMALL_CONCATENATION_DTYPES, most, otherwise
+            is_stack, SMALL_CONCATENATION_DTYPES, SMALL_CONCATENATION_MAX_BYTES, otherwise
         )
     )
 
