@@ -24,6 +24,7 @@
 #define APART 16  // numbers between matrices, which would compete for the same lines of the cache
 #define A 0.75f
 #define B 1.5f
+#define ONE_AT_A_TIME _Pragma("nounroll")  // so that what is in between is in memory, and constants in registers
 #define INLINE static inline __attribute__((always_inline))
 
 typedef struct {
@@ -166,12 +167,12 @@ INLINE void transform_pixels(const float *const pixels[POINTS], int first, int e
                                     ptrdiff_t step, ptrdiff_t matrix) {
     for (int k = first; k < end; k += GROUP, row += step) {
         quad lines[POINTS];
-        UNROLLED for (int j = 0; j < SIDE; j++) {
+        ONE_AT_A_TIME for (int j = 0; j < SIDE; j++) {
             quad column[SIDE];
             UNROLLED for (int i = 0; i < SIDE; i++) column[i] = load_quad(pixels[SIDE * i + j] + k);
             combine_pixels(column, lines + j, SIDE);
         }
-        UNROLLED for (int i = 0; i < SIDE; i++) {
+        ONE_AT_A_TIME for (int i = 0; i < SIDE; i++) {
             quad points[SIDE];
             combine_pixels(lines + SIDE * i, points, 1);
             UNROLLED for (int j = 0; j < SIDE; j++)
@@ -239,13 +240,13 @@ INLINE int write_results(int cells, int is_limited, const float *products, int s
         const float *source = products + j / SLAB * slab + j % SLAB;
         const quad constant = is_limited ? load_bias(bias, j) : (quad){};
         quad lines[MOST_RESULTS * SIDE];
-        UNROLLED for (int k = 0; k < SIDE; k++) {
+        ONE_AT_A_TIME for (int k = 0; k < SIDE; k++) {
             quad points[SIDE];
             UNROLLED for (int i = 0; i < SIDE; i++)
                 points[i] = load_quad(source + (SIDE * i + k) * matrix);
             gather_powers(points, 1, side, lines + k, SIDE);
         }
-        UNROLLED for (int i = 0; i < side; i++) {
+        ONE_AT_A_TIME for (int i = 0; i < side; i++) {
             quad results[MOST_RESULTS];
             gather_powers(lines + SIDE * i, 1, side, results, 1);
             UNROLLED for (int k = 0; k < side; k++) {
@@ -363,11 +364,18 @@ INLINE void transform_gradients(int side, const window *w, const float *dy, int 
                         : zeros;
     }
     for (int j = 0; j < columns; j += 4) {
-        quad gradients[MOST_RESULTS * MOST_RESULTS], lines[MOST_RESULTS * SIDE], points[POINTS];
-        UNROLLED for (int i = 0; i < side * side; i++) gradients[i] = load_quad(places[i] + j);
-        UNROLLED for (int i = 0; i < side; i++) evaluate(gradients + i, side, side, lines + i, side);
-        UNROLLED for (int i = 0; i < SIDE; i++) evaluate(lines + side * i, side, 1, points + SIDE * i, 1);
-        UNROLLED for (int i = 0; i < POINTS; i++) store_quad(row + i * matrix + j, points[i]);
+        quad lines[MOST_RESULTS * SIDE];
+        ONE_AT_A_TIME for (int k = 0; k < side; k++) {
+            quad column[MOST_RESULTS];
+            UNROLLED for (int i = 0; i < side; i++) column[i] = load_quad(places[side * i + k] + j);
+            evaluate(column, side, 1, lines + k, side);
+        }
+        ONE_AT_A_TIME for (int i = 0; i < SIDE; i++) {
+            quad points[SIDE];
+            evaluate(lines + side * i, side, 1, points, 1);
+            UNROLLED for (int k = 0; k < SIDE; k++)
+                store_quad(row + (SIDE * i + k) * matrix + j, points[k]);
+        }
     }
 }
 
