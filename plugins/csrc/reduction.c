@@ -550,10 +550,21 @@ DECISION(any, 0, EITHER)
                 position[i] = found ? row : position[i];                                           \
             }                                                                                      \
     }                                                                                              \
-    effort KERNEL(name##_##dtype)(const type *x, int32_t *out, int outer, int reduced,             \
-                                  int inner) {                                                     \
+    effort KERNEL(name##_pitched_##dtype)(const type *x, int32_t *out, int columns, int reduced,   \
+                                          int pitch) {                                             \
         alignas(VECTOR_BYTES) type best[WIDTH];                                                    \
         alignas(VECTOR_BYTES) int32_t position[WIDTH];                                             \
+        for (int first = 0; first < columns; first += WIDTH) {                                     \
+            const int width = smaller(WIDTH, columns - first);                                     \
+            if (width == WIDTH)                                                                    \
+                name##_rows_##dtype(best, position, x + first, reduced, pitch, WIDTH);             \
+            else                                                                                   \
+                name##_rows_##dtype(best, position, x + first, reduced, pitch, width);             \
+            memcpy(out + first, position, width * sizeof *out);                                    \
+        }                                                                                          \
+    }                                                                                              \
+    effort KERNEL(name##_##dtype)(const type *x, int32_t *out, int outer, int reduced,             \
+                                  int inner) {                                                     \
         for (; outer > 0; outer--, x += (ptrdiff_t)reduced * inner, out += inner)                  \
             if (inner == 1 && reduced >= WIDTH) { /* the extreme value, and then its place */      \
                 type y;                                                                            \
@@ -566,14 +577,7 @@ DECISION(any, 0, EITHER)
                 while (!IS_PLACE(x[first], y)) first++;                                            \
                 *out = first;                                                                      \
             } else                                                                                 \
-                for (int first = 0; first < inner; first += WIDTH) {                               \
-                    const int width = smaller(WIDTH, inner - first);                               \
-                    if (width == WIDTH)                                                            \
-                        name##_rows_##dtype(best, position, x + first, reduced, inner, WIDTH);     \
-                    else                                                                           \
-                        name##_rows_##dtype(best, position, x + first, reduced, inner, width);     \
-                    memcpy(out + first, position, width * sizeof *out);                            \
-                }                                                                                  \
+                name##_pitched_##dtype(x, out, inner, reduced, inner);                             \
     }
 #define COMES_BEFORE_MAX(y, best) (IS_GREATER(y, best) | (((y) != (y)) & ((best) == (best))))
 #define COMES_BEFORE_MIN(y, best) (IS_LESS(y, best) | (((y) != (y)) & ((best) == (best))))

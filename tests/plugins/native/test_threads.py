@@ -52,12 +52,12 @@ def test_each_call_is_made_once(threads, parts):
 def test_a_call_in_parts_has_the_same_bits(threads, count, parts):
     x = random_float32(count)
     y = np.zeros_like(x)
-    assert RUN_IN_PARTS(EXP_FUNCTION, (x, y, count), (1, 1, 0), 2, count, 256, parts, threads)
+    assert RUN_IN_PARTS(EXP_FUNCTION, (x, y, count), (256, 256, 0), 2, count, 256, parts, threads)
     np.testing.assert_array_equal(y, parallel_exp(x))
     total = np.zeros_like(x)
-    assert RUN_IN_PARTS(np.add, (x, y, total), (1, 1, 1), -1, count, 16, parts, threads)
+    assert RUN_IN_PARTS(np.add, (x, y, total), (16, 16, 16), -1, count, 16, parts, threads)
     np.testing.assert_array_equal(total, x + y)
-    assert RUN_IN_PARTS(np.add, (x, x[:1], total), (1, 0, 1), -1, count, 16, parts, threads)
+    assert RUN_IN_PARTS(np.add, (x, x[:1], total), (16, 0, 16), -1, count, 16, parts, threads)
     np.testing.assert_array_equal(total, x + x[0])
 
 
@@ -67,7 +67,7 @@ def test_each_part_has_memory_for_itself(compiled):
     pool = ThreadPool()
     pool.count, pool.compiled = 3, thread_pool.compiled if compiled else None
     x, scratch = random_float32(1000), np.zeros(5 * 250, "f4")
-    pool.run_in_parts(EXP_FUNCTION, (x, scratch, 1000), (1, -250, 0), 2, 1000, parts=5, multiple=10)
+    pool.run_in_parts(EXP_FUNCTION, (x, scratch, 1000), (10, -250, 0), 2, 1000, parts=5, multiple=10)
     np.testing.assert_array_equal(scratch.reshape(5, 250)[:, :200], parallel_exp(x).reshape(5, 200))
     assert not scratch.reshape(5, 250)[:, 200:].any()
 
@@ -144,7 +144,7 @@ def test_many_callers_at_once():
         for _ in range(50):
             y[:] = 0
             assert RUN_IN_PARTS(
-                EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 2 + seed, 3
+                EXP_FUNCTION, (x, y, x.size), (256, 256, 0), 2, x.size, 256, 2 + seed, 3
             )
             np.testing.assert_array_equal(y, expected)
 
@@ -163,7 +163,7 @@ def test_a_forked_child_starts_threads_of_its_own_even_while_they_compute():
     def compute():
         y = np.empty_like(x)
         while not ends.is_set():
-            RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 3)
+            RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (256, 256, 0), 2, x.size, 256, 8, 3)
 
     other = threading.Thread(target=compute)
     other.start()
@@ -174,7 +174,7 @@ def test_a_forked_child_starts_threads_of_its_own_even_while_they_compute():
                 signal.alarm(20)  # a child that hangs dies of it
                 y = np.empty_like(x)
                 for _ in range(20):
-                    RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 3)
+                    RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (256, 256, 0), 2, x.size, 256, 8, 3)
                 os._exit(0 if np.array_equal(y, expected) else 1)
             assert os.waitpid(child, 0)[1] == 0
     finally:
@@ -192,10 +192,10 @@ def test_an_interrupt_is_raised_after_the_call():
     timer = threading.Timer(0.001, signal.pthread_kill, (caller, signal.SIGINT))
 
     def compute():
-        RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 2)
+        RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (256, 256, 0), 2, x.size, 256, 8, 2)
         timer.start()  # which may have ended before the next call begins
         for _ in range(10_000):
-            RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 2)
+            RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (256, 256, 0), 2, x.size, 256, 8, 2)
 
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -203,7 +203,7 @@ def test_an_interrupt_is_raised_after_the_call():
     finally:
         signal.signal(signal.SIGINT, before)
     np.testing.assert_array_equal(y, parallel_exp(x))
-    assert RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 2)
+    assert RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (256, 256, 0), 2, x.size, 256, 8, 2)
 
 
 def test_nothing_is_kept():

@@ -39,7 +39,7 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
             if isinstance(function, np.ufunc)
             else partial(_call_with_last_as_out, function)
         )
-        steps = tuple([int(x.size != 1) for x in flat])
+        steps = tuple([PART_MULTIPLE_ELEMENTS if x.size != 1 else 0 for x in flat])
         thread_pool.run_in_parts(
             write, flat, steps, -1, out.size, parts=parts, multiple=PART_MULTIPLE_ELEMENTS
         )
