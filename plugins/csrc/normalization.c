@@ -11,9 +11,6 @@
 EACH_FLOAT(INVERSE_DEVIATION)
 
 #define SCALED(i, j, k, l) out[i] = (x[i] - mean[j]) * factor[k] + offset[l]
-#define EACH_SCALED_ROW(j, k, l)                                                                   \
-    for (; rows > 0; rows--, x += count, out += count)                                             \
-        for (int i = 0; i < count; i++) SCALED(i, j, k, l);
 
 // descriptor: axes, sizes, and the strides by which mean, factor and offset are broadcast to x. Rows that have the same
 // of these are scaled by one call, because rows may be short.
@@ -22,14 +19,16 @@ EACH_FLOAT(INVERSE_DEVIATION)
                                      const type *restrict factor, const type *restrict offset,     \
                                      type *restrict out, int rows, int count, int mean_step,       \
                                      int factor_step, int offset_step) {                           \
-        if (mean_step == 1 && factor_step == 1 && offset_step == 1)                                \
-            EACH_SCALED_ROW(i, i, i)                                                               \
-        else if (mean_step == 0 && factor_step == 0 && offset_step == 0)                           \
-            EACH_SCALED_ROW(0, 0, 0)                                                               \
-        else if (mean_step == 0 && factor_step == 1 && offset_step == 1)                           \
-            EACH_SCALED_ROW(0, i, i)                                                               \
-        else                                                                                       \
-            EACH_SCALED_ROW(i * mean_step, i * factor_step, i * offset_step)                       \
+        for (; rows > 0; rows--, x += count, out += count)                                         \
+            if (mean_step == 1 && factor_step == 1 && offset_step == 1)                            \
+                for (int i = 0; i < count; i++) SCALED(i, i, i, i);                                \
+            else if (mean_step == 0 && factor_step == 0 && offset_step == 0)                       \
+                for (int i = 0; i < count; i++) SCALED(i, 0, 0, 0);                                \
+            else if (mean_step == 0 && factor_step == 1 && offset_step == 1)                       \
+                for (int i = 0; i < count; i++) SCALED(i, 0, i, i);                                \
+            else                                                                                   \
+                for (int i = 0; i < count; i++)                                                    \
+                    SCALED(i, i * mean_step, i * factor_step, i * offset_step);                    \
     }                                                                                              \
     effort KERNEL(batch_norm_##dtype)(const type *x, const type *mean, const type *factor,         \
                                       const type *offset, type *out, const int *descriptor) {      \

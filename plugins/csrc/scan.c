@@ -64,8 +64,9 @@
 
 #define SCAN(name, dtype, type, total, effort, initial, operator, has_parts)                       \
     ROWS_OF(name, dtype, type, total, initial, operator, has_parts)                                \
-    effort KERNEL(name##_pitched_##dtype)(const type *restrict x, type *restrict out, int columns, \
-                                          int length, int pitch, int exclusive, int reverse) {     \
+    ONCE effort KERNEL(name##_pitched_##dtype)(const type *restrict x, type *restrict out,         \
+                                               int columns, int length, int pitch, int exclusive,  \
+                                               int reverse) {                                      \
         const ptrdiff_t step = reverse ? -pitch : pitch;                                           \
         const ptrdiff_t first = reverse ? (ptrdiff_t)(length - 1) * pitch : 0;                     \
         for (int column = 0; column < columns; column += WIDTH) {                                  \

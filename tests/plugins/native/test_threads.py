@@ -67,7 +67,9 @@ def test_each_part_has_memory_for_itself(compiled):
     pool = ThreadPool()
     pool.count, pool.compiled = 3, thread_pool.compiled if compiled else None
     x, scratch = random_float32(1000), np.zeros(5 * 250, "f4")
-    pool.run_in_parts(EXP_FUNCTION, (x, scratch, 1000), (10, -250, 0), 2, 1000, parts=5, multiple=10)
+    pool.run_in_parts(
+        EXP_FUNCTION, (x, scratch, 1000), (10, -250, 0), 2, 1000, parts=5, multiple=10
+    )
     np.testing.assert_array_equal(scratch.reshape(5, 250)[:, :200], parallel_exp(x).reshape(5, 200))
     assert not scratch.reshape(5, 250)[:, 200:].any()
 

@@ -1,4 +1,4 @@
-"""Elementwise functions of NumPy, whose elements several threads share."""
+"""Functions of NumPy whose elements or rows several threads share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
         arrays: operands that broadcast to `out`.
         out: where the results go.
     """
-    parts = thread_pool.count_parts(out.size, out.size, PARTS_PER_THREAD)
+    # A number of four bytes takes a step, and functions of complex numbers take many.
+    work = out.nbytes // (1 if out.dtype.kind == "c" else 4)
+    parts = thread_pool.count_parts(work, out.size, PARTS_PER_THREAD)
     if parts < 2 or not all(x.dtype.kind in "biufc" for x in (*arrays, out)):
         function(*arrays, out=out)
         return
@@ -59,6 +61,19 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
         )
     else:
         function(*arrays, out=out)
+
+
+def run_in_ranges(function: Callable[[int, int], object], count: int, work: int) -> None:
+    """Call a function for ranges of rows: the first row of each and the one behind its last, in several threads.
+
+    Args:
+        function: computes some rows, and lets other threads run meanwhile.
+        count: the number of rows.
+        work: about how many steps all rows take, in those of an addition.
+    """
+    parts = thread_pool.count_parts(work, count, PARTS_PER_THREAD)
+    bounds = [count * i // parts for i in range(parts + 1)]
+    thread_pool.run([(function, first, last) for first, last in pairwise(bounds)])
 
 
 def _call_with_last_as_out(function: Callable[..., object], *arrays: Array) -> None:

@@ -43,17 +43,19 @@ def describe_window(image: Shape, window: Window) -> Array | None:
 
 
 class WindowPart(NamedTuple):
-    """A part of the window positions in one image: a descriptor, and the slice of positions along the first axis that
-    has several."""
+    """A part of the window positions in one image."""
 
     descriptor: Array
     positions: slice
+    """Those along the first axis that has several."""
 
 
 @lru_cache(maxsize=1024)
 def split_image(described: bytes, parts: int) -> list[WindowPart]:
-    """Divide the window positions in a single image, whose descriptor is given in bytes; cached, as it takes longer than
-    a short call."""
+    """Divide the window positions in a single image, whose descriptor is given in bytes.
+
+    The parts are kept, as it takes longer than a short call to find them.
+    """
     descriptor = np.frombuffer(described, np.int32)
     axes = descriptor[2:].reshape(MAX_SPATIAL_AXES, -1)
     axis = next((i for i in range(MAX_SPATIAL_AXES) if axes[i, 1] > 1), 0)

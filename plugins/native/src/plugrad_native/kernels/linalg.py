@@ -71,8 +71,8 @@ C takes half of its time to nine tenths.
 """
 INTEGER_PRODUCTS_PER_ADDITION: Final = 24
 """How many products of integers take as long as an addition of two arrays takes for an element."""
-FLOAT32_PRODUCTS_PER_ADDITION: Final = 128
-"""The same of float32: two threads take less time from products of about 330 × 330 matrices on."""
+FLOAT32_PRODUCTS_PER_ADDITION: Final = 64
+"""The same of float32: two threads take less time from products of about 200 × 200 matrices on."""
 MATMUL_TILE_ROWS: Final = 8
 """Those of the tiles in csrc/matmul.h, or twice as many."""
 MATMUL_COLUMN_MULTIPLE: Final = 64
@@ -174,7 +174,7 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     size = count_elements(shape)
     if is_float:
         is_vector = rows == 1 or columns == 1
-        per_step = 1 if is_vector else FLOAT32_PRODUCTS_PER_ADDITION * dtype.itemsize // 4
+        per_step = 1 if is_vector else FLOAT32_PRODUCTS_PER_ADDITION * 4 // dtype.itemsize
         is_faster = is_multiplied_in_c(dtype, left.shape, right.shape, turned_a, turned_b)
         if rows == 1 < columns and left.ndim == right.ndim == 2:
             # It is computed as a column, which threads share.

@@ -425,8 +425,27 @@ table.update(
 
 
 C_COUNT_IDS = current_variant().kernel("count_ids")
+COUNT_COST_IN_ADDITIONS: Final = 4
+"""How long counting takes for each element, in additions."""
 
 numpy_bincount: Final = numpy_implementation(reduction.bincount)
+
+
+def count_elements_by_value(x: Array, size: int) -> Array:
+    """Return how many elements have each value below `size`; each thread counts some of the elements."""
+    parts = thread_pool.count_parts(
+        COUNT_COST_IN_ADDITIONS * x.size, x.size // size, PARTS_PER_THREAD
+    )
+    counts = empty((parts, size), INT32)
+    thread_pool.run_in_parts(
+        C_COUNT_IDS,
+        (x.reshape(-1), counts.reshape(-1), 1, x.size, size, False),
+        (1, -size, 0, 0, 0, 0),
+        3,
+        x.size,
+        parts=parts,
+    )
+    return counts[0] if parts == 1 else counts.sum(0, dtype=INT32)
 
 
 @table.implements(reduction.bincount)
@@ -435,9 +454,7 @@ def bincount(x: Array, weights: Array | None, *, size: int) -> Array:
     if x.dtype != np.int32 or not 0 < x.size < MAX_ELEMENTS or not 0 < size < MAX_ELEMENTS:
         return numpy_bincount(x, weights, size=size)
     if weights is None:
-        counts = empty((size,), INT32)
-        C_COUNT_IDS(as_contiguous(x), counts, 1, x.size, size, False)
-        return counts
+        return count_elements_by_value(as_contiguous(x), size)
     if not is_segment_sum_supported(weights, x, (size,)):
         return numpy_bincount(x, weights, size=size)
     return compute_segment_sums(weights, as_contiguous(x), (size,))
