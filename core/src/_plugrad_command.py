@@ -1,4 +1,4 @@
-"""The door of the command ``plugrad``: it opens in a third of the time that ``import plugrad`` takes.
+"""The entry point of the command ``plugrad``, which starts in a third of the time that ``import plugrad`` takes.
 
 To import any module of plugrad is to run its page, which imports NumPy and every op. The command
 needs neither to list plugins, so the package is made here without running the page;

@@ -126,19 +126,51 @@ static inline shorts signs_of(float_pair x) {
     return __builtin_wasm_narrow_s_i16x8_i32x4((ints)x.low, (ints)x.high) & (short)0x8000;
 }
 
-// The bits of `narrowed` without the sign; see there.
-static inline ints magnitudes(floats x) {
-    const ints finite = __builtin_elementwise_min((ints)absolute(x), (ints){} + 0x47800000);
-    const ints power = __builtin_elementwise_max(finite & 0x7f800000, (ints){} + (113 << 23));
-    const ints unit = power + (13 << 23), sum = (ints)((floats)finite + (floats)unit);
-    return sum - unit + (unit >> 13) - (126 << 10);
+// The magnitudes of halves, rounded half to even; those of numbers that are too large, and of NaN, are above 0x7bff.
+//
+// A number is added to 2^13 times the power of two that begins it, or to that of the least normal half, as in
+// `narrowed`: the sum has the digits of the half in its lower word, and 8 times its upper word has the exponent in its
+// place.
+static inline ints placed_digits(floats x) {
+    const floats size = absolute(x);
+    const ints power = __builtin_elementwise_max((ints)size & 0x7f800000, (ints){} + (113 << 23));
+    const shorts sum = (shorts)multiply_add((floats)power, splat(0x1p13f), size);
+    return __builtin_wasm_dot_s_i32x4_i16x8(sum, (shorts){1, 8, 1, 8, 1, 8, 1, 8}) - (126 << 10);
+}
+static inline unsigned_shorts narrowed_magnitudes(float_pair x) {
+    return __builtin_wasm_narrow_u_i16x8_i32x4(placed_digits(x.low), placed_digits(x.high));
 }
 
 // `narrowed` of any floats.
 static inline shorts narrowed_floats(float_pair x) {
-    const shorts y = __builtin_wasm_narrow_u_i16x8_i32x4(magnitudes(x.low), magnitudes(x.high));
+    const unsigned_shorts infinity = (unsigned_shorts){} + 0x7c00;
+    const shorts y = (shorts)__builtin_elementwise_min(narrowed_magnitudes(x), infinity);
     const shorts nan = __builtin_wasm_narrow_s_i16x8_i32x4(x.low != x.low, x.high != x.high);
     return y | signs_of(x) | (nan & 0x7e00);
+}
+
+// A function without calls, as wasmtime keeps nothing in registers across one: how many of the first numbers are
+// written, by eights of finite results.
+ONCE static int narrow_finite(const float *restrict x, half *restrict out, int count) {
+    int i = 0;
+    for (; i + 8 <= count; i += 8) {
+        const float_pair y = {load(x + i), load(x + i + LANES)};
+        const unsigned_shorts size = narrowed_magnitudes(y);
+        if (any_lane((ints)is_special(size))) break;
+        const shorts result = (shorts)size | signs_of(y);
+        memcpy(out + i, &result, sizeof result);
+    }
+    return i;
+}
+static inline void narrow_float16(const float *restrict x, half *restrict out, int count) {
+    for (int i = 0; (i += narrow_finite(x + i, out + i, count - i)) < count;) {
+        const int last = smaller(i + 8, count);
+        if (i + 8 <= count) {
+            const shorts y = narrowed_floats((float_pair){load(x + i), load(x + i + LANES)});
+            memcpy(out + i, &y, sizeof y), i += 8;
+        }
+        for (; i < last; i++) out[i] = narrowed(x[i]);
+    }
 }
 
 // The bits of numbers times 2^-112, rounded half to even where those of a half end.

@@ -415,32 +415,58 @@ static inline float_pair ordered_bfloat16(float_pair x) { return x; }
 SUM_OF_HALVES(float16)
 SUM_OF_HALVES(bfloat16)
 
-// The sums of at most STRIP_ROWS numbers in each of eight columns.
-static inline float_pair sums_of_float16(const half *x, int rows, ptrdiff_t pitch) {
-    float_pair sums = {};
-    unsigned_shorts largest = {};
-    for (int row = 0; row < rows; row++) {
-        const float_pair y = part_of_float16(x + row * pitch, &largest);
-        sums.low += y.low, sums.high += y.high;
-    }
-    if (!any_lane((ints)excess(largest, 2 * 0x7bff))) return widened_pair(ordered_float16(sums));
-    sums = (float_pair){};
-    for (int row = 0; row < rows; row++) {
-        const float_pair y = widened_halves(load_halves(x + row * pitch));
-        sums.low += y.low, sums.high += y.high;
-    }
-    return sums;
+static inline void add_eight(double *totals, float_pair sums) {
+    float y[8];
+    memcpy(y, &sums, sizeof y);
+    for (int i = 0; i < 8; i++) totals[i] += y[i];
 }
 
-static inline float_pair sums_of_bfloat16(const half *x, int rows, ptrdiff_t pitch) {
-    float_pair sums = {};
-    for (int row = 0; row < rows; row++) {
-        const float_pair y = widened_brains(load_halves(x + row * pitch));
-        sums.low += y.low, sums.high += y.high;
+// The sums of at most STRIP_ROWS numbers in each column are added to totals. A function without calls does so until it
+// meets infinity or NaN, by two eights: a row then has few instructions beside those for its numbers. It returns how
+// many columns it has done. Another function does any columns.
+#define COLUMNS_OF_HALVES(dtype, widened_eight, widened)                                           \
+    ONCE static int add_usual_##dtype(double *totals, const half *x, int rows, ptrdiff_t pitch,    \
+                                      int width) {                                                 \
+        int first = 0;                                                                             \
+        for (; first + 16 <= width; first += 16) {                                                 \
+            unsigned_shorts largest = {};                                                          \
+            float_pair sums[2] = {};                                                               \
+            const half *line = x + first;                                                          \
+            for (int row = 0; row < rows; row++, line += pitch)                                    \
+                UNROLLED for (int i = 0; i < 2; i++) {                                             \
+                    const float_pair y = part_of_##dtype(line + 8 * i, &largest);                  \
+                    sums[i].low += y.low, sums[i].high += y.high;                                  \
+                }                                                                                  \
+            if (any_lane((ints)excess(largest, 2 * 0x7bff))) break;                                \
+            UNROLLED for (int i = 0; i < 2; i++) {                                                 \
+                const float_pair y = ordered_##dtype(sums[i]);                                     \
+                const float scale = SCALE_##dtype;                                                 \
+                add_eight(totals + first + 8 * i, (float_pair){y.low * scale, y.high * scale});    \
+            }                                                                                      \
+        }                                                                                          \
+        return first;                                                                              \
+    }                                                                                              \
+    ONCE static void add_any_##dtype(double *totals, const half *x, int rows, ptrdiff_t pitch,     \
+                                     int width) {                                                  \
+        int i = 0;                                                                                 \
+        for (; i + 8 <= width; i += 8) {                                                           \
+            float_pair sums = {};                                                                  \
+            for (int row = 0; row < rows; row++) {                                                 \
+                const float_pair y = widened_eight(load_halves(x + row * pitch + i));              \
+                sums.low += y.low, sums.high += y.high;                                            \
+            }                                                                                      \
+            add_eight(totals + i, sums);                                                           \
+        }                                                                                          \
+        for (; i < width; i++) {                                                                   \
+            float sum = 0;                                                                         \
+            for (int row = 0; row < rows; row++) sum += widened(x[row * pitch + i]);               \
+            totals[i] += sum;                                                                      \
+        }                                                                                          \
     }
-    return sums;
-}
+COLUMNS_OF_HALVES(float16, widened_halves, widened)
+COLUMNS_OF_HALVES(bfloat16, widened_brains, widened_brain)
 
+#define HALF_STRIPE 1024
 #define HALF_SUMS(dtype, widened, narrowed)                                                                 \
     /* Of rows of PART numbers at most. */                                                         \
     KERNEL(sum_##dtype)(const half *x, half *out, int outer, int reduced,                          \
@@ -455,22 +481,16 @@ static inline float_pair sums_of_bfloat16(const half *x, int rows, ptrdiff_t pit
             }                                                                                      \
     }                                                                                              \
     KERNEL(sum_pitched_##dtype)(const half *x, half *out, int columns, int reduced, int pitch) {   \
-        for (int first = 0; first < columns; first += STRIPE) {                                    \
-            const int width = smaller(STRIPE, columns - first), whole = width / 8 * 8;             \
-            alignas(VECTOR_BYTES) double totals[STRIPE] = {0};                                     \
+        for (int first = 0; first < columns; first += HALF_STRIPE) {                                    \
+            const int width = smaller(HALF_STRIPE, columns - first);                                    \
+            alignas(VECTOR_BYTES) double totals[HALF_STRIPE] = {0};                                     \
             for (int row = 0; row < reduced; row += STRIP_ROWS) {                                  \
                 const half *const lines = x + (ptrdiff_t)row * pitch + first;                      \
                 const int rows = smaller(STRIP_ROWS, reduced - row);                               \
-                for (int i = 0; i < whole; i += 8) {                                               \
-                    float sums[8];                                                                 \
-                    const float_pair y = sums_of_##dtype(lines + i, rows, pitch);                  \
-                    memcpy(sums, &y, sizeof sums);                                                 \
-                    for (int k = 0; k < 8; k++) totals[i + k] += sums[k];                          \
-                }                                                                                  \
-                for (int i = whole; i < width; i++) {                                              \
-                    float sum = 0;                                                                 \
-                    for (int k = 0; k < rows; k++) sum += widened(lines[k * (ptrdiff_t)pitch + i]); \
-                    totals[i] += sum;                                                              \
+                for (int i = 0; i < width; i += 16) {                                              \
+                    i += add_usual_##dtype(totals + i, lines + i, rows, pitch, width - i);         \
+                    if (i == width) break;                                                         \
+                    add_any_##dtype(totals + i, lines + i, rows, pitch, smaller(16, width - i));   \
                 }                                                                                  \
             }                                                                                      \
             for (int i = 0; i < width; i++) out[first + i] = narrowed(totals[i]);                  \

@@ -86,7 +86,7 @@ def digamma_below_0(y):
 def bessel_phase_functions(order):
     """Return the functions P and Q of 24 / x with J = sqrt(2 / (pi x)) (P cos - Q sin) of the phase (DLMF 10.17)."""
 
-    def both(y):
+    def phase_functions(y):
         x = 24 / y
         turn = x - (2 * order + 1) * mp.pi / 4
         size = mp.sqrt(mp.pi * x / 2)
@@ -94,7 +94,7 @@ def bessel_phase_functions(order):
         c, s = mp.cos(turn), mp.sin(turn)
         return size * (j * c + n * s), size * (n * c - j * s)
 
-    return lambda y: both(y)[0], lambda y: both(y)[1]
+    return lambda y: phase_functions(y)[0], lambda y: phase_functions(y)[1]
 
 
 def erfinv_divided_by(w):

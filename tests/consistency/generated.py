@@ -19,7 +19,7 @@ from plugins.native.asked import requested_symbols
 from plugrad.discovery.hooks import HOOK_SPECIFICATIONS
 from plugrad.discovery.manifest import BACKEND_MANIFEST_FILE, PLUGIN_MANIFEST_FILE
 from plugrad.extend import KERNELS
-from plugrad.graph_models.registry import REFUSED_OPERATORS
+from plugrad.graph_models.registry import UNSUPPORTED_OPERATORS
 from plugrad.graph_models.rules import WRITE_RULES
 from plugrad.registry.batching import describe_batching
 from plugrad.registry.composites import find_composite
@@ -136,7 +136,7 @@ def names_page() -> str:
 def models_page() -> str:
     """Return the table of the operators in TensorFlow.js's graph models, and of the kernels saved as each."""
     names = sorted((ROOT / "tests/core/tfjs_models/operators.txt").read_text("utf-8").split())
-    read = [name for name in names if name not in REFUSED_OPERATORS]
+    read = [name for name in names if name not in UNSUPPORTED_OPERATORS]
     lines = [
         "# Models of TensorFlow.js",
         "",
@@ -153,9 +153,9 @@ def models_page() -> str:
         "| operator | why |",
         "|---|---|",
         *(
-            f"| `{name}` | {REFUSED_OPERATORS[name]} |"
+            f"| `{name}` | {UNSUPPORTED_OPERATORS[name]} |"
             for name in names
-            if name in REFUSED_OPERATORS
+            if name in UNSUPPORTED_OPERATORS
         ),
         "",
         f"`plugrad.tfjs.save_graph_model` writes {len(WRITE_RULES)} kernels, and what `plugrad.scan`, "

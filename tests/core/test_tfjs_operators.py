@@ -15,7 +15,7 @@ from plugrad.graph_models.registry import (
     CONTROL_FLOW_OPERATORS,
     OPERATORS,
     OPERATORS_WITHOUT_COMPUTATION,
-    REFUSED_OPERATORS,
+    UNSUPPORTED_OPERATORS,
 )
 
 RECORDS = load_json(SCRIPT_FOLDER / "records" / "operators.json")
@@ -51,7 +51,7 @@ def outputs_by_case(request, tmp_path_factory):
 @pytest.mark.rows(
     "place", range(len(OPERATOR_CASES)), ids=lambda place: f"{OPERATOR_CASES[place]}-{place}"
 )
-def test_an_operator_gives_what_tensorflow_js_gives(place, outputs_by_case):
+def test_an_operator_matches_tensorflow_js(place, outputs_by_case):
     case, results = OPERATOR_CASES[place], outputs_by_case[place]
     for result, want in zip(results, expected_outputs(case, RECORDS[place]), strict=True):
         got, want = result.numpy(), np.asarray(want)
@@ -68,13 +68,13 @@ def test_all_operators_are_known():
     names = (SCRIPT_FOLDER / "operators.txt").read_text().split()
     known = {*OPERATORS, *OPERATORS_WITHOUT_COMPUTATION, *CONTROL_FLOW_OPERATORS}
     assert len(names) == 248
-    assert {name for name in names if name not in known} == set(REFUSED_OPERATORS)
+    assert {name for name in names if name not in known} == set(UNSUPPORTED_OPERATORS)
     assert len(known & set(names)) == 235
     assert known - set(names) == {"PartitionedCall", "StatefulPartitionedCall"}
 
 
-@pytest.mark.parametrize("op", sorted(REFUSED_OPERATORS))
-def test_what_is_refused_is_named(op, tmp_path):
+@pytest.mark.parametrize("op", sorted(UNSUPPORTED_OPERATORS))
+def test_errors_name_unsupported_operators(op, tmp_path):
     making = GraphModelWriter()
     making.placeholder("x", np.ones(1, np.float32))
     making.node("table", op, "x")
@@ -131,7 +131,7 @@ def test_classes_are_drawn_by_their_weights(tmp_path):
 
 
 @needs_tfjs
-def test_the_records_are_what_tensorflow_js_gives(tmp_path):
+def test_records_match_an_installed_tensorflow_js(tmp_path):
     jobs = []
     for place, case in enumerate(OPERATOR_CASES):
         making = GraphModelWriter()

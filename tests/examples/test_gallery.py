@@ -81,13 +81,13 @@ def run_on_cpu(name):
 
 
 @pytest.mark.parametrize("name", ["autoencoder", "fine_tuning", "pendulum"])
-def test_what_learns_does_so_as_on_the_cpu(name, backend):
+def test_trained_examples_match_the_cpu(name, backend):
     losses = run_example(name)["losses"]
     assert losses[-1] < losses[0]
     np.testing.assert_allclose(losses, run_on_cpu(name)["losses"], rtol=1e-3)
 
 
-def test_reaction_and_diffusion_are_those_of_numpy(backend):
+def test_reaction_and_diffusion_match_numpy(backend):
     u, v = (run_example("reaction_diffusion")[name].numpy() for name in "uv")
     known = run_on_cpu("reaction_diffusion")
     expected_u, expected_v = 1 - known["initial_v"].astype(float), known["initial_v"].astype(float)
@@ -103,7 +103,7 @@ def test_reaction_and_diffusion_are_those_of_numpy(backend):
     np.testing.assert_allclose(v, expected_v, atol=1e-5)
 
 
-def test_filters_and_warps_are_those_of_scipy_and_of_the_cpu(backend):
+def test_filters_and_warps_match_scipy_and_the_cpu(backend):
     known, expected = run_example("images"), run_on_cpu("images")
     grey = known["grayscale"].numpy()[..., 0].astype(float)
     edges = np.hypot(*(scipy.ndimage.sobel(grey, axis) for axis in (0, 1)))

@@ -10,7 +10,7 @@ import plugrad
 from plugrad.errors import ArgumentError, BackendFailed, DisposedTensor
 
 
-def test_values_are_those_of_numpy(backend):
+def test_values_match_numpy(backend):
     for values in (np.float32([[1, 2], [3, 4]]), np.zeros((0, 3), np.float32), np.bool_(True)):
         x = plugrad.asarray(values)
         found = asyncio.run(x.numpy_async())

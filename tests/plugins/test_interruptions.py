@@ -365,7 +365,7 @@ def test_an_alarm_is_no_failure_of_the_system(raise_signal, tmp_path, monkeypatc
     )
 
 
-def test_suppressed_failures_are_those_of_the_code_inside(raise_signal):
+def test_suppress_failures_suppresses_only_errors_of_the_block(raise_signal):
     def interrupted(*kinds):
         with suppress_failures(*kinds):
             raise_signal()

@@ -151,6 +151,8 @@ def thread_setter(machine, monkeypatch):
         return set_threads
     monkeypatch.setattr(thread_pool, "part_min_work", 32)
     monkeypatch.setattr(thread_pool, "count", 1)
+    backend = active_backend()  # whose functions know from how many elements on threads share them
+    monkeypatch.setattr(backend, "functions", type(backend.functions)(backend))
     return lambda count: setattr(thread_pool, "count", count)
 
 

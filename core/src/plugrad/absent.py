@@ -1,4 +1,4 @@
-"""The error for names that plugrad does not have, and what to write instead of those of other frameworks."""
+"""The error for names that plugrad lacks, with hints for the names of other frameworks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from plugrad.importing import import_lazily
 if TYPE_CHECKING:
     from types import ModuleType
 
-NAMESPACES: Final = ("", "fft", "image", "linalg", "losses", "optimizers", "random", "signal")
+PUBLIC_NAMESPACES: Final = (
+    "",
+    "fft",
+    "image",
+    "linalg",
+    "losses",
+    "optimizers",
+    "random",
+    "signal",
+)
 """The public modules that are searched for a name that another one lacks; "" is plugrad itself."""
 
 MISSING_NAME_HINTS: Final = {
@@ -149,7 +158,7 @@ def exporting_namespace(name: str) -> str | None:
     >>> exporting_namespace("cholesky"), exporting_namespace("exp"), exporting_namespace("qqqq")
     ('plugrad.linalg', 'plugrad', None)
     """
-    for namespace in NAMESPACES:
+    for namespace in PUBLIC_NAMESPACES:
         module = import_lazily(f"plugrad.{namespace}".removesuffix("."))
         if name in dir(module) and callable(getattr(module, name)):
             return module.__name__

@@ -1,4 +1,4 @@
-"""Python's garbage collection while objects pile up that all stay: full collections are rare.
+"""Rarer full garbage collections while a program creates many objects that all stay alive.
 
 Python makes a full collection, a walk over all objects, when those that stay have grown by a quarter. A tape grows by
 objects that all stay, so that an op of a long function took three times as long, in collections that found nothing.

@@ -41,7 +41,7 @@ class _SafeLock:
         )  # a function in C: nothing comes before it has released the lock
 
     def __enter__(self) -> None:
-        """Wait for the lock and hold it; the instruction that does so is none after which signals are looked for."""
+        """Acquire the lock by an instruction after which Python runs no signal handler."""
         taking = starmap(self._acquire, ((),))
         _ = [*taking]
 
@@ -127,7 +127,7 @@ class suppress_failures:  # noqa: N801 - it is called, as contextlib.suppress is
         self._kinds = kinds
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Do nothing: the block starts at once."""
 
     def __exit__(
         self,

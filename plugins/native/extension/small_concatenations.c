@@ -5,7 +5,7 @@
 
 #include "arrays.h"
 
-#define MOST_JOINED 16
+#define MOST_JOINED 128
 #define MOST_DTYPES 16
 #define MOST_JOINED_AXES 16
 
@@ -60,14 +60,13 @@ static PyObject *run_join(PyObject *self, PyObject *arguments, PyObject *keyword
     if (!is_meant) return PyErr_Occurred() ? NULL : PyObject_Call(j->otherwise, arguments, keywords);
     array *result = make_result(j, arrays, count, axis);
     if (!result) return NULL;
-    const ptrdiff_t outer = product((*arrays)->sizes, axis);
+    const ptrdiff_t outer = product((*arrays)->sizes, axis), row = bytes_of(result) / (outer ? outer : 1);
     char *to = result->data;
-    for (ptrdiff_t row = 0; row < outer; row++)
-        for (ptrdiff_t i = 0; i < count; i++) {
-            const ptrdiff_t bytes = bytes_of(arrays[i]) / outer;
-            if (bytes) memcpy(to, arrays[i]->data + row * bytes, (size_t)bytes);
-            to += bytes;
-        }
+    for (ptrdiff_t i = 0; row && i < count; i++) {
+        const ptrdiff_t bytes = bytes_of(arrays[i]) / outer;
+        for (ptrdiff_t n = 0; bytes && n < outer; n++) memcpy(to + n * row, arrays[i]->data + n * bytes, (size_t)bytes);
+        to += bytes;
+    }
     return (PyObject *)result;
 }
 

@@ -29,7 +29,7 @@ def loss(w, b):
     return plugrad.sum(w * w) * plugrad.sum(b)
 
 
-def test_steps_are_those_of_the_optimizer(single_process_world, weights):
+def test_steps_match_the_optimizer(single_process_world, weights):
     w, b = weights
     copies = [plugrad.Variable(x) for x in weights]
     wrapped = dist.DataParallel(plugrad.optimizers.Adam(0.1))

@@ -134,7 +134,7 @@ def test_qr(shape, full, batch, dtype, rng):
 
 @pytest.mark.usefixtures("numpy_is_an_error")
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_qr_of_zeros_and_of_what_is_triangular_is_that_of_lapack(dtype):
+def test_qr_of_zeros_and_of_what_is_triangular_matches_lapack(dtype):
     upper = np.triu(np.arange(1.0, 17).reshape(4, 4)) * [1, -1, 1, -1]
     for x in (np.zeros((3, 2)), np.eye(3), -np.eye(2), upper, np.diag([0.0, 2, 0])):
         x = x.astype(dtype)
@@ -228,7 +228,7 @@ def test_neither_a_batch_nor_threads_change_bits(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("shape", [(33, 33), (4, 33, 33), (17, 17), (3, 17, 17), (0, 0), (0, 3, 3)])
-def test_what_c_does_not_take_is_that_of_numpy(shape, rng):
+def test_inputs_that_c_does_not_support_match_numpy(shape, rng):
     x = rng.normal(size=shape)
     assert not decomposition.is_side_by_side(decomposition.C_QR, x)
     np.testing.assert_array_equal(decomposition.determinant(x), np.linalg.det(x))

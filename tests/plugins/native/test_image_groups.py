@@ -47,7 +47,7 @@ def group_kernels(function, *args):
 @pytest.mark.parametrize("make", [random_images, special_images])
 @pytest.mark.parametrize("activate", ACTIVATIONS.values(), ids=ACTIVATIONS)
 @pytest.mark.parametrize("summarize", POOLINGS.values(), ids=POOLINGS)
-def test_bits_are_those_of_separate_calls(summarize, activate, make, dtype):
+def test_bits_match_separate_calls(summarize, activate, make, dtype):
     x = make(7, 8, 10, 5, dtype=dtype)
     w = make(*summarize(x).shape, dtype=dtype)
     with np.errstate(all="ignore"):

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 import plugrad
+from plugrad.extend import Window
 from plugrad.kernels import random
 from plugrad_cpu.extend import empty, thread_pool
 from plugrad_cpu.threads import ThreadPool
 from plugrad_native.declare import parallel_for
 from plugrad_native.sharing import use_compiled_threads
 from plugrad_native.variants import current_variant
+from plugrad_native.windows import describe_window
 
 use_compiled_threads()  # as the pack does when the backend is loaded
 EXP_FUNCTION = current_variant().kernel("exp_float32")
@@ -72,6 +74,35 @@ def test_each_part_has_memory_for_itself(compiled):
     )
     np.testing.assert_array_equal(scratch.reshape(5, 250)[:, :200], parallel_exp(x).reshape(5, 200))
     assert not scratch.reshape(5, 250)[:, 200:].any()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_steps_are_those_of_several_items(compiled):
+    """Each part of 2^17 elements has one sum."""
+    pool = ThreadPool()
+    pool.count, pool.compiled = 3, thread_pool.compiled if compiled else None
+    size, count = 1 << 17, 700_000
+    x, sums = random_float32(count), np.zeros(6)
+    run = current_variant().kernel("sum_parts_float32")
+    pool.run_in_parts(run, (x, sums, count), (size, 1, 0), 2, count, parts=4, multiple=size)
+    expected = [x[first : first + size].sum(dtype="f8") for first in range(0, count, size)]
+    np.testing.assert_allclose(sums, expected, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 5])
+def test_images_under_windows_are_divided(parts):
+    images = random_float32(5 * 8 * 6 * 3).reshape(5, 8, 6, 3)
+    two = (2, 2)
+    window = describe_window(images.shape, Window(two, two, ((0, 0), (0, 0)), (1, 1), (4, 3)))
+    expected, out = (np.zeros((5, 4, 3, 3), "f4") for _ in range(2))
+    run = current_variant().kernel("max_pool_float32")
+    run(images, expected, window)
+    assert RUN_IN_PARTS(run, (images, out, window), (8 * 6 * 3, 36, 0), 2, 5, 1, parts, 2)
+    np.testing.assert_array_equal(out, expected)
+    assert window[0] == 5
+    for place, count in ((2, 4), (0, 5)):  # not the images, and no integers
+        with pytest.raises(ValueError, match="a place"):
+            RUN_IN_PARTS(run, (images, out, window), (144, 36, 0), place, count, 1, parts, 2)
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "i8", "u8", "f4", "f8", "c8", "c16"])

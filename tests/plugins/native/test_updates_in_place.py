@@ -61,7 +61,7 @@ class TwoVariableTraining:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", OPTIMIZER_FACTORIES)
-def test_the_bits_are_those_of_an_untraced_step(name, dtype):
+def test_the_bits_match_an_untraced_step(name, dtype):
     traced = TwoVariableTraining(OPTIMIZER_FACTORIES[name], is_traced=True, dtype=dtype)
     untraced = TwoVariableTraining(OPTIMIZER_FACTORIES[name], is_traced=False, dtype=dtype)
     assert traced.run(2) == untraced.run(2)

@@ -71,7 +71,7 @@ def test_rotations(backend, rng):
 
 
 @pytest.mark.parametrize("fill_value", [0.0, 5.0])
-def test_rotations_are_those_of_scipy(fill_value, backend, images):
+def test_rotations_match_scipy(fill_value, backend, images):
     found = augment.rotate(images, 60, seed=4, fill_value=fill_value).numpy()
     largest = np.radians(60)
     angles = plugrad.random.Generator(4).uniform((len(images),), -largest, largest).numpy()

@@ -14,7 +14,7 @@ RECORDED_VALUES = TORCH_RECORD["values"]
 
 
 @pytest.mark.parametrize("is_traced", [False, True])
-def test_averages_are_those_of_torch(is_traced, backend):
+def test_averages_match_torch(is_traced, backend):
     dtype = "float64" if plugrad.float64 in plugrad.which().backend.dtypes() else "float32"
     params = nn.Dense(1, use_bias=False).init(0, (1,), dtype)
     kernel = params["kernel"]

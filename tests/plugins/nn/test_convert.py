@@ -166,7 +166,7 @@ def test_all_modules_have_a_model():
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_results_are_those_of_pytorch(name, backend):
+def test_results_match_pytorch(name, backend):
     model, state, x, y = model_and_record(name)
     converted = nn.convert.state_dict(state, model, x.shape[1:], names=PYTORCH_NAMES.get(name))
     assert not converted.missing + converted.unused + converted.left_out
@@ -177,7 +177,7 @@ def test_results_are_those_of_pytorch(name, backend):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_gradients_are_those_of_pytorch(name, backend):
+def test_gradients_match_pytorch(name, backend):
     model, state, x, _ = model_and_record(name)
     parts = recorded_arrays()[name]
     how = {"shape": x.shape[1:], "names": PYTORCH_NAMES.get(name)}

@@ -284,7 +284,7 @@ def test_gradients(name):
 
 
 @pytest.mark.parametrize("name", ALL_DISTRIBUTIONS)
-def test_every_backend_gives_what_cpu_gives(name, backend):
+def test_every_backend_matches_cpu(name, backend):
     """Samples with one seed, divergences and gradients agree; the cpu's gradients equal finite differences."""
     values, others, _ = ALL_DISTRIBUTIONS[name]
     x = {"Uniform": 0.7, "Pareto": 2.2, "Bernoulli": 1.0}.get(

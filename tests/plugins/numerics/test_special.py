@@ -199,7 +199,7 @@ EDGE_VALUES = [0.0, -0.0, 1.0, -1.0, -2.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 2
         *("log_expit", "logit", "entr"),
     ],
 )
-def test_edges_are_those_of_scipy(name, backend):
+def test_edge_cases_match_scipy(name, backend):
     x = np.array(EDGE_VALUES, "float32")
     expected = getattr(scipy.special, name)(x.astype("float64"))
     expected = expected.astype("float32")

@@ -86,7 +86,7 @@ def test_weights_become_variables_and_are_written_back(backend, tmp_path):
     np.testing.assert_allclose(model(INPUT).numpy(), trained, rtol=1e-6)
 
 
-def test_gradients_of_weights_are_those_of_mathematics(backend):
+def test_gradients_of_weights_match_formulas(backend):
     model = plugrad_onnx.load(parse_model(DENSE_GRAPH, w=WEIGHTS))
     variables = model.variables(["w"])
     _, (gradient,) = plugrad.variable_grads(lambda: plugrad.sum(model(INPUT)), variables)

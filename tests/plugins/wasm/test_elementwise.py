@@ -533,7 +533,7 @@ def assert_same_numbers(y, expected):
 @pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize("name", BINARY_FUNCTIONS)
-def test_pairs_of_halves_are_those_of_floats_rounded(run, rng, name, dtype):
+def test_pairs_of_halves_are_rounded_float_results(run, rng, name, dtype):
     kind = HALF_DTYPES[dtype]
     limits = ml_dtypes.finfo(kind)
     special = [0, -0.0, 1, -1, INF, -INF, NAN, -NAN, limits.max, limits.min, limits.tiny]
@@ -567,8 +567,26 @@ def test_pairs_of_halves_are_those_of_floats_rounded(run, rng, name, dtype):
     ("name", "function"),
     [("Sqrt", np.sqrt), ("Relu", lambda x: np.where(x <= 0, np.float32(0), x))],
 )
-def test_functions_of_halves_are_those_of_floats_rounded(run, name, function, dtype):
+def test_functions_of_halves_are_rounded_float_results(run, name, function, dtype):
     every = np.arange(2**16, dtype=np.uint16).view(HALF_DTYPES[dtype])
     for count in (0, 1, 7, 8, 9, every.size):
         x = every[-count:] if count else every[:0]
         assert_same_numbers(run(name, x), function(x.astype(np.float32)).astype(x.dtype))
+
+
+@pytest.mark.parametrize("dtype", HALF_DTYPES)
+@pytest.mark.parametrize("name", ["Exp", "Sqrt", "Sigmoid", "Gelu", "Floor", "Softplus"])
+def test_many_halves_have_the_bits_of_few(run, rng, name, dtype):
+    # Of more than 2^18, the function is computed once for each of the 65,536 halves, and looked up.
+    every = np.arange(2**16, dtype=np.uint16).view(HALF_DTYPES[dtype])
+    few = run(name, every).view("u2")
+    places = rng.integers(0, every.size, 2**18 + 5)
+    np.testing.assert_array_equal(run(name, every[places]).view("u2"), few[places])
+
+
+@pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
+@pytest.mark.parametrize("number", [INF, -INF, NAN, 65520, 1e-7, 3e-5])
+def test_numbers_beside_unusual_ones_are_narrowed_alike(run, rng, number):
+    x = rng.normal(size=1001).astype("f4")
+    x[::17] = number
+    assert_same_numbers(run("Cast", x, dtype="float16"), x.astype("f2"))

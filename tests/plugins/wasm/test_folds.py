@@ -315,7 +315,7 @@ def assert_same_bits(y, expected):
     ],
     ids=str,
 )
-def test_sums_of_halves_are_those_of_floats_rounded(run, rng, shape, axes, dtype):
+def test_sums_of_halves_are_rounded_float_results(run, rng, shape, axes, dtype):
     x = rng.standard_normal(shape).astype(np.float32)
     special = x.copy()
     if x.size > 50_000:
@@ -331,7 +331,7 @@ def test_sums_of_halves_are_those_of_floats_rounded(run, rng, shape, axes, dtype
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
-def test_products_of_halves_are_those_of_floats_rounded(run, rng, transpose_a, transpose_b, dtype):
+def test_products_of_halves_are_rounded_float_results(run, rng, transpose_a, transpose_b, dtype):
     flags = {"transpose_a": transpose_a, "transpose_b": transpose_b}
     sizes = [(1, 1, 1), (8, 8, 8), (7, 13, 3), (32, 32, 32), (33, 32, 31), (1, 1024, 1)]
     sizes += [(5, 0, 4), (0, 3, 4), (40, 50, 60)]

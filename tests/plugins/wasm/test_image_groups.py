@@ -50,7 +50,7 @@ def count_image_groups(function, *args):
 @pytest.mark.parametrize("activate", ACTIVATIONS.values(), ids=ACTIVATIONS)
 @pytest.mark.parametrize("summarize", POOLINGS.values(), ids=POOLINGS)
 @pytest.mark.usefixtures("one_image_at_a_time")
-def test_bits_are_those_of_separate_calls(summarize, activate, make, dtype):
+def test_bits_match_separate_calls(summarize, activate, make, dtype):
     x = make(3, 8, 10, 5, dtype=dtype)
     w = make(*summarize(x).shape, dtype=dtype)
     assert_same_when_traced(make_gradient(activate, summarize), x, w)

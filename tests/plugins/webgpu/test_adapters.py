@@ -67,7 +67,7 @@ def test_a_device_that_this_machine_does_not_have(run):
         plugrad.ones(3, device=f"webgpu:{count}")
 
 
-def test_listed_adapters_are_those_of_wgpu():
+def test_listed_adapters_match_wgpu():
     listed = [listing.describe_adapter(a, i) for i, a in enumerate(listing.list_adapters())]
     assert listed == [
         listing.describe_adapter(a, i) for i, a in enumerate(adapters.list_usable_adapters())

@@ -100,7 +100,7 @@ SPECIAL_VALUES = np.float32(
         lambda x, y: 1 / (1 / x),
     ],
 )
-def test_rounding_and_special_values_are_those_of_separate_calls(function, dtype):
+def test_rounding_and_special_values_match_separate_calls(function, dtype):
     """A compiler may not combine calls: the driver's fast-math would turn (1 + x) - 1 into x."""
     p, q = (plugrad.asarray(x.astype(dtype)) for x in np.meshgrid(SPECIAL_VALUES, SPECIAL_VALUES))
     alone = run_unfused(lambda: function(p, q).numpy())

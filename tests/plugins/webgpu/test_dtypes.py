@@ -526,7 +526,7 @@ def test_order_of_narrow_dtypes(run, rng, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint8, np.uint16, np.int64, np.float16])
-def test_chains_give_what_separate_calls_give(run, rng, dtype):
+def test_chains_match_separate_calls(run, rng, dtype):
     a, b = rng.integers(-(2**63), 2**63 - 1, (2, 60, 5)).view(np.int8)[..., :5].astype(dtype)
     for _ in range(3):  # the first time, calls are recorded one by one
         x, y = run.to_device(a), run.to_device(b)

@@ -231,7 +231,7 @@ def test_calls_behind_windows_products_and_sums_of_wide_rows_are_computed_by_the
     assert label == "reduction a + b; a * b; a - b"
 
 
-def test_what_nobody_reads_is_not_computed(rng):
+def test_unread_results_are_not_computed(rng):
     x, scale = (
         plugrad.asarray(rng.standard_normal(n).astype("float32")) for n in ((32, 64), (64,))
     )

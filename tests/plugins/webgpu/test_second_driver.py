@@ -20,7 +20,7 @@ MAX_SECONDS = 500
 MAX_ADDRESS_SPACE = 8 << 30
 """In bytes. The driver reserves 3 GB when a device is opened; shaders that grow beyond all bounds end here."""
 
-HOST_VALUES_TEST = "plugins/webgpu/test_bodies.py::test_values_are_those_of_the_device"
+HOST_VALUES_TEST = "plugins/webgpu/test_bodies.py::test_values_match_the_device"
 TESTS_BY_SUBJECT = {
     # What SwiftShader runs that lavapipe does not: subgroups of four, other tiles, another compiler
     "compiling": ["plugins/webgpu/test_compiling.py"],

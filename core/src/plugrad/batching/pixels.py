@@ -1,4 +1,4 @@
-"""Batching rules of kernels of bytes: the hidden axis is a part of the height of one image."""
+"""Batching rules of the kernels between images and bytes: the examples are stacked along the height of one image."""
 
 from plugrad.kernels import pixels
 from plugrad.registry.batching import fold_batch_rule, register_batching

@@ -15,7 +15,7 @@ from plugrad.types.specs import Shape
 
 WORDS_PER_PHILOX_BLOCK = 4
 """The words of one number of a counter."""
-BATCHED_STATES_EXCEPTION_TEXT = "the states are batched, as run_kernel may hand them over"
+BATCHED_STATES_ERROR_MESSAGE = "the states are batched, as run_kernel may hand them over"
 
 
 def _make_draw_rule(kernel: Kernel[..., Any]) -> BatchingRule:
@@ -58,12 +58,12 @@ def _dropout(
 register_batching(
     random.random_bits,
     _make_draw_rule(random.random_bits),
-    except_when=BATCHED_STATES_EXCEPTION_TEXT,
+    except_when=BATCHED_STATES_ERROR_MESSAGE,
 )
 register_batching(
     random.random_normal,
     _make_draw_rule(random.random_normal),
-    except_when=BATCHED_STATES_EXCEPTION_TEXT,
+    except_when=BATCHED_STATES_ERROR_MESSAGE,
 )
 register_batching(random.multinomial, _multinomial)
 register_batching(

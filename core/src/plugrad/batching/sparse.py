@@ -1,4 +1,4 @@
-"""Batching rules of sparse tensors: the only kernel whose shape does not depend on values."""
+"""The batching rule of the only sparse kernel whose result has a shape that does not depend on values."""
 
 from plugrad.kernels import sparse
 from plugrad.registry.batching import batched_by_loop

@@ -163,7 +163,7 @@ def _print_version() -> None:
 
 
 class _HelpFormatter(RawDescriptionHelpFormatter):
-    """Help of the same width as all other output."""
+    """A help formatter with lines as wide as all other output."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28, width=layout.output_width())

@@ -67,8 +67,8 @@ def make_conflict_finding(plugin: Plugin) -> Finding:
     return Finding("problem", str(plugin), f"shares its name: {text}", remedy)
 
 
-def findings_from_running(plugin: Plugin, outcome: Outcome) -> Iterator[Finding]:
-    """Yield the findings from running a plugin."""
+def find_problems_in_outcome(plugin: Plugin, outcome: Outcome) -> Iterator[Finding]:
+    """Yield what is wrong with a plugin according to the outcome of running it."""
     name = str(plugin)
     if outcome.problem:
         remedy = _remedy_for_problem(plugin, outcome.problem)

@@ -23,7 +23,7 @@ FAINT: Final = "2"
 RED: Final = "31"
 GREEN: Final = "32"
 YELLOW: Final = "33"
-COLOUR_OF_WORD: Final = {
+COLOUR_OF_STATUS: Final = {
     "active": GREEN,
     "ok": GREEN,
     "note": YELLOW,
@@ -133,7 +133,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], indent: st
         styles = (
             [FAINT] * len(row)
             if row is cells[0]
-            else [COLOUR_OF_WORD.get(cell, "") for cell in row]
+            else [COLOUR_OF_STATUS.get(cell, "") for cell in row]
         )
         lines = [wrap_text(cell, width) for cell, width in zip(row, widths, strict=True)]
         for i in range(max(map(len, lines))):

@@ -1,4 +1,4 @@
-"""The public page of plugrad. It imports NumPy and every op, so the command runs it only when necessary."""
+"""The import of the whole package, with NumPy and every op, which commands make only when necessary."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class ParameterDescription(NamedTuple):
 
 
 class ContractDescription(NamedTuple):
-    """A contract in words; converted to a string, it is what ``help`` shows of a kernel."""
+    """A contract in words: a summary, further details and tables of parameters; ``help`` shows it as text."""
 
     name: str
     """The name in the registry, such as "MaxPool"."""

@@ -107,7 +107,7 @@ class Kernel(Generic[ParameterTypes, ResultType]):
         dynamic_shape: bool = False,
         accepts: frozenset[DType] = ANY,
     ) -> None:
-        """Make a contract, which `declare_contract` then makes known."""
+        """Create a contract; `declare_contract` registers it."""
         positional, keyword, defaults, takes_list = inspect_parameters(rule)
         self.name: Final = name
         self.rule: Final = rule

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from plugrad.discovery.plugin import Plugin
 
-    Report = Callable[[str, str, BaseException], None]
+    FailureReporter = Callable[[str, str, BaseException], None]
 
 
 class _GuardedHooks:
@@ -49,7 +49,7 @@ def register_hooks(
     implementer: Any,
     plugin: Plugin,
     hook_names: Mapping[str, Any],
-    report: Report,
+    report: FailureReporter,
 ) -> None:
     """Register the hooks of a plugin with pluggy; `report` receives plugin, hook and error of each failure.
 
@@ -118,7 +118,7 @@ def _check_signatures(
 
 
 def _guard_hook(
-    function: Callable[..., Any], hook: str, plugin: str, report: Report
+    function: Callable[..., Any], hook: str, plugin: str, report: FailureReporter
 ) -> Callable[..., tuple[str, Any] | None]:
     @wraps(function)
     def call_guarded(*arguments: Any) -> tuple[str, Any] | None:

@@ -41,7 +41,7 @@ class Command(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """A plugin's description of itself, read from a file without running its code."""
+    """The keys of a plugin's manifest, the file in which it describes itself; reading it runs no code."""
 
     api: tuple[int, int] = API_VERSION
     """The version of the plugin interface that it is written for."""

@@ -1,4 +1,4 @@
-"""`plugrad.autocast`: inside a block, kernels that gain from halves take them, and those that need digits float32."""
+"""`plugrad.autocast`: inside a block, products and convolutions use half precision, and sums and losses float32."""
 
 from __future__ import annotations
 

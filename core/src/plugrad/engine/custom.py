@@ -110,7 +110,7 @@ def custom_grad(
 
 
 def _call_through_tracer(tracer: Tracer, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that a tracer calls, with the signature that messages show."""
+    """Return `function` as a tracer calls it; it keeps the signature of `function` for error messages."""
 
     @wraps(function)
     def call(*args: Any) -> Any:

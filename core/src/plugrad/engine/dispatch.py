@@ -257,7 +257,7 @@ def unwrap_inputs(
 
 
 def differentiated_bits(nodes: Sequence[Node | None]) -> int:
-    """Return which inputs are being differentiated, one bit for each, the lowest for the first."""
+    """Return a bit mask of the inputs that are being differentiated; the lowest bit is the first input."""
     return sum([1 << i for i, node in enumerate(nodes) if node is not None])
 
 

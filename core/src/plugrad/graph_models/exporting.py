@@ -1,4 +1,4 @@
-"""From a function to the files of a graph model: two traces at two sizes of the batch, checked at a third."""
+"""Export of a function as a graph model: it is traced at two batch sizes, and the model is checked at a third."""
 
 from __future__ import annotations
 

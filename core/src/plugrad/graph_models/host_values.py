@@ -1,4 +1,4 @@
-"""What is computed without a device: shapes, indices and conditions, which decide how a program goes on."""
+"""Operators that the host computes: shapes, indices and conditions, on which control flow depends."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from plugrad.graph_models.registry import (
     CONTROL_FLOW_OPERATORS,
     OPERATORS,
     OPERATORS_WITHOUT_COMPUTATION,
-    REFUSED_OPERATORS,
+    UNSUPPORTED_OPERATORS,
 )
 from plugrad.importing import import_lazily
 
@@ -167,8 +167,8 @@ def check_operators(nodes: Iterable[Node], functions: Mapping[str, Graph]) -> No
 
 def _find_problem(node: Node) -> str:
     """Return why a node cannot be computed, or None if it can."""
-    if node.op in REFUSED_OPERATORS:
-        return REFUSED_OPERATORS[node.op]
+    if node.op in UNSUPPORTED_OPERATORS:
+        return UNSUPPORTED_OPERATORS[node.op]
     if (
         node.operator is None
         and node.op not in CONTROL_FLOW_OPERATORS | OPERATORS_WITHOUT_COMPUTATION

@@ -1,4 +1,4 @@
-"""What there is for each operator: a function, and what its signature says.
+"""The operators that graph models may use: a function for each, and its parsed signature.
 
 The positional parameters of the function are the operator's inputs, and those with a default may be absent. The
 keyword-only parameters are its attributes. Annotations say where the value of an input lies:
@@ -42,7 +42,7 @@ OPERATORS_WITHOUT_COMPUTATION: Final = frozenset(
     {"Const", "Placeholder", "PlaceholderWithDefault", "NoOp"}
 )
 """The nodes whose values a file or a call brings."""
-REFUSED_OPERATORS: Final = {
+UNSUPPORTED_OPERATORS: Final = {
     **dict.fromkeys(
         (
             "HashTable", "HashTableV2", "InitializeTable", "InitializeTableV2", "LookupTableFind",

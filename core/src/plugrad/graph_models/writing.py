@@ -1,4 +1,4 @@
-"""A graph of TensorFlow.js while it is written, of two traces of one function at two sizes of the batch."""
+"""The writer of TensorFlow.js graphs: it combines two traces of one function, at two batch sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dtype in which a backend stores what it is given, where it does not have it, and dtypes that layers refuse."""
+"""The dtype in which a backend stores data of a dtype that it lacks, and a check that inputs are floats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What convolutions share that have groups of channels, or are transposed: the parts, and the shape of the result."""
+"""Grouped and transposed convolutions: one kernel call for each group, and the shape of a transposed result."""
 
 from __future__ import annotations
 

@@ -348,7 +348,7 @@ def as_positions(
 
 
 def as_signed(x: Tensor) -> Tensor:
-    """Return integers as int32 or int64, of which none is negative that was not before.
+    """Cast integers to int32 or int64 without making any of them negative: too large ones are clamped.
 
     The largest unsigned ones become the largest signed one, which is no position of any axis either.
     """

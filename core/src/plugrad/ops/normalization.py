@@ -229,14 +229,14 @@ def layer_norm(
     attrs = _layer_norm_attributes(shapes, array.dtype, axis, epsilon)
     precision = active_precision()
     if precision is not None and any(part is not None and part.node is not None for part in parts):
-        return _layer_norm_that_keeps_halves(parts, attrs, precision)
+        return _layer_norm_saving_halves(parts, attrs, precision)
     return kernel.call(parts, attrs)
 
 
-def _layer_norm_that_keeps_halves(
+def _layer_norm_saving_halves(
     parts: Sequence[Tensor | None], attrs: ValidatedAttributes, precision: DType
 ) -> Tensor:
-    """Return the rows, which are computed in float32; for the backward pass there are only halves of the input.
+    """Return the layer norm, computed in float32; for the backward pass, it saves the input in half precision.
 
     The gradient does not change if a number is added to a row, so what is rounded are the differences from the mean.
     """

@@ -1,4 +1,4 @@
-"""NumPy's functions of shapes whose arguments or results are not those of an op, made of ops.
+"""NumPy's functions of shapes for which no op has the same arguments and results, composed of ops.
 
 Names, order and defaults of the parameters are NumPy's; `plugrad.ops.array_functions` lists the functions. They
 lack the parameters that plugrad has no equivalent for, and the caller refuses these. NumPy documents what they do.

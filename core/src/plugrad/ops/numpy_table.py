@@ -1,4 +1,4 @@
-"""The table of NumPy's functions that take tensors, and of what they call.
+"""The table of NumPy's functions that accept tensors, and the op that each calls.
 
 `OP_OF_NUMPY_FUNCTION` has the functions that compute with tensors, with gradients and on the tensor's device.
 `METADATA_FUNCTIONS` and `READING_FUNCTIONS` have those whose results are no tensors. `REPLACEMENT_HINTS` says what to

@@ -1,4 +1,4 @@
-"""Tensors on other backends and devices, tensors of what the host computes, and tensors without a tape."""
+"""Tensors copied to other devices, tensors of values that the host computes, and tensors off the tape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ops share that slide windows over images: the window, the batch axis and the order of the axes."""
+"""The arguments of ops that slide windows over images: the window, the batch axis and the order of the axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The updates of a step: which of them one kernel call makes, and what is kept for a variable."""
+"""The updates of an optimizer step, batched into kernel calls, and the state kept for each variable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Algebra that is exact: calls that give an input back, and pairs of calls that one call can stand for.
+"""Exact algebraic simplification: calls that return an input are dropped, and pairs of calls are merged.
 
 Not a bit may change: ``x + 0`` is no case, because -0.0 + 0 is 0.0. Nor may the layout of an array in memory, because
 sums over it and products with it add in the order of the memory on some backends. So where a call copies what it is

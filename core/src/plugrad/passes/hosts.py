@@ -1,4 +1,4 @@
-"""Host values as results: what a call has counted and drawn, for a backward pass that computes parts of it again."""
+"""Host values as additional results of a graph, so that a backward pass that recomputes parts reuses them."""
 
 from __future__ import annotations
 

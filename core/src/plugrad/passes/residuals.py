@@ -1,4 +1,4 @@
-"""Residuals of loops: what a loop computes in each round, and a later one over the same rounds would compute again.
+"""Residuals of loops: values of each iteration that a later loop over the same iterations would recompute.
 
 Such a later one is the gradient of a `scan`. Its body begins with the rounds of the `scan`, from the carry that was
 kept. What is costly there, such as products, is kept instead, as far as it takes little memory.

@@ -1,4 +1,4 @@
-"""What passes that replace values by others share."""
+"""Helpers of passes that replace values: renamed inputs, new steps, changed subgraphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that say where no gradient flows: programs do not run them."""
+"""The removal of `stop_gradient` steps, which programs do not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contracts and the registries as they are at one moment, to be restored."""
+"""Snapshots of the contracts and the registries, and how to restore them."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class Leaf(CustomNode):
         """Begin; the parent is the node of the argument."""
         self.order = next_node_order()  # as in `Node`, in half of the time
         self.parents = parents
-        self.origin: object = REFERENT_OF_ALL_LEAVES
+        self.origin: object = LEAF_REFERENCE_COUNTER
 
     def vjp(
         self, dy: Any, needs_input_grad: Sequence[bool] | None, create_graph: bool
@@ -169,16 +169,16 @@ class Leaf(CustomNode):
         return [(0, dy)]
 
 
-REFERENT_OF_ALL_LEAVES: Final = object()
-"""What every leaf refers to, and nothing else, so that Python counts the leaves that are alive."""
+LEAF_REFERENCE_COUNTER: Final = object()
+"""An object to which only leaves refer, so that its reference count tells how many of them are alive."""
 
 
-_REFERENCES_WITHOUT_LEAVES: Final = getrefcount(REFERENT_OF_ALL_LEAVES)
+_REFERENCE_COUNT_WITHOUT_LEAVES: Final = getrefcount(LEAF_REFERENCE_COUNTER)
 
 
 def count_live_leaves() -> int:
     """Return the number of live leaves in all threads."""
-    return getrefcount(REFERENT_OF_ALL_LEAVES) - _REFERENCES_WITHOUT_LEAVES
+    return getrefcount(LEAF_REFERENCE_COUNTER) - _REFERENCE_COUNT_WITHOUT_LEAVES
 
 
 open_leaves: Final[set[Node]] = set()

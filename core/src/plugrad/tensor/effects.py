@@ -1,4 +1,4 @@
-"""What functions on the host count, such as steps and random numbers: a call of a program that fails takes it back."""
+"""Undoing the effects of host functions, such as drawn random numbers, when a call of a program fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must live as long as something else does."""
+"""Objects that are kept alive as long as others."""
 
 from __future__ import annotations
 

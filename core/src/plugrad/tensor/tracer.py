@@ -1,4 +1,4 @@
-"""What a trace offers to the layers below it: a backend that stands for another one while a function runs.
+"""The interface of tracers: a backend that stands for another one while a function is traced.
 
 There are two: one records the calls of kernels instead of running them (`plugrad.jit`), the other runs them for many
 examples at once (`plugrad.vmap`).

@@ -1,4 +1,4 @@
-"""Every row of the tables under `plugrad.vmap`: many examples at once give what the loop over them gives."""
+"""Checks of the tables' rows under `plugrad.vmap`: a batch of examples has the results of a loop over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows, interpolation and transposes from their definitions, in NumPy: what several tables refer to."""
+"""Reference implementations of windows, interpolation and transposes in NumPy, which several tables use."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ class OpCase:
     """A function of tensors, with its counterpart for arrays."""
 
     name: str
-    of_tensors: Callable[..., Any]
-    of_arrays: Callable[..., Any]
+    tensor_function: Callable[..., Any]
+    numpy_function: Callable[..., Any]
     shapes: Sequence[Shape] = ((3, 5),)
     min_value: float = -3
     tolerance_factor: float = 1
@@ -44,8 +44,8 @@ def check_op(op: OpCase, backend: Backend) -> None:
     dtype = main_number_dtype(backend)
     rng = np.random.default_rng(20240229)
     arrays = [numbers(op.min_value, 3).draw(rng, shape, dtype) for shape in op.shapes]
-    result = op.of_tensors(*map(plugrad.asarray, arrays))
-    expected = op.of_arrays(*map(as_double, arrays))
+    result = op.tensor_function(*map(plugrad.asarray, arrays))
+    expected = op.numpy_function(*map(as_double, arrays))
     found: list[Any] = result if isinstance(result, list) else [result]
     wanted: list[Any] = expected if isinstance(expected, list) else [expected]
     for actual, value in zip(found, wanted, strict=True):

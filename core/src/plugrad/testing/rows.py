@@ -203,8 +203,8 @@ def arbitrary_numbers(*shape: int) -> Input:
     return numbers(shape=shape)
 
 
-def extremes(turned: bool = False) -> Input:
-    """Return an input with all pairs of a dtype's extreme values: by row, or if `turned`, by column."""
+def extremes(by_column: bool = False) -> Input:
+    """Return an input with all pairs of a dtype's extreme values, row by row, or if `by_column`, by column."""
 
     def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
         if as_dtype(dtype).is_integer:
@@ -213,6 +213,6 @@ def extremes(turned: bool = False) -> Input:
         else:
             limits = np.finfo(dtype)
             ends = np.array([limits.min, -limits.tiny, 0, limits.eps, 1 / 3, limits.max], dtype)
-        return np.repeat(ends, 6) if turned else np.tile(ends, 6)
+        return np.repeat(ends, 6) if by_column else np.tile(ends, 6)
 
     return Input(draw, (36,))

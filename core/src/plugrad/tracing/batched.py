@@ -1,4 +1,4 @@
-"""Choices and loops under `plugrad.vmap`, where examples may choose differently, and loop for different times."""
+"""`plugrad.cond` and `plugrad.while_loop` under `plugrad.vmap`, where examples may branch and loop differently."""
 
 from __future__ import annotations
 

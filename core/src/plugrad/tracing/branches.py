@@ -1,4 +1,4 @@
-"""A traced choice and its gradient, and a traced loop of unknown length."""
+"""Traced conditionals and their gradients, and traced while loops."""
 
 from __future__ import annotations
 

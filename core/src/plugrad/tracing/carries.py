@@ -1,4 +1,4 @@
-"""What loops and choices take and return: nested tensors whose structure and specs stay the same."""
+"""Checks of the carries and results of loops and conditionals: nested tensors of fixed structure and specs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def check_carry(op: str, carry: Any, before: Any) -> Any:
         ArgumentError, ShapeError, DTypeError: it is not like the one before.
     """
     carry = map_tree(as_tensor_leaf, carry)
-    if not has_structure(carry, before):
+    if not has_same_structure(carry, before):
         raise ArgumentError(
             f"{op}: the carry was {describe_structure(before)} and became {describe_structure(carry)}; it must keep "
             "its structure"
@@ -128,7 +128,7 @@ def make_while_gradient_error() -> GradientNotFound:
     )
 
 
-def has_structure(tree: Any, other: Any) -> bool:
+def has_same_structure(tree: Any, other: Any) -> bool:
     """Return whether two trees have the same containers with tensors in the same places."""
     if isinstance(other, Tensor):
         return isinstance(tree, Tensor)
@@ -137,11 +137,11 @@ def has_structure(tree: Any, other: Any) -> bool:
     if isinstance(tree, dict):
         parts = cast("dict[Any, Any]", tree)
         return parts.keys() == other.keys() and all(
-            has_structure(part, other[key]) for key, part in parts.items()
+            has_same_structure(part, other[key]) for key, part in parts.items()
         )
     if isinstance(tree, list | tuple):
         items = cast("list[Any]", tree)
-        return len(items) == len(other) and all(map(has_structure, items, other))
+        return len(items) == len(other) and all(map(has_same_structure, items, other))
     return tree is None
 
 

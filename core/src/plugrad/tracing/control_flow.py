@@ -1,4 +1,4 @@
-"""Loops and choices: plain Python while nothing is traced, one step of the graph while a function is."""
+"""Loops and conditionals: plain Python while nothing is traced, one step of the graph inside a trace."""
 
 from __future__ import annotations
 

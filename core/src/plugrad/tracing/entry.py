@@ -1,4 +1,4 @@
-"""The short way into a program: a text for the number of its arguments, which looks at them and at the context.
+"""Compiled entries of programs: generated Python that checks the arguments and the context of a repeated call.
 
 A call of a few operations takes two microseconds, half of which was the key that finds its program.
 """

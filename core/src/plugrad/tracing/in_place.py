@@ -1,4 +1,4 @@
-"""New values of variables that are written over the old ones, at the moment when a call succeeds.
+"""In-place updates of variables, which take effect when a call succeeds.
 
 Until then nothing is written, so a call that fails changes nothing. Whether somebody else has the old values is decided
 when they are written, by the number of references to their arrays.

@@ -132,13 +132,13 @@ class Jitted(Generic[ParameterTypes, ResultType]):
         function: Callable[ParameterTypes, ResultType],
         static: frozenset[str] = frozenset(),
         *,
-        keeps_stops: bool = False,
+        keeps_stop_gradients: bool = False,
     ) -> None:
-        """Wrap a function; with `keeps_stops`, its graphs say where no gradient flows."""
+        """Wrap a function; with `keeps_stop_gradients`, its graphs say where no gradient flows."""
         update_wrapper(self, function)
         self.function = function
         self.static = static
-        self.keeps_stops = keeps_stops
+        self.keeps_stop_gradients = keeps_stop_gradients
         self._programs: dict[Any, tuple[Program, ...]] = {}
         """By key, of which a program that `holds` is for a call."""
         self._kinds: list[dict[int | str, Any]] = []
@@ -301,7 +301,8 @@ class Jitted(Generic[ParameterTypes, ResultType]):
             )  # as in the key
             backend: Backend = key[-1]
             make = partial(
-                CheckedProgram if config.get("debug") else Program, keeps_stops=self.keeps_stops
+                CheckedProgram if config.get("debug") else Program,
+                keeps_stop_gradients=self.keeps_stop_gradients,
             )
             try:
                 program = make(name, function, tensors, backend, may_move=not tensors)
@@ -488,7 +489,7 @@ def make_graph(
     differentiable = check_flag(differentiable, "make_graph", "differentiable")
     jitted: Jitted[..., Any] = function if isinstance(function, Jitted) else Jitted(function)  # pyright: ignore[reportUnknownVariableType]
     if differentiable:
-        jitted = Jitted(jitted.function, jitted.static, keeps_stops=True)
+        jitted = Jitted(jitted.function, jitted.static, keeps_stop_gradients=True)
 
     def plan_graph(*args: Any, **kwargs: Any) -> plugrad.graph.graph.Graph:
         return jitted.program(*args, **kwargs).planned_graph()

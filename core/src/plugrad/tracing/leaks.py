@@ -1,4 +1,4 @@
-"""What a traced function must not leave behind: tensors without values, and variables that nobody keeps."""
+"""Checks that a traced function leaves behind no tensor without values, and no variable that nothing refers to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a replay runs the steps that hold graphs: loops and choices."""
+"""Compilation of the control-flow steps of a graph, loops and conditionals, for a replay."""
 
 from __future__ import annotations
 

@@ -74,9 +74,9 @@ class Program:
         backend: Backend,
         *,
         may_move: bool = False,
-        keeps_stops: bool = False,
+        keeps_stop_gradients: bool = False,
     ) -> None:
-        """Trace the function; with `keeps_stops`, the graph says where no gradient flows.
+        """Trace the function; with `keeps_stop_gradients`, the graph says where no gradient flows.
 
         Raises:
             TracingError: the function reads values, or what it does cannot be recorded.
@@ -90,7 +90,7 @@ class Program:
         self.guards = tracer.guards
         check_leaks(tracer, self.graph, name)
         self.graph = simplify_graph(
-            self.graph if keeps_stops else remove_stop_gradients(self.graph)
+            self.graph if keeps_stop_gradients else remove_stop_gradients(self.graph)
         )
         self.variables = list(self.graph.variables.values())
         self.updated = [v for v, _ in self.graph.updates]

@@ -1,4 +1,4 @@
-"""Arguments and results as flat lists of tensors, and what is left of them: their structure and static values."""
+"""Arguments and results flattened to lists of tensors, with their structure and static values kept apart."""
 
 from __future__ import annotations
 

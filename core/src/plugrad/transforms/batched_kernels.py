@@ -1,4 +1,4 @@
-"""What the kernels of `plugrad.vmap` do: an array holds a tensor of the level outside, and a call is one of those."""
+"""The kernels of `plugrad.vmap`: each runs on the level outside, on tensors with the axis of the examples."""
 
 from __future__ import annotations
 

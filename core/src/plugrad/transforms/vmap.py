@@ -1,4 +1,4 @@
-"""`plugrad.vmap`: a function of one example becomes one of many."""
+"""`plugrad.vmap`: maps a function of one example over a batch of examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How two computations of the same are compared: bit for bit, or by what the order of a sum changes."""
+"""Comparison of two results of one computation: bit for bit, or within what another order of a sum changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shape rule reads and returns: a shape and a dtype without values; also shapes as users write them."""
+"""Shapes and dtypes without values, which shape rules read and return; also shapes as users write them."""
 
 from __future__ import annotations
 

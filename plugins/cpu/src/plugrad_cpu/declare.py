@@ -1,4 +1,4 @@
-"""The table of kernels, the type of arrays, marks of implementations, and the dtype in which sums are computed."""
+"""What the families share: the table of kernels, fast paths, marks of implementations, and the dtype of sums."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
@@ -13,22 +13,22 @@ table = KernelTable("cpu")
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_tracked: Final[set[int]] = set()
-"""The identities of functions that `tracked` has marked."""
+_marked_functions: Final[set[int]] = set()
+"""The identities of functions that `mark_results_tracked` has marked."""
 
 
-def tracked(function: Function) -> Function:
+def mark_results_tracked(function: Function) -> Function:
     """Mark an implementation whose results are tracked already: they are views, or come from `empty` or `zeros`.
 
     NumPy's own arrays are such results after a call of `track_allocation`.
     """
-    _tracked.add(id(function))
+    _marked_functions.add(id(function))
     return function
 
 
-def is_tracked(function: Callable[..., Any]) -> bool:
-    """Return whether an implementation is marked as `tracked`."""
-    return id(function) in _tracked
+def are_results_tracked(function: Callable[..., Any]) -> bool:
+    """Return whether `mark_results_tracked` has marked an implementation."""
+    return id(function) in _marked_functions
 
 
 class FastPath(NamedTuple):
@@ -54,8 +54,8 @@ def register_fast_path(
 
     Args:
         kernel: the kernel.
-        make: returns that function, which calls its argument for all other inputs. Its own results are too small to be
-            tracked.
+        make: returns that function, which calls its argument for all other inputs. Its own results are tracked already,
+            or too small to be.
         pack: the kernels of the pack to which the function belongs. Where they are not in effect, it is not used.
         equivalent_implementations: the implementations that give the same results. If another one is in effect, the
             function is not used.

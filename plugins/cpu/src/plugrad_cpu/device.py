@@ -26,7 +26,7 @@ from plugrad.extend import (
     compute_in_float32,
     known_bfloat16,
 )
-from plugrad_cpu.declare import is_tracked, with_fast_path
+from plugrad_cpu.declare import are_results_tracked, with_fast_path
 from plugrad_cpu.memory import TRACKED_MIN_BYTES, Array, empty, empty_like, pool
 from plugrad_cpu.sharing import fill_in_threads
 from plugrad_cpu.threads import thread_count, thread_pool
@@ -175,7 +175,7 @@ def _with_memory_tracking(
     function: Implementation, contract: Kernel[..., Any] | None
 ) -> Implementation:
     """Return `function` with its results counted by `memory()`; one input and elementwise kernels take a short way."""
-    if is_tracked(function):
+    if are_results_tracked(function):
         return function
 
     def track(*arrays: Any, **attrs: Any) -> Any:

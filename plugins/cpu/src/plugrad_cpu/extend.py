@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import KernelNotFound
 from plugrad_cpu.declare import (
-    is_tracked as is_tracked,
+    are_results_tracked as are_results_tracked,
+    mark_results_tracked as mark_results_tracked,
     register_fast_path as register_fast_path,
-    tracked as tracked,
 )
 from plugrad_cpu.kernels import table as _table
 from plugrad_cpu.kernels.fused import add_bias_and_activate as add_bias_and_activate

@@ -1,4 +1,4 @@
-"""How kernels multiply matrices on their way to something else: by NumPy, or by what a pack sets."""
+"""Matrix products inside other kernels: by NumPy, or by a function that a kernel pack sets."""
 
 from __future__ import annotations
 

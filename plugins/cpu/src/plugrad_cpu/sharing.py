@@ -1,4 +1,4 @@
-"""Functions of NumPy whose elements or rows several threads share."""
+"""Functions of NumPy whose elements or rows are divided among several threads."""
 
 from __future__ import annotations
 

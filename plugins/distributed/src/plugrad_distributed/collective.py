@@ -1,4 +1,4 @@
-"""What a collective is: the exchanges of one group of processes, on arrays of NumPy."""
+"""The interface of collectives: the exchanges of NumPy arrays within one group of processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which examples a rank computes."""
+"""The division of batches among ranks."""
 
 from __future__ import annotations
 

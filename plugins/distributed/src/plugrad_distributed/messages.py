@@ -1,4 +1,4 @@
-"""How messages name ranks."""
+"""Ranks in error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Algorithms of collectives on paper: how many messages and bytes they send, and how long that takes.
+"""Simulated all-reduce algorithms: the messages and bytes that they send, and how long that takes.
 
 Nothing here exchanges anything between processes: MPI and gloo do. The ranks are arrays of one process, and each
 message between two of them is counted, so that the numbers of the guide can be checked, also for worlds that nobody

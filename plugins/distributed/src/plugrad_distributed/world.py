@@ -1,4 +1,4 @@
-"""The world of this process: its rank, the thread that exchanges, and what ranks tell each other before they do."""
+"""The world of this process: its rank, the thread of its exchanges, and the check that ranks agree on each of them."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from plugrad_cpu.extend import (
     PARTS_PER_THREAD,
     copy_elements,
     empty,
+    mark_results_tracked,
     numpy_implementation,
     thread_pool,
     track_allocation,
-    tracked,
 )
 from plugrad_native.variants import CompiledFunction, Layout, current_variant
 
@@ -102,10 +102,13 @@ def register_small_result_functions(
 def with_small_results_in_c(small: SmallResults, otherwise: Implementation) -> Implementation:
     """Return an implementation that computes small results in C, and calls `otherwise` for all other inputs."""
     variants = tuple([(given, run, result) for (given, result), run in small.functions.items()])
+    is_elementwise = small.layout in ELEMENTWISE_LAYOUTS
+    # from part_min_work on, threads may share the elements
+    most = thread_pool.part_min_work if is_elementwise else UNTRACKED_MAX_ELEMENTS
     function = current_variant().make_small_result_function(
-        small.layout, variants, UNTRACKED_MAX_ELEMENTS, otherwise, small.names, np.ufunc
+        small.layout, variants, most, otherwise, small.names, np.ufunc, empty
     )
-    return tracked(function)
+    return mark_results_tracked(function)
 
 
 def make_unary_kernel(
@@ -114,7 +117,7 @@ def make_unary_kernel(
     """Return a unary elementwise implementation in C; the result has the input's dtype, or `result`."""
     numpy_function = numpy_implementation(kernel)
 
-    @tracked
+    @mark_results_tracked
     def implementation(x: Array) -> Array:
         dtype = x.dtype
         run = functions.get(dtype)
@@ -151,7 +154,7 @@ def make_binary_kernel(
     """
     numpy_function = numpy_implementation(kernel)
 
-    @tracked
+    @mark_results_tracked
     def implementation(a: Array, b: Array) -> Array:
         dtype = a.dtype
         run = functions.get(dtype)
@@ -217,6 +220,9 @@ C_MIN_BYTES: Final = 1024
 
 UNTRACKED_MAX_ELEMENTS: Final = 1024
 """Arrays with fewer elements are too small to be tracked."""
+
+ELEMENTWISE_LAYOUTS: Final = ("each", "pairs")
+"""The layouts of kernels whose large results take the same loop as small ones."""
 
 PART_MULTIPLE_ELEMENTS: Final = 256
 """The elements of which each part but the last is a multiple, so that results do not depend on the division."""

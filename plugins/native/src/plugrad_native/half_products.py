@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import count_elements
 from plugrad.kernels import convolution, convolution3d, linalg
-from plugrad_cpu.extend import empty, tracked
+from plugrad_cpu.extend import empty, mark_results_tracked
 from plugrad_native.declare import MAX_ELEMENTS, as_contiguous
 from plugrad_native.kernels.convolution import (
     as_pixel_rows,
@@ -40,7 +40,7 @@ C_BFLOAT16_SCRATCH_SIZE: Final = current_variant().kernel("brain_scratch")
 def make_matmul(widened: Implementation) -> Implementation:
     """Return the implementation of bfloat16 matrix products; `widened` computes those that C does not support."""
 
-    @tracked
+    @mark_results_tracked
     def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
         found = multiply_matrices(a, b, transpose_a, transpose_b)
         if found is None:

@@ -17,7 +17,7 @@ from plugrad.kernels import (
     reduction,
     unary,
 )
-from plugrad_cpu.extend import empty, is_tracked, tracked
+from plugrad_cpu.extend import are_results_tracked, empty, mark_results_tracked
 from plugrad_native.declare import (
     FLOAT16,
     FLOAT32_LANES,
@@ -74,7 +74,11 @@ def dispatch_float16(
             x, *others, **attrs
         )
 
-    return tracked(implementation) if is_tracked(other_implementation) else implementation
+    return (
+        mark_results_tracked(implementation)
+        if are_results_tracked(other_implementation)
+        else implementation
+    )
 
 
 # --- norms of rows, and sums -------------------------------------------------------------------------

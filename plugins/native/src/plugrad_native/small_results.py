@@ -1,4 +1,4 @@
-"""Results of a few elements: what C computes before kernels are called, with functions of its own or loops of NumPy."""
+"""Results of a few elements, which C computes before a kernel is called: by its own functions or NumPy's loops."""
 
 from __future__ import annotations
 

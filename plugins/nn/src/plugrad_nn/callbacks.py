@@ -1,4 +1,4 @@
-"""What happens beside training: saving, logging, and whatever a program adds."""
+"""Callbacks, which `fit` calls during a training: for saving, for logging, and a program's own."""
 
 from __future__ import annotations
 

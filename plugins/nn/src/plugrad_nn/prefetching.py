@@ -1,4 +1,4 @@
-"""Reading ahead: what an iterable yields is made in a thread while the program works."""
+"""Prefetching: a thread reads the items of an iterable ahead of the program that uses them."""
 
 from __future__ import annotations
 

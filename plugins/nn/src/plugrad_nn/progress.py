@@ -1,4 +1,4 @@
-"""The bar that shows how far a training is."""
+"""The progress bar of a training."""
 
 from __future__ import annotations
 

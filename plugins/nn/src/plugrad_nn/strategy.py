@@ -1,4 +1,4 @@
-"""What `fit` asks of whatever lets several processes train together."""
+"""The interface through which `fit` trains in several processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much examples count: their weights, those of their classes, and labels that do not count."""
+"""The weights of examples and of their classes, and labels that are ignored."""
 
 from __future__ import annotations
 

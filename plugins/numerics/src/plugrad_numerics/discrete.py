@@ -168,7 +168,7 @@ def is_nonnegative_integer(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Binomial(Distribution):
-    """The distribution of the number of successes in `count` trials, a number of Python.
+    """The distribution of the number of successes in `count` trials, a Python number.
 
     >>> distributions.Binomial(4, 0.5).mean
     tensor(2., dtype=float32)

@@ -1,4 +1,4 @@
-"""What a distribution is, and how its arguments become tensors."""
+"""The base class of distributions, which converts their parameters to tensors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Distribution(metaclass=ABCMeta):
 
     @classmethod
     def constants(cls) -> frozenset[str]:
-        """The names of parameters that are numbers of Python."""
+        """The names of parameters that are Python numbers, not tensors."""
         return frozenset()
 
     @property

@@ -1,4 +1,4 @@
-"""What can be wrong with a file, and what this importer does not do."""
+"""The errors of damaged files, and of nodes that cannot compute their outputs."""
 
 from __future__ import annotations
 

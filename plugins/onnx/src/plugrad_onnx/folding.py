@@ -1,4 +1,4 @@
-"""What of a graph is known before anything runs: nodes whose inputs are constants."""
+"""Constant folding: nodes whose inputs are constants are computed before anything runs."""
 
 from __future__ import annotations
 

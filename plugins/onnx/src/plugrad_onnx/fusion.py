@@ -1,4 +1,4 @@
-"""Graphs in which convolutions have taken in what follows them, and products with sigmoids are one activation."""
+"""Fusion: convolutions absorb a following normalization, sum and activation, and ``x * sigmoid(x)`` becomes SiLU."""
 
 from __future__ import annotations
 

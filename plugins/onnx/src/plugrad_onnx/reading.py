@@ -1,4 +1,4 @@
-"""From files to NumPy arrays; what is damaged, or leads out of the model's folder, is refused."""
+"""Reading of model files to NumPy arrays; damaged files, and paths that leave the model's folder, raise errors."""
 
 from __future__ import annotations
 

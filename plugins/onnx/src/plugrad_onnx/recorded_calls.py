@@ -1,4 +1,4 @@
-"""Calls that a model remembers beside the nodes that stand for them, so that they come back as they were.
+"""plugrad calls recorded in the metadata of the nodes that spell them out, so that a loaded model runs the same calls.
 
 A kernel that ONNX lacks is written as several nodes, whose sums round in another order, and whose
 gradient is another one. The first of these nodes has a record of the call in its metadata, which other

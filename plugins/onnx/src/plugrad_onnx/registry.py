@@ -1,4 +1,4 @@
-"""What this importer knows of each operator: a function, and what its signature says.
+"""The operators that models may use: a function for each, and its parsed signature.
 
 The positional parameters of the function are the operator's inputs, those with a default may be
 absent. The keyword-only parameters are its attributes, with ONNX's defaults. Annotations say where

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 GRAPH_FIELD_NUMBER: Final = 7
 INITIALIZER_FIELD_NUMBER: Final = 5
 RAW_DATA_FIELD_NUMBER: Final = 9
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+VARINT_WIRE_TYPE, FIXED64_WIRE_TYPE, BYTES_WIRE_TYPE, FIXED32_WIRE_TYPE = 0, 1, 2, 5
 LARGE_WEIGHT_MIN_BYTES: Final = 1 << 14
 """From how many bytes on a weight is read by itself."""
 
@@ -55,7 +55,7 @@ def split_model(file: BufferedReader) -> tuple[bytes, dict[int, ProtobufField]] 
     try:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             graphs = [f for f in _iter_fields(data, 0, len(data)) if f.number == GRAPH_FIELD_NUMBER]
-            if len(graphs) != 1 or graphs[0].wire_type != BYTES:
+            if len(graphs) != 1 or graphs[0].wire_type != BYTES_WIRE_TYPE:
                 return None
             (graph,) = graphs
             content, places = _strip_weights(data, graph)
@@ -96,7 +96,7 @@ def _strip_weights(
     places: dict[int, ProtobufField] = {}
     count = 0
     for field in _iter_fields(data, graph_field.value, graph_field.end):
-        if field.number != INITIALIZER_FIELD_NUMBER or field.wire_type != BYTES:
+        if field.number != INITIALIZER_FIELD_NUMBER or field.wire_type != BYTES_WIRE_TYPE:
             parts.append(data[field.start : field.end])
             continue
         raw = [
@@ -104,7 +104,11 @@ def _strip_weights(
             for f in _iter_fields(data, field.value, field.end)
             if f.number == RAW_DATA_FIELD_NUMBER
         ]
-        if len(raw) == 1 and raw[0].wire_type == BYTES and raw[0].size >= LARGE_WEIGHT_MIN_BYTES:
+        if (
+            len(raw) == 1
+            and raw[0].wire_type == BYTES_WIRE_TYPE
+            and raw[0].size >= LARGE_WEIGHT_MIN_BYTES
+        ):
             places[count] = raw[0]
             rest = data[field.value : raw[0].start] + data[raw[0].end : field.end]
             parts.append(_encode_field(INITIALIZER_FIELD_NUMBER, rest))
@@ -123,13 +127,13 @@ def _iter_fields(data: mmap.mmap, start: int, end: int) -> Iterator[ProtobufFiel
     while start < end:
         key, value = _decode_varint(data, start, end)
         kind = key & 7
-        if kind == BYTES:
+        if kind == BYTES_WIRE_TYPE:
             size, value = _decode_varint(data, value, end)
             stop = value + size
-        elif kind == VARINT:
+        elif kind == VARINT_WIRE_TYPE:
             stop = _decode_varint(data, value, end)[1]
-        elif kind in (FIXED64, FIXED32):
-            stop = value + (8 if kind == FIXED64 else 4)
+        elif kind in (FIXED64_WIRE_TYPE, FIXED32_WIRE_TYPE):
+            stop = value + (8 if kind == FIXED64_WIRE_TYPE else 4)
         else:
             raise ValueError(f"{kind} is no kind of field")
         if stop > end:
@@ -151,7 +155,7 @@ def _decode_varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:
 
 def _encode_field(number: int, value: bytes) -> bytes:
     """Encode a length-delimited field of protobuf."""
-    head = [number << 3 | BYTES]
+    head = [number << 3 | BYTES_WIRE_TYPE]
     size = len(value)
     while size >= 0x80:
         head.append(size & 0x7F | 0x80)

@@ -19,7 +19,7 @@ WASM_MAGIC_BYTES: Final = b"\0asm"
 MAX_STACK_BYTES: Final = 512 << 10
 """The stack of a module."""
 LENGTH_STRUCT: Final = struct.Struct("<Q")
-READY, COMPILED, REFUSED = b"R", b"C", b"E"
+READY_MESSAGE, COMPILED_MESSAGE, REFUSED_MESSAGE = b"R", b"C", b"E"
 
 
 def new_interruptible_engine(*, parallel: bool) -> wasmtime.Engine:
@@ -39,14 +39,14 @@ def new_interruptible_engine(*, parallel: bool) -> wasmtime.Engine:
 
 
 def compile_module(engine: wasmtime.Engine, source: bytes) -> tuple[bytes, bytes]:
-    """Return COMPILED and the machine code of a module, or REFUSED and the error message."""
+    """Return COMPILED_MESSAGE and the machine code of a module, or REFUSED_MESSAGE and the error message."""
     import wasmtime
 
     try:
         code = source if source.startswith(WASM_MAGIC_BYTES) else bytes(wasmtime.wat2wasm(source))
-        return COMPILED, bytes(wasmtime.Module(engine, code).serialize())
+        return COMPILED_MESSAGE, bytes(wasmtime.Module(engine, code).serialize())
     except (wasmtime.WasmtimeError, UnicodeDecodeError) as error:
-        return REFUSED, str(error).encode()
+        return REFUSED_MESSAGE, str(error).encode()
 
 
 def main() -> None:
@@ -59,7 +59,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     engine = new_interruptible_engine(parallel=True)
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
-    answers.write(READY)
+    answers.write(READY_MESSAGE)
     answers.flush()
     while head := requests.read(LENGTH_STRUCT.size):
         kind, answer = compile_module(engine, requests.read(*LENGTH_STRUCT.unpack(head)))

@@ -1,4 +1,4 @@
-"""The compiler of foreign modules: a process, because nothing else can be stopped whatever a module makes it do."""
+"""The compiler of other packages' modules, in a process of its own, which can be stopped at any time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import wasmtime
 
 from plugrad.extend import KernelFailed, is_interruption, suppress_failures
-from plugrad_wasm.compile_server import COMPILED, LENGTH_STRUCT, READY
+from plugrad_wasm.compile_server import COMPILED_MESSAGE, LENGTH_STRUCT, READY_MESSAGE
 from plugrad_wasm.stoppable import run_stoppable
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class CompilerProcess:
         with suppress_failures(TimeoutError):
             deadline = monotonic() + MAX_PROCESS_START_SECONDS
             begun = run_stoppable(lambda: self._answers.read(1), self.stop, deadline)
-        if begun != READY:
+        if begun != READY_MESSAGE:
             raise KernelFailed(
                 f"wasm: the process that compiles modules did not start; it runs {executable!r} with at most "
                 f"{MAX_PROCESS_MEMORY_BYTES >> 30} GB of addresses"
@@ -104,7 +104,7 @@ class CompilerProcess:
             _idle_compilers.append(self)
         else:
             self.close()
-        if kind != COMPILED:
+        if kind != COMPILED_MESSAGE:
             raise ModuleCompilationError(answer.decode(errors="replace"))
         return answer
 

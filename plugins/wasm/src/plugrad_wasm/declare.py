@@ -312,14 +312,23 @@ def make_unary(kernel: str, *, dtype: DType | None = None) -> UnaryImplementatio
         memory = x.memory
         size = x.size
         if size >= RELEASE_GIL_MIN_ELEMENTS and isinstance(x, WasmStridedView):
-            walk = x.strided_view
-            order = None if walk is None else contiguous_axis_order(walk.sizes, walk.strides)
-            if walk is not None and order is not None:
+            strided_view = x.strided_view
+            order = (
+                None
+                if strided_view is None
+                else contiguous_axis_order(strided_view.sizes, strided_view.strides)
+            )
+            if strided_view is not None and order is not None:
                 # the result has the order of x in memory
-                sizes = tuple([walk.sizes[axis] for axis in order])
-                out = implementation(WasmSlice(walk.owner, sizes, walk.start))
+                sizes = tuple([strided_view.sizes[axis] for axis in order])
+                out = implementation(WasmSlice(strided_view.owner, sizes, strided_view.start))
                 return WasmStridedView(
-                    StridedView(out, walk.sizes, strides_for_axis_order(walk.sizes, order), 0),
+                    StridedView(
+                        out,
+                        strided_view.sizes,
+                        strides_for_axis_order(strided_view.sizes, order),
+                        0,
+                    ),
                     x.read,
                 )
         out = (
@@ -342,11 +351,13 @@ def make_unary(kernel: str, *, dtype: DType | None = None) -> UnaryImplementatio
 def broadcast_view(x: WasmArray, shape: tuple[int, ...]) -> StridedView:
     """Return the strided view of an array broadcast to a shape."""
     if isinstance(x, WasmStridedView):
-        walk = x.strided_view  # once: another thread may copy the elements meanwhile
-        if walk is not None:
-            lead = (0,) * (len(shape) - len(walk.sizes))
-            steps = zip(walk.sizes, walk.strides, strict=True)
-            return walk._replace(strides=(*lead, *(0 if n == 1 else step for n, step in steps)))
+        strided_view = x.strided_view  # once: another thread may copy the elements meanwhile
+        if strided_view is not None:
+            lead = (0,) * (len(shape) - len(strided_view.sizes))
+            steps = zip(strided_view.sizes, strided_view.strides, strict=True)
+            return strided_view._replace(
+                strides=(*lead, *(0 if n == 1 else step for n, step in steps))
+            )
     return StridedView(x, shape, broadcast_strides(x.shape, shape), 0)
 
 
@@ -406,7 +417,7 @@ def make_binary(kernel: str, *, dtype: DType | None = None) -> BinaryImplementat
                 )
                 read = next((x.read for x in (a, b) if isinstance(x, WasmStridedView)), None)
             if layout is not None:  # else the elements of walks are copied
-                pair, (a, b) = layout, [walk.owner for walk in walks]
+                pair, (a, b) = layout, [strided_view.owner for strided_view in walks]
                 starts = walks[0].start, walks[1].start, 0
         out = memory.empty(pair.shape, dtype or a.dtype)
         if pair.descriptor is None:

@@ -208,24 +208,24 @@ class WasmStridedView(WasmArray):
     read: Callable[[StridedView], WasmArray]
     strided_view: StridedView | None
 
-    def __init__(self, walk: StridedView, read: Callable[[StridedView], WasmArray]) -> None:
+    def __init__(self, strided_view: StridedView, read: Callable[[StridedView], WasmArray]) -> None:
         """Represent the elements of a strided view; `read` copies them to a contiguous array when it is needed."""
         self.__del__ = bool
-        self.shape: tuple[int, ...] = walk.sizes
-        self.dtype: DType = walk.owner.dtype
-        self.size: int = count_elements(walk.sizes)
-        self.memory: LinearMemory = walk.owner.memory
+        self.shape: tuple[int, ...] = strided_view.sizes
+        self.dtype: DType = strided_view.owner.dtype
+        self.size: int = count_elements(strided_view.sizes)
+        self.memory: LinearMemory = strided_view.owner.memory
         self.capacity: int = round_up_to_size_class(self.size * self.dtype.itemsize)
-        self.strided_view = walk
+        self.strided_view = strided_view
         self.read = read
 
     def __getattr__(self, name: str) -> Any:
         """Copy the elements: Python calls this as long as there is no address."""
         if name != "address":
             raise AttributeError(name, name=name, obj=self)
-        walk = self.strided_view
-        if walk is not None:
-            dense = self.read(walk)
+        strided_view = self.strided_view
+        if strided_view is not None:
+            dense = self.read(strided_view)
             if (
                 self.strided_view is not None
             ):  # no other thread has copied them meanwhile, and now none can

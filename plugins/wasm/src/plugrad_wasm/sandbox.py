@@ -85,7 +85,7 @@ def load_wasm_kernel(
             raise ArgumentError(f"load_wasm_kernel: {name}={limit!r} must be a number")
         if not limit > 0:
             raise ArgumentValueError(f"load_wasm_kernel: {name}={limit} must be positive")
-    sandbox = Sandbox(contract.name, _read_module(source), float(seconds), int(memory))
+    sandbox = SandboxedModule(contract.name, _read_module(source), float(seconds), int(memory))
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         inputs: list[WasmArray | None] = [x if hasattr(x, "address") else None for x in arrays]
@@ -149,7 +149,7 @@ def _read_module(source: object) -> bytes:
         raise ArgumentError(f"load_wasm_kernel: {source}: {error.strerror}") from None
 
 
-class Sandbox:
+class SandboxedModule:
     """A module with its own memory, which runs one call at a time."""
 
     def __init__(self, name: str, code: bytes, seconds: float, memory: int) -> None:
@@ -277,7 +277,7 @@ class Sandbox:
         )
 
 
-_live_sandboxes: Final[WeakSet[Sandbox]] = WeakSet()
+_live_sandboxes: Final[WeakSet[SandboxedModule]] = WeakSet()
 
 
 @atexit.register
@@ -291,7 +291,7 @@ class StoppableInstance:
     """An instance of a custom module that can be stopped."""
 
     def __init__(
-        self, sandbox: Sandbox, engine: wasmtime.Engine, module: wasmtime.Module, limit: int
+        self, sandbox: SandboxedModule, engine: wasmtime.Engine, module: wasmtime.Module, limit: int
     ) -> None:
         """Prepare to instantiate the module; the first call does it."""
         from plugrad_wasm.module import QuietStore  # it imports wasmtime

@@ -1,4 +1,4 @@
-"""The backend as plugrad sees it."""
+"""The webgpu backend: the class that plugrad opens and calls."""
 
 # pyright: reportMissingTypeStubs=false
 

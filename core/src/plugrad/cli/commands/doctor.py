@@ -132,7 +132,7 @@ def _find_plugin_problems(
     if problem_before_running is not None:
         yield problem_before_running
     if outcome is not None and outcome.has_started:
-        yield from findings.findings_from_running(plugin, outcome)
+        yield from findings.find_problems_in_outcome(plugin, outcome)
 
 
 def _find_shadowed_distributions() -> Iterator[Finding]:

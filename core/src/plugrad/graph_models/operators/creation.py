@@ -1,4 +1,4 @@
-"""New tensors: of one number, ranges, random numbers; and what passes a tensor on."""
+"""Operators that create tensors (constants, ranges, random numbers), describe one, or return it unchanged."""
 
 from __future__ import annotations
 

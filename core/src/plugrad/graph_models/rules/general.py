@@ -1,4 +1,4 @@
-"""What writes each kernel as nodes of TensorFlow.js."""
+"""Rules that write most kernels as nodes of TensorFlow.js."""
 
 from __future__ import annotations
 

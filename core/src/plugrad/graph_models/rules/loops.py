@@ -1,4 +1,4 @@
-"""Loops and branches as they are written: nodes that run functions of the file."""
+"""Rules that write loops and branches as nodes that call functions of the model."""
 
 from __future__ import annotations
 

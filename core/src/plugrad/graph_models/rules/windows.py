@@ -1,4 +1,4 @@
-"""What writes convolutions, pooling, products, normalizations and images as nodes of TensorFlow.js."""
+"""Rules that write convolutions, pooling, products, normalizations and image kernels as nodes of TensorFlow.js."""
 
 from __future__ import annotations
 

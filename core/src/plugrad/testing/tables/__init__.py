@@ -1,4 +1,4 @@
-"""The tables of the conformance kit: what NumPy says that kernels give, one module per family."""
+"""The tables of the conformance kit: inputs of each kernel and NumPy's results for them, one module per family."""
 
 from __future__ import annotations
 

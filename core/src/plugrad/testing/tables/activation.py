@@ -1,4 +1,4 @@
-"""The functions between the layers of a network."""
+"""Test rows of the activation functions."""
 
 import math
 from functools import partial

@@ -1,4 +1,4 @@
-"""Averages of values, weighted by how well keys match queries."""
+"""Test rows of attention, the average of values weighted by how well keys match queries."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic

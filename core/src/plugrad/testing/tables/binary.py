@@ -1,4 +1,4 @@
-"""Functions of two tensors, element by element; how they are broadcast is an edge case."""
+"""Test rows of the elementwise functions of two tensors; broadcasting is tested as an edge case."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic
@@ -126,7 +126,7 @@ ROWS = [
         Row(
             kernel,
             reference,
-            [extremes(), extremes(turned=True)],
+            [extremes(), extremes(by_column=True)],
             dtypes=(*FLOATING_DTYPES, *INTEGER_DTYPES),
             is_edge=True,
         )

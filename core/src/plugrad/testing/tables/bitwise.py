@@ -1,4 +1,4 @@
-"""The bits of whole numbers."""
+"""Test rows of the functions of the bits of integers."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Complex numbers and their parts."""
+"""Test rows of the functions of complex numbers."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Filters that slide over images."""
+"""Test rows of the convolutions of images."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -53,37 +53,43 @@ def rows(
         result = reference(np.zeros(image), np.zeros(filter), **attrs).shape
         is_edge = 0 in image
 
-        def of(x: Array, w: Array, attrs: dict[str, Any] = attrs) -> Array:
+        def forward_reference(x: Array, w: Array, attrs: dict[str, Any] = attrs) -> Array:
             return reference(x, w, **attrs)
 
-        def of_dy(
-            dy: Array, w: Array, of: Callable[..., Array] = of, shape: Shape = image
+        def input_gradient_reference(
+            dy: Array,
+            w: Array,
+            forward_reference: Callable[..., Array] = forward_reference,
+            shape: Shape = image,
         ) -> Array:
-            return transpose_linear_map(lambda x: of(x, w), shape, dy)
+            return transpose_linear_map(lambda x: forward_reference(x, w), shape, dy)
 
-        def of_x(
-            x: Array, dy: Array, of: Callable[..., Array] = of, shape: Shape = filter
+        def filter_gradient_reference(
+            x: Array,
+            dy: Array,
+            forward_reference: Callable[..., Array] = forward_reference,
+            shape: Shape = filter,
         ) -> Array:
-            return transpose_linear_map(lambda w: of(x, w), shape, dy)
+            return transpose_linear_map(lambda w: forward_reference(x, w), shape, dy)
 
         found += [
             Row(
                 forward,
-                of,
+                forward_reference,
                 [arbitrary_numbers(*image), arbitrary_numbers(*filter)],
                 attrs,
                 is_edge=is_edge,
             ),
             Row(
                 input_gradient,
-                of_dy,
+                input_gradient_reference,
                 [arbitrary_numbers(*result), arbitrary_numbers(*filter)],
                 {"input_shape": image, **attrs},
                 is_edge=is_edge,
             ),
             Row(
                 filter_gradient,
-                of_x,
+                filter_gradient_reference,
                 [arbitrary_numbers(*image), arbitrary_numbers(*result)],
                 {"filter_shape": filter, **attrs},
                 is_edge=is_edge,

@@ -1,4 +1,4 @@
-"""Filters that slide over volumes."""
+"""Test rows of the convolutions of volumes."""
 
 from plugrad.kernels import convolution3d
 from plugrad.testing.tables.convolution import ConvolutionCase, rows

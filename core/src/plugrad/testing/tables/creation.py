@@ -1,4 +1,4 @@
-"""Tensors out of nothing."""
+"""Test rows of the kernels that create tensors."""
 
 import numpy as np
 

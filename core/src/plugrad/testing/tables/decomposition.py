@@ -1,4 +1,4 @@
-"""Factorizations of matrices. Factors that are not unique are multiplied, and compared with the matrix."""
+"""Test rows of factorizations: factors that are not unique are multiplied, and compared with the matrix."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic

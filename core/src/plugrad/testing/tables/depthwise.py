@@ -1,4 +1,4 @@
-"""Filters that slide over the channels of images, each over one channel."""
+"""Test rows of the depthwise convolutions, whose filters each slide over one channel."""
 
 from functools import partial
 

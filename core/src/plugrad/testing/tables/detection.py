@@ -1,4 +1,4 @@
-"""The choice among overlapping boxes."""
+"""Test rows of non-maximum suppression, which selects among overlapping boxes."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic

@@ -1,4 +1,4 @@
-"""Products and convolutions with a bias and an activation."""
+"""Test rows of products and convolutions with a bias and an activation."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic

@@ -1,4 +1,4 @@
-"""Images whose pixels are put elsewhere."""
+"""Test rows of crops, flips, rotations and projective transforms of images."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic

@@ -1,4 +1,4 @@
-"""Elements that are picked by position."""
+"""Test rows of the kernels that select elements by position."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Products of matrices, and their diagonals."""
+"""Test rows of matrix products and of the diagonals of matrices."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic

@@ -1,4 +1,4 @@
-"""Functions of square matrices, against eigenvectors and Kronecker products."""
+"""Test rows of the functions of square matrices, compared with eigenvectors and Kronecker products."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic

@@ -1,4 +1,4 @@
-"""The largest sums of pixels and weights."""
+"""Test rows of grayscale dilation, the largest sum of a pixel and a weight in each window."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic
@@ -37,11 +37,11 @@ def window_sums(x: Array, filter: Array, window: Window) -> Array:
     return added.reshape(*added.shape[:4], -1)
 
 
-def make_dilation(window: Window) -> Callable[..., Array]:
+def make_dilation_reference(window: Window) -> Callable[..., Array]:
     return lambda x, filter: window_sums(x, filter, window).max(-1)
 
 
-def make_image_gradient(window: Window) -> Callable[..., Array]:
+def make_input_gradient_reference(window: Window) -> Callable[..., Array]:
     def reference(x: Array, filter: Array, dy: Array) -> Array:
         numbered = np.arange(x.size).reshape(x.shape)
         places = extract_windows(numbered, window, outside=-1)
@@ -54,7 +54,7 @@ def make_image_gradient(window: Window) -> Callable[..., Array]:
     return reference
 
 
-def make_filter_gradient(window: Window) -> Callable[..., Array]:
+def make_filter_gradient_reference(window: Window) -> Callable[..., Array]:
     def reference(x: Array, filter: Array, dy: Array) -> Array:
         first = window_sums(x, filter, window).argmax(-1)
         cells = np.arange(filter.shape[0] * filter.shape[1])
@@ -68,11 +68,11 @@ SMALL_WINDOW = sliding_window((2, 3), (2, 2), (2, 1), "same")
 ROWS = [
     row
     for window in DILATION_WINDOWS
-    for dy in [make_dilation(window)(np.zeros(IMAGES), np.zeros(FILTER)).shape]
+    for dy in [make_dilation_reference(window)(np.zeros(IMAGES), np.zeros(FILTER)).shape]
     for row in [
         Row(
             morphology.dilation2d,
-            make_dilation(window),
+            make_dilation_reference(window),
             [distinct_numbers(*IMAGES), arbitrary_numbers(*FILTER)],
             {"window": window},
         ),
@@ -86,15 +86,15 @@ ROWS = [
                 undifferentiated_inputs=(0, 1),  # a step would move the largest sum elsewhere
             )
             for kernel, reference in [
-                (morphology.dilation2d_input_gradient, make_image_gradient(window)),
-                (morphology.dilation2d_filter_gradient, make_filter_gradient(window)),
+                (morphology.dilation2d_input_gradient, make_input_gradient_reference(window)),
+                (morphology.dilation2d_filter_gradient, make_filter_gradient_reference(window)),
             ]
         ),
     ]
 ] + [
     Row(
         morphology.dilation2d,
-        make_dilation(SMALL_WINDOW),
+        make_dilation_reference(SMALL_WINDOW),
         [
             fixed_values(np.reshape([1, np.nan, 2, 3, -np.inf, 5], (1, 2, 3, 1))),
             arbitrary_numbers(2, 2, 1),

@@ -1,4 +1,4 @@
-"""Elements that move, and stay as they are."""
+"""Test rows of the kernels that move elements without computing."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic

@@ -1,4 +1,4 @@
-"""Elements on a common measure."""
+"""Test rows of the kernels that normalize elements."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic

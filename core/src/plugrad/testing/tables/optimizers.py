@@ -1,4 +1,4 @@
-"""Steps of optimizers for a matrix and a number, as the papers have them."""
+"""Test rows of optimizer steps, compared with the formulas of the papers."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic

@@ -1,4 +1,4 @@
-"""Pictures as bytes and as tensors."""
+"""Test rows of the conversions between images of bytes and tensors."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic

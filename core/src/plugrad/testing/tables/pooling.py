@@ -1,4 +1,4 @@
-"""Windows that slide over images and summarize what they see."""
+"""Test rows of the pooling of images."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic

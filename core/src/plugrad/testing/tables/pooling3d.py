@@ -1,4 +1,4 @@
-"""Windows that slide over volumes and summarize what they see."""
+"""Test rows of the pooling of volumes."""
 
 from plugrad.kernels import pooling3d
 from plugrad.testing.tables.pooling import rows

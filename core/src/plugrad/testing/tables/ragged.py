@@ -1,4 +1,4 @@
-"""Rows of different lengths."""
+"""Test rows of ragged tensors, whose rows differ in length."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Random numbers: the words are those of the published test vectors of Philox 4x32-10, and of its definition."""
+"""Test rows of random numbers, compared with the published test vectors and the definition of Philox 4x32-10."""
 
 from functools import partial
 from math import cos, log, pi, prod, sin, sqrt

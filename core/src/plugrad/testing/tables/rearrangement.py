@@ -1,4 +1,4 @@
-"""Elements that move in blocks, or are mirrored."""
+"""Test rows of the kernels that move elements in blocks or mirror them."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Cells of recurrent networks."""
+"""Test rows of the recurrent cells."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic
@@ -60,10 +60,14 @@ def gru_cell_gradients(dy: Array, x: Array, s: Array, h: Array) -> list[Array]:
 def recurrent_rows(shape: tuple[int, ...], *, is_edge: bool = False) -> list[Row]:
     """Return a test row of each recurrent kernel, for states of a shape."""
 
-    def wide(count: int) -> tuple[int, ...]:
+    def gates_shape(count: int) -> tuple[int, ...]:
         return (*shape[:-1], count * shape[-1])
 
-    state, gates, part = numbers(shape=shape), numbers(shape=wide(4)), numbers(shape=wide(3))
+    state, gates, part = (
+        numbers(shape=shape),
+        numbers(shape=gates_shape(4)),
+        numbers(shape=gates_shape(3)),
+    )
     row = partial(Row, is_edge=is_edge, is_smooth=not is_edge)
     return [
         row(recurrent.lstm_cell, lstm_cell, [gates, state]),

@@ -1,4 +1,4 @@
-"""Sums and their like along axes, and counts in bins."""
+"""Test rows of reductions along axes and of counts in bins."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic
@@ -107,7 +107,7 @@ REDUCTIONS_OF_NO_ELEMENTS: list[tuple[Kernel[..., Any], Callable[..., Any]]] = [
     (reduction.any, np.any),
 ]
 bin_indices: Final = integers(-1, 6, 9)
-extreme_values: Final = extremes(turned=True)
+extreme_values: Final = extremes(by_column=True)
 EXTREME_VALUE_MATRIX = Input(lambda *given: extreme_values.draw(*given).reshape(6, 6), (6, 6))
 
 ROWS = [

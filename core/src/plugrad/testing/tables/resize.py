@@ -1,4 +1,4 @@
-"""Images of another size."""
+"""Test rows of the kernels that resize images."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic

@@ -1,4 +1,4 @@
-"""Sums and products up to each element."""
+"""Test rows of cumulative sums and products."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic

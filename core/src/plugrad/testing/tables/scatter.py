@@ -1,4 +1,4 @@
-"""Elements that are written at positions."""
+"""Test rows of the kernels that write elements at positions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Fourier transforms."""
+"""Test rows of the Fourier transforms."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Elements in order."""
+"""Test rows of sorting and searching."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic

@@ -1,4 +1,4 @@
-"""Coordinates, values and a dense shape."""
+"""Test rows of sparse tensors: coordinates, values and a dense shape."""
 
 # What references take is an array, which a lambda has no place to say.
 # pyright: basic

@@ -1,4 +1,4 @@
-"""Text."""
+"""Test rows of the kernels of strings."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Functions of one tensor, element by element."""
+"""Test rows of the elementwise functions of one tensor."""
 
 import math
 from typing import Any, Final

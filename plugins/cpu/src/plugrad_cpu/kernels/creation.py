@@ -8,7 +8,7 @@ import numpy as np
 
 from plugrad.extend import Backend, DType, Scalar, Shape
 from plugrad.kernels import creation
-from plugrad_cpu.declare import Array, table, tracked
+from plugrad_cpu.declare import Array, mark_results_tracked, table
 from plugrad_cpu.memory import TRACKED_MIN_BYTES, pool, track_allocation
 
 
@@ -27,7 +27,7 @@ def ones_like(x: Array) -> Array:
 
 
 @table.implements(creation.fill)
-@tracked
+@mark_results_tracked
 def fill(backend: Backend, *, shape: Shape, value: Scalar | str, dtype: DType) -> Array:
     """Return one value everywhere; the operating system provides zeros when they are first used."""
     # The zero with a sign is not that of the operating system.
@@ -66,7 +66,7 @@ def cached_arange(count: int, dtype: np.dtype[Any]) -> Array:
 
 
 @table.implements(creation.linspace)
-@tracked
+@mark_results_tracked
 def linspace(backend: Backend, *, start: complex, stop: complex, num: int, dtype: DType) -> Array:
     """Return equally spaced numbers, including both ends."""
     if num > CACHED_MAX_ELEMENTS or num < 2:

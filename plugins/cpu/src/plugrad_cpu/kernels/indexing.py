@@ -7,7 +7,7 @@ import numpy as np
 
 from plugrad.extend import DType, Scalar, Shape, TensorIndexError, host_implementations
 from plugrad.kernels import indexing
-from plugrad_cpu.declare import Array, table, tracked
+from plugrad_cpu.declare import Array, mark_results_tracked, table
 from plugrad_cpu.kernels.creation import cached_arange
 from plugrad_cpu.memory import empty, track_allocation, zeros
 
@@ -16,7 +16,7 @@ POSITION_DTYPE: Final = np.dtype(np.intp)
 
 
 @table.implements(indexing.gather)
-@tracked
+@mark_results_tracked
 def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
     """Return the elements at the given positions.
 

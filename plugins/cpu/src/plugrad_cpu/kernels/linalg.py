@@ -8,13 +8,13 @@ import numpy as np
 
 from plugrad.extend import OperandPreparation, broadcast, plan_contractions
 from plugrad.kernels import linalg
-from plugrad_cpu.declare import Array, accumulation_dtype, table, tracked
+from plugrad_cpu.declare import Array, accumulation_dtype, mark_results_tracked, table
 from plugrad_cpu.memory import TRACKED_MIN_BYTES, empty, track_allocation
 from plugrad_cpu.products import multiply_matrices
 
 
 @table.implements(linalg.matmul)
-@tracked
+@mark_results_tracked
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
     """Return the products of the matrices in the last two axes."""
     a = a.swapaxes(-1, -2) if transpose_a else a

@@ -13,19 +13,19 @@ import numpy as np
 
 from plugrad.extend import Pairs, Scalar, Shape
 from plugrad.kernels import movement
-from plugrad_cpu.declare import Array, table, tracked
+from plugrad_cpu.declare import Array, mark_results_tracked, table
 from plugrad_cpu.memory import TRACKED_MIN_BYTES, empty
 
 
 @table.implements(movement.transpose)
-@tracked
+@mark_results_tracked
 def transpose(x: Array, *, perm: Shape) -> Array:
     """Return a view with the axes in another order."""
     return x.transpose(perm)
 
 
 @table.implements(movement.reshape)
-@tracked
+@mark_results_tracked
 def reshape(x: Array, *, shape: Shape) -> Array:
     """Return a view if the order of the elements allows it, else a copy."""
     if x.nbytes < TRACKED_MIN_BYTES or x.flags.c_contiguous:
@@ -52,14 +52,14 @@ def copy_elements(x: Array, y: Array) -> None:
 
 
 @table.implements(movement.expand_dims)
-@tracked
+@mark_results_tracked
 def expand_dims(input: Array, *, dim: int) -> Array:
     """Return a view with one more axis."""
     return input[(*(slice(None),) * dim, None, ...)]
 
 
 @table.implements(movement.broadcast_to)
-@tracked
+@mark_results_tracked
 def broadcast_to(x: Array, *, shape: Shape) -> Array:
     """Return a view whose repeated axes have stride 0, or a copy, which takes less time for a few elements."""
     if math.prod(shape) < BROADCAST_COPY_MAX_BYTES:
@@ -82,7 +82,7 @@ def _as_slices(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:
 
 
 @table.implements(movement.slice)
-@tracked
+@mark_results_tracked
 def slice_(x: Array, *, begin: Shape, size: Shape, drop: Shape) -> Array:
     """Return a view of a block."""
     return x[_block_key(begin, size, drop)]
@@ -96,7 +96,7 @@ def _block_key(begin: Shape, size: Shape, drop: Shape) -> tuple[Any, ...]:
 
 
 @table.implements(movement.strided_slice)
-@tracked
+@mark_results_tracked
 def strided_slice(x: Array, *, begin: Shape, end: Shape, strides: Shape) -> Array:
     """Return a view of every n-th element."""
     return x[(*_as_slices(begin, end, strides), ...)]
@@ -113,38 +113,41 @@ def strided_slice_gradient(
 
 
 @table.implements(movement.strided_slice_update)
-@tracked
+@mark_results_tracked
 def strided_slice_update(
     tensor: Array, updates: Array, *, begin: Shape, end: Shape, strides: Shape
 ) -> Array:
     """Return a copy with the updates at the elements of the slice."""
-    result = empty(tensor.shape, tensor.dtype)
-    for place in _slices_outside_block(tensor.shape, begin, end, strides):
+    shape = tensor.shape
+    result = empty(shape, tensor.dtype)
+    replaced, others = _split_at_block(shape, begin, end, strides)
+    for place in others:
         result[place] = tensor[place]
-    result[_as_slices(begin, end, strides)] = updates
+    result[replaced] = updates
     return result
 
 
 @lru_cache(maxsize=1024)
-def _slices_outside_block(
+def _split_at_block(
     shape: Shape, begin: Shape, end: Shape, strides: Shape
-) -> Sequence[tuple[Any, ...]]:
-    """Return the slices to copy of an array in which a block is replaced: its borders if the block is large, or all."""
+) -> tuple[tuple[Any, ...], Sequence[tuple[Any, ...]]]:
+    """Return the slices of a block that is replaced, and those to copy: its borders if the block is large, or all."""
+    slices = _as_slices(begin, end, strides)
     block = list(zip(begin, end, strict=True))
     replaced = math.prod([max(b - a, 0) for a, b in block]) * math.prod(shape[len(block) :])
     if any(step != 1 for step in strides) or 2 * replaced < math.prod(shape):
-        return [(...,)]
+        return slices, [(...,)]
     borders: list[tuple[Any, ...]] = []
     inside: list[slice] = []
     for (first, last), size in zip(block, shape, strict=False):
         sides = slice(first), slice(last, size)
         borders += [(*inside, side, ...) for side in sides if range(size)[side]]
         inside.append(slice(first, last))
-    return borders
+    return slices, borders
 
 
 @table.implements(movement.concat)
-@tracked
+@mark_results_tracked
 def concat(*inputs: Array, axis: int) -> Array:
     """Return the inputs concatenated along an axis."""
     return concatenate(inputs, axis)
@@ -186,7 +189,7 @@ def _data_address(x: Array) -> int:
 
 
 @table.implements(movement.pack)
-@tracked
+@mark_results_tracked
 def pack(*inputs: Array, axis: int) -> Array:
     """Return the inputs stacked along a new axis."""
     shape = inputs[0].shape
@@ -197,7 +200,7 @@ def pack(*inputs: Array, axis: int) -> Array:
 
 
 @table.implements(movement.unpack)
-@tracked
+@mark_results_tracked
 def unpack(value: Array, *, axis: int) -> tuple[Array, ...]:
     """Return views of the parts along an axis, without it."""
     return tuple([value[key] for key in _unpack_keys(value.shape[axis], axis)])
@@ -210,7 +213,7 @@ def _unpack_keys(count: int, axis: int) -> list[tuple[Any, ...]]:
 
 
 @table.implements(movement.split)
-@tracked
+@mark_results_tracked
 def split(x: Array, *, num_or_size_splits: Shape, axis: int) -> tuple[Array, ...]:
     """Return views of parts with given sizes."""
     return tuple([x[key] for key in _part_keys(num_or_size_splits, axis)])
@@ -224,7 +227,7 @@ def _part_keys(sizes: Shape, axis: int) -> list[tuple[Any, ...]]:
 
 
 @table.implements(movement.pad)
-@tracked
+@mark_results_tracked
 def pad(x: Array, *, paddings: Pairs, constant_value: Scalar | str) -> Array:
     """Return x surrounded by a constant value."""
     shape, inside = _padded_shape_and_key(x.shape, paddings)
@@ -255,7 +258,7 @@ MAX_JOINED_PARTS: Final = 16
 
 
 @table.implements(movement.reverse)
-@tracked
+@mark_results_tracked
 def reverse(x: Array, *, dims: Shape) -> Array:
     """Return a view that is reversed along some axes."""
     return x[_reversal_key(dims)]

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from plugrad.extend import Implementation, host_implementations, position_dtype
 from plugrad.kernels import sorting
-from plugrad_cpu.declare import Array, table, tracked
+from plugrad_cpu.declare import Array, mark_results_tracked, table
 from plugrad_cpu.memory import empty, track_allocation
 from plugrad_cpu.sharing import run_in_ranges
 from plugrad_cpu.threads import thread_pool
@@ -18,7 +18,7 @@ SEARCH_COST_IN_ADDITIONS: Final = 256
 def with_shared_rows(sort: Implementation) -> Implementation:
     """Return an implementation of a sort in which threads share the rows."""
 
-    @tracked
+    @mark_results_tracked
     def implementation(x: Array, *, axis: int, descending: bool) -> Array:
         work = SORT_COST_IN_ADDITIONS * x.size
         if axis == 0 or work < 2 * thread_pool.part_min_work:
@@ -37,7 +37,7 @@ def with_shared_rows(sort: Implementation) -> Implementation:
 def with_shared_values(search: Implementation) -> Implementation:
     """Return an implementation of a search in which threads share the values of each row."""
 
-    @tracked
+    @mark_results_tracked
     def implementation(sorted_sequence: Array, values: Array, **side: Any) -> Array:
         work = SEARCH_COST_IN_ADDITIONS * values.size
         if work < 2 * thread_pool.part_min_work:

@@ -11,9 +11,9 @@ from plugrad_cpu.extend import (
     empty,
     empty_like,
     fill_in_threads,
+    mark_results_tracked,
     numpy_implementation,
     track_allocation,
-    tracked,
 )
 from plugrad_native.declare import (
     C_MIN_BYTES,
@@ -158,7 +158,7 @@ for _name in ("bool", *FLOAT_DTYPES, "int32", "int64", "uint8"):
 
 
 @table.implements(binary.select)
-@tracked
+@mark_results_tracked
 def select(condition: Array, t: Array, e: Array) -> Array:
     """Return t where the condition holds, else e; either may be a single number."""
     shape = condition.shape

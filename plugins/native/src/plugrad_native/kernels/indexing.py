@@ -12,9 +12,9 @@ from plugrad.kernels import indexing
 from plugrad_cpu.extend import (
     PARTS_PER_THREAD,
     empty,
+    mark_results_tracked,
     numpy_implementation,
     thread_pool,
-    tracked,
 )
 from plugrad_native.declare import (
     FLOAT32,
@@ -48,7 +48,7 @@ numpy_gather: Final = numpy_implementation(indexing.gather)
 
 
 @table.implements(indexing.gather)
-@tracked
+@mark_results_tracked
 def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
     """Return the slices of x at `indices` along an axis."""
     if indices.size < GATHER_MIN_POSITIONS:

@@ -12,10 +12,10 @@ from plugrad.kernels.rearrangement import plan_depth_to_space
 from plugrad_cpu.extend import (
     empty,
     join_adjacent_views,
+    mark_results_tracked,
     numpy_implementation,
     thread_pool,
     track_allocation,
-    tracked,
 )
 from plugrad_native.declare import (
     C_COPY_BY_ITEM_SIZE,
@@ -25,7 +25,6 @@ from plugrad_native.declare import (
     INTEGER_DTYPES,
     MAX_ELEMENTS,
     MAX_STRIDE_BYTES,
-    UNTRACKED_MAX_ELEMENTS,
     as_contiguous,
     parallel_strided_loop,
     table,
@@ -42,7 +41,7 @@ numpy_pad: Final = numpy_implementation(movement.pad)
 
 
 @table.implements(movement.reshape)
-@tracked
+@mark_results_tracked
 def reshape(x: Array, *, shape: Shape) -> Array:
     """Return a view if the elements are in memory in order, possibly with gaps, else a copy.
 
@@ -112,7 +111,7 @@ def plan_copy_to_block(
     return np.array([len(sizes), *sizes, *numbers], np.int32)
 
 
-@tracked
+@mark_results_tracked
 def concat(*inputs: Array, axis: int) -> Array:
     """Return the inputs concatenated along an axis; threads share their rows."""
     first = inputs[0]
@@ -131,7 +130,7 @@ def concat(*inputs: Array, axis: int) -> Array:
     return out
 
 
-@tracked
+@mark_results_tracked
 def pack(*inputs: Array, axis: int) -> Array:
     """Return the inputs stacked along a new axis; threads share their rows."""
     first = inputs[0]
@@ -145,7 +144,7 @@ def pack(*inputs: Array, axis: int) -> Array:
 
 
 @table.implements(movement.pad)
-@tracked
+@mark_results_tracked
 def pad(x: Array, *, paddings: Pairs, constant_value: Scalar | str) -> Array:
     """Return x surrounded by a constant value; threads share the rows."""
     if x.ndim < 2 or not is_copied_in_threads(x.size, x.dtype):
@@ -166,6 +165,8 @@ def depth_to_space(x: Array, *, block_size: int, data_format: DataFormat) -> Arr
     return as_contiguous(x.reshape(plan.cells).transpose(plan.order)).reshape(plan.shape)
 
 
+SMALL_CONCATENATION_MAX_BYTES: Final = 1 << 16
+"""The bytes from which on a result is tracked, may be a view, or may be copied by threads."""
 SMALL_CONCATENATION_DTYPES: Final = tuple(
     [
         np.dtype(name)
@@ -179,10 +180,9 @@ def with_small_concatenations_in_c(
 ) -> Implementation:
     """Return an implementation of concatenation that handles small arrays in C, which takes half of NumPy's time."""
     is_stack = kernel is movement.pack
-    most = 8 * UNTRACKED_MAX_ELEMENTS
-    return tracked(
+    return mark_results_tracked(
         current_variant().make_small_concatenation(
-            is_stack, SMALL_CONCATENATION_DTYPES, most, otherwise
+            is_stack, SMALL_CONCATENATION_DTYPES, SMALL_CONCATENATION_MAX_BYTES, otherwise
         )
     )
 

@@ -12,10 +12,10 @@ from plugrad.kernels import normalization
 from plugrad_cpu.extend import (
     PARTS_PER_THREAD,
     empty,
+    mark_results_tracked,
     numpy_implementation,
     thread_pool,
     track_allocation,
-    tracked,
 )
 from plugrad_native.declare import (
     CACHE_LINE_FLOATS,
@@ -99,14 +99,14 @@ log_softmax_along_axis: Final = make_kernel_along_axis(
 
 
 @table.implements(normalization.softmax)
-@tracked
+@mark_results_tracked
 def softmax(logits: Array, *, dim: int) -> Array:
     """Return ``exp(x) / sum(exp(x))`` along an axis."""
     return softmax_along_axis(logits, dim)
 
 
 @table.implements(normalization.log_softmax)
-@tracked
+@mark_results_tracked
 def log_softmax(logits: Array, *, axis: int) -> Array:
     """Return ``x - log(sum(exp(x)))`` along an axis."""
     return log_softmax_along_axis(logits, axis)
@@ -175,7 +175,7 @@ def get_constant_array(shape: Shape, value: float, dtype: np.dtype[Any]) -> Arra
 
 
 @table.implements(normalization.layer_norm)
-@tracked
+@mark_results_tracked
 def layer_norm(
     x: Array, offset: Array | None, scale: Array | None, *, axis: int, variance_epsilon: float
 ) -> Array:

@@ -13,10 +13,10 @@ from plugrad.kernels import reduction
 from plugrad_cpu.extend import (
     PARTS_PER_THREAD,
     empty,
+    mark_results_tracked,
     numpy_implementation,
     thread_pool,
     track_allocation,
-    tracked,
 )
 from plugrad_native.declare import (
     CACHE_LINE_FLOATS,
@@ -164,7 +164,7 @@ def make_reduction(
     parts: CFunctionsByDtype = find_c_functions(f"{part}_parts", *FLOAT_DTYPES) if part else {}
     combine: CFunctionsByDtype = find_c_functions(f"{part}_total", *FLOAT_DTYPES) if part else {}
 
-    @tracked
+    @mark_results_tracked
     def implementation(x: Array, *, keep_dims: bool, **axes: Shape) -> Array:
         axis = axes[attribute]
         run = functions.get(x.dtype)
@@ -337,7 +337,7 @@ def make_moments(
     columns = find_c_functions(f"{name}_pitched", *FLOAT_DTYPES)
     is_norm = name == "norm"  # the norm of norms is one
 
-    @tracked
+    @mark_results_tracked
     def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
         run = functions.get(x.dtype)
         plan = find_reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
@@ -388,7 +388,7 @@ def make_arg_reduction(kernel: Kernel[..., Any], name: str) -> Callable[..., Arr
 
     register_small_result_functions(kernel, "indices", functions, "axis", result=INT32)
 
-    @tracked
+    @mark_results_tracked
     def implementation(x: Array, *, axis: int) -> Array:
         if x.size < UNTRACKED_MAX_ELEMENTS:  # a call of NumPy takes less than the decision
             return numpy_function(x, axis=axis)

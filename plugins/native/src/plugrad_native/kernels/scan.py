@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import count_elements
 from plugrad.kernels import scan
-from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
+from plugrad_cpu.extend import empty, mark_results_tracked, numpy_implementation, track_allocation
 from plugrad_native.declare import (
     FLOAT16,
     FLOAT_DTYPES,
@@ -43,7 +43,7 @@ def make_scan(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
     functions, numpy_function = find_c_functions(name, *NUMBER_DTYPES), numpy_implementation(kernel)
     columns = find_c_functions(f"{name}_pitched", *FLOAT_DTYPES)
 
-    @tracked
+    @mark_results_tracked
     def implementation(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
         run = functions.get(x.dtype)
         if run is None or not 0 < x.size < MAX_ELEMENTS:

@@ -1,4 +1,4 @@
-"""Orders by a radix sort, which is stable; the largest elements are selected by their first bits before."""
+"""Sorting by a stable radix sort; the largest elements are first selected by their leading bits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from plugrad.kernels import sorting
-from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
+from plugrad_cpu.extend import empty, mark_results_tracked, numpy_implementation, track_allocation
 from plugrad_native.declare import (
     FLOAT32,
     INT32,
@@ -38,7 +38,7 @@ numpy_top_k: Final = numpy_implementation(sorting.top_k)
 
 
 @table.implements(sorting.argsort)
-@tracked
+@mark_results_tracked
 def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
     """Return the indices that sort an axis; the sort is always stable."""
     run = C_ARGSORT.get(x.dtype)
@@ -64,7 +64,7 @@ def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
 
 
 @table.implements(sorting.sort)
-@tracked
+@mark_results_tracked
 def sort(x: Array, *, axis: int, descending: bool) -> Array:
     """Return the elements in order along an axis; a long vector is ordered by the indices that sort it."""
     is_long = LONG_ROW_ELEMENTS <= x.size == x.shape[axis] < MAX_ELEMENTS
@@ -76,7 +76,7 @@ def sort(x: Array, *, axis: int, descending: bool) -> Array:
 
 
 @table.implements(sorting.top_k)
-@tracked
+@mark_results_tracked
 def top_k(x: Array, *, k: int, sorted: bool) -> tuple[Array, Array]:
     """Return the k largest elements along the last axis and their indices."""
     run = C_ARGSORT.get(x.dtype)

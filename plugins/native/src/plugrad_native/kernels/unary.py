@@ -8,7 +8,7 @@ import numpy as np
 
 from plugrad.extend import float16, float32
 from plugrad.kernels import unary
-from plugrad_cpu.extend import empty, numpy_implementation, track_allocation, tracked
+from plugrad_cpu.extend import empty, mark_results_tracked, numpy_implementation, track_allocation
 from plugrad_native.declare import (
     C_MIN_BYTES,
     FLOAT16,
@@ -87,7 +87,7 @@ def step(x: Array, *, alpha: float) -> Array:
 
 
 @table.implements(unary.cast)
-@tracked
+@mark_results_tracked
 def cast(x: Array, *, dtype: DType) -> Array:
     """Return the elements in another dtype."""
     run = C_CASTS_BY_DTYPE_CHARS.get(x.dtype.char + dtype.numpy.char)

@@ -1,4 +1,4 @@
-"""Elementwise calls that read what was repeated instead of its repetition, which a program would have to write out.
+"""Bypassed broadcasts: elementwise calls read the input of a broadcast, so that no program writes its repetitions.
 
 The gradient of a sum is such a repetition, of one number.
 """

@@ -1,4 +1,4 @@
-"""Elementwise calls that had better wait: what they make would lie in memory until the backward pass reads it.
+"""Delayed elementwise calls, whose results would otherwise fill memory until the backward pass reads them.
 
 The derivative of an activation is such a call. It reads what the backward pass needs anyway, so it is made there, in
 the loop that multiplies by it.

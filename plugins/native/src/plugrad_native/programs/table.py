@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from plugrad_native.declare import Array
 
-LOOP, REPEAT, CHOOSE, WHILE = range(4)
-NUMBER, COUNT, POSITION, ABSENT, PLACE, LIST = range(6)
+LOOP_NODE, REPEAT_NODE, CHOOSE_NODE, WHILE_NODE = range(4)
+NUMBER_ARG, COUNT_ARG, POSITION_ARG, ABSENT_ARG, PLACE_ARG, LIST_ARG = range(6)
 ALIGNMENT_BYTES: Final = 64
 
 
@@ -34,7 +34,7 @@ class Location(NamedTuple):
 
     def encode(self, step: int = 0) -> list[int]:
         """Return the location as integers of the program, with a step of `step` bytes for each item of a loop."""
-        return [PLACE, self.slot, self.offset, step, self.bytes_per_iteration, self.nbytes]
+        return [PLACE_ARG, self.slot, self.offset, step, self.bytes_per_iteration, self.nbytes]
 
 
 class EncodedNodes(NamedTuple):
@@ -103,24 +103,24 @@ class ProgramTable:
 
     def add_loop(self, count: int, block: int, calls: int, words: Sequence[int]) -> None:
         """Add a loop, given its encoded calls."""
-        self._add_node([LOOP, count, block, calls, *words])
+        self._add_node([LOOP_NODE, count, block, calls, *words])
 
     def add_repeat(self, times: int, nodes: EncodedNodes) -> None:
         """Add a node that repeats other nodes."""
         if nodes.node_count:
-            self._add_node([REPEAT, times, nodes.node_count, *nodes.words])
+            self._add_node([REPEAT_NODE, times, nodes.node_count, *nodes.words])
 
     def add_conditional(self, flag: Location, yes: EncodedNodes, no: EncodedNodes) -> None:
         """Add a node that runs one of two lists of nodes, depending on a flag."""
         self._add_node(
-            [CHOOSE, *flag.encode(), yes.node_count, no.node_count, *yes.words, *no.words]
+            [CHOOSE_NODE, *flag.encode(), yes.node_count, no.node_count, *yes.words, *no.words]
         )
 
     def add_while(self, condition: EncodedNodes, flag: Location, body: EncodedNodes) -> None:
         """Add a node that runs `condition`, and while that sets the flag, `body`."""
         self._add_node(
             [
-                WHILE,
+                WHILE_NODE,
                 condition.node_count,
                 body.node_count,
                 *condition.words,

@@ -1,4 +1,4 @@
-"""Steps of optimizers that write the variables where they lie, when a call has succeeded but for them."""
+"""In-place optimizer steps, which overwrite the variables after everything else in a call has succeeded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CompiledGraphWithUpdates:
     """A compiled graph that can update variables in place, if `plugrad.jit` chooses so."""
 
     def __init__(self, graph: Graph, in_place: InPlacePlan, compile_graph: Compile) -> None:
-        """Keep what compiles the whole graph: who watches fused steps, or records on a tape, needs it."""
+        """Keep the compiler of the whole graph, for calls that are watched or recorded on a tape."""
         self.in_place = in_place
         self._whole = graph
         self._compile = compile_graph

@@ -25,12 +25,12 @@ from plugrad_native.programs.calls import (
 )
 from plugrad_native.programs.lowering import C_EXPAND
 from plugrad_native.programs.table import (
-    ABSENT,
+    ABSENT_ARG,
     ALIGNMENT_BYTES,
-    COUNT,
-    LIST,
-    NUMBER,
-    POSITION,
+    COUNT_ARG,
+    LIST_ARG,
+    NUMBER_ARG,
+    POSITION_ARG,
     Location,
     ProgramTable,
 )
@@ -103,7 +103,7 @@ class ProgramWriter:
         """Write calls that run once."""
         for call in calls:
             if isinstance(call, UfuncCall):
-                words = [self.table.add_function((call.ufunc, call.loop)), NUMBER, 0]
+                words = [self.table.add_function((call.ufunc, call.loop)), NUMBER_ARG, 0]
                 for numbers in (call.sizes, call.steps):
                     words += self.table.add_constant(np.array(numbers, np.int64)).encode()
             else:
@@ -121,18 +121,18 @@ class ProgramWriter:
             self.table.add_function(C_EXPAND[1]),
             *source.encode(),
             *target.encode(),
-            NUMBER,
+            NUMBER_ARG,
             source.nbytes,
         ]
         self.table.add_loop(
-            1, 1, 1, [*words, NUMBER, 0, *self.table.add_constant(descriptor).encode()]
+            1, 1, 1, [*words, NUMBER_ARG, 0, *self.table.add_constant(descriptor).encode()]
         )
 
     def encode_operand(self, operand: Operand) -> list[int]:
         """Return the integers of an operand with a fixed location."""
         match operand:
             case None:
-                return [ABSENT]
+                return [ABSENT_ARG]
             case InputOperand(value) | OutputOperand(value):
                 return self.locate(value).encode()
             case OffsetOperand(value, offset):
@@ -143,11 +143,12 @@ class ProgramWriter:
             case ScratchOperand(nbytes):
                 return self.reserve(0, nbytes).encode()
             case tuple() if not isinstance(operand, StepOperand | CountOperand):
-                return [LIST, len(operand), *[w for o in operand for w in self.encode_operand(o)]]
+                words = [word for item in operand for word in self.encode_operand(item)]
+                return [LIST_ARG, len(operand), *words]
             case int():
-                return [NUMBER, int(operand)]
+                return [NUMBER_ARG, int(operand)]
             case float():
-                return [NUMBER, *struct.unpack("<q", struct.pack("<d", operand))]
+                return [NUMBER_ARG, *struct.unpack("<q", struct.pack("<d", operand))]
             case _:
                 raise TypeError(f"{operand!r} is for elementwise calls only")
 
@@ -214,7 +215,7 @@ class ProgramWriter:
                 )
                 expand = [
                     *(self.table.add_function(C_EXPAND[size]), *place.encode()),
-                    *(*target.encode(), COUNT, 1, POSITION, 1, first, *descriptor.encode()),
+                    *(*target.encode(), COUNT_ARG, 1, POSITION_ARG, 1, first, *descriptor.encode()),
                 ]
                 operands[value] = _LoopOperand(target, 0)
                 if value in periods:  # the same for all blocks
@@ -290,9 +291,9 @@ class ProgramWriter:
                     case InputOperand(value) | OutputOperand(value):
                         words += operands[value].encode()
                     case StepOperand(value):
-                        words += [NUMBER, int(not operands[value].is_number)]
+                        words += [NUMBER_ARG, int(not operands[value].is_number)]
                     case CountOperand():
-                        words += [COUNT, 1]
+                        words += [COUNT_ARG, 1]
                     case _:
                         words += self.encode_operand(operand)
             return words
@@ -305,7 +306,7 @@ class ProgramWriter:
             places += found.encode()
         table = self.table.add_constant(_get_step_array(tuple(steps)))
         return [
-            *(self.table.add_function((call.ufunc, call.loop)), COUNT, 1, ABSENT),
+            *(self.table.add_function((call.ufunc, call.loop)), COUNT_ARG, 1, ABSENT_ARG),
             *(*table.encode(), *places),
         ]
 
@@ -458,12 +459,12 @@ class _RowLoopWriter:
         descriptor = writer.table.add_constant(describe_broadcast(wanted, shape)).encode()
         if root in self.made:
             source = self._locate_rows(root).encode(self._get_row_stride(root))
-            position = [NUMBER, 0]
+            position = [NUMBER_ARG, 0]
         else:
             source = writer.locate(root).encode()
-            position = [POSITION, factor, self.first * factor]
+            position = [POSITION_ARG, factor, self.first * factor]
         self.words += [writer.table.add_function(C_EXPAND[size]), *source, *target.encode(step)]
-        self.words += [COUNT, factor, *position, *descriptor]
+        self.words += [COUNT_ARG, factor, *position, *descriptor]
         self.number += 1
 
     def _is_scalar(self, value: Value) -> bool:
@@ -518,9 +519,9 @@ class _RowLoopWriter:
             table = writer.table.add_constant(_get_step_array(tuple(steps))).encode()
             head = [
                 writer.table.add_function((call.ufunc, call.loop)),
-                COUNT,
+                COUNT_ARG,
                 self.row_elements(value),
-                ABSENT,
+                ABSENT_ARG,
             ]
             self.words += [*head, *table, *places]
             self.number += 1
@@ -541,9 +542,9 @@ class _RowLoopWriter:
                 case InputOperand(read):
                     words += self._encode_reduction_source(read)
                 case StepOperand(read):
-                    words += [NUMBER, int(read not in numbers)]
+                    words += [NUMBER_ARG, int(read not in numbers)]
                 case CountOperand(factor):
-                    words += [COUNT, factor or self.row_elements(value)]
+                    words += [COUNT_ARG, factor or self.row_elements(value)]
                 case _:
                     words += writer.encode_operand(operand)
         self.words += [writer.table.add_function(call.function), *words]
@@ -584,9 +585,8 @@ def _count_max_live_values(
     alive: set[Value] = set()
     most = 0
     for index, call in enumerate(calls):
-        found = {
-            o.value for o in call.operands if isinstance(o, InputOperand | OutputOperand)
-        } & inner
+        values = {o.value for o in call.operands if isinstance(o, InputOperand | OutputOperand)}
+        found = values & inner
         alive |= found
         most = max(most, len(alive))
         alive -= {value for value in found if uses[value] == index}

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
     from plugrad import Tensor
 
-WEIGHTS, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
+WEIGHTS_FILE_NAME, INDEX_FILE_NAME, CONFIG_FILE_NAME = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "config.json",
+)
 
 
 def read_folder(
@@ -51,31 +55,31 @@ def read_folder(
         raise ArgumentError(
             f"convert.read_folder: path={path!r:.80} must be the path of a folder"
         ) from None
-    config = _read_json(folder / CONFIG)
-    if (folder / WEIGHTS).exists() or not (folder / INDEX).exists():
-        tensors = plugrad.load(folder / WEIGHTS, device=device)
-        return config, _check_tensors(folder / WEIGHTS, tensors)
+    config = _read_json(folder / CONFIG_FILE_NAME)
+    if (folder / WEIGHTS_FILE_NAME).exists() or not (folder / INDEX_FILE_NAME).exists():
+        tensors = plugrad.load(folder / WEIGHTS_FILE_NAME, device=device)
+        return config, _check_tensors(folder / WEIGHTS_FILE_NAME, tensors)
     return config, _read_shards(folder, device)
 
 
 def _read_shards(folder: Path, device: Any) -> dict[str, Tensor]:
     """Read the tensors of all files that the index lists."""
-    files: Any = _read_json(folder / INDEX).get("weight_map")
+    files: Any = _read_json(folder / INDEX_FILE_NAME).get("weight_map")
     if not isinstance(files, Mapping) or not all(isinstance(name, str) for name in files.values()):  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        _raise_bad_folder(folder / INDEX, "weight_map must name the file of each tensor")
+        _raise_bad_folder(folder / INDEX_FILE_NAME, "weight_map must name the file of each tensor")
     files = cast("Mapping[str, str]", files)
     found: dict[str, Tensor] = {}
     for name in sorted(set(files.values())):
         if name != Path(name).name or name == ".." or "\\" in name or "\0" in name:
             _raise_bad_folder(
-                folder / INDEX, f"it names {name!r:.80}, which is no file in its folder"
+                folder / INDEX_FILE_NAME, f"it names {name!r:.80}, which is no file in its folder"
             )
         tensors = _check_tensors(folder / name, plugrad.load(folder / name, device=device))
         found |= {key: value for key, value in tensors.items() if files.get(key) == name}
     missing = [key for key in files if key not in found]
     if missing:
         _raise_bad_folder(
-            folder / INDEX,
+            folder / INDEX_FILE_NAME,
             f"it names {missing[0]!r:.80}, which {files[missing[0]]} does not have",
         )
     return found

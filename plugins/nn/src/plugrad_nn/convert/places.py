@@ -1,4 +1,4 @@
-"""Where the layers of a model have their parameters, and where the modules of PyTorch have theirs."""
+"""The layers of a model, each with the names of its parameters in plugrad and in PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the parameters of each layer lie in the modules of PyTorch: names, and transposed axes."""
+"""Conversion rules of each layer's parameters: their names and axes in the modules of PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the configurations of Keras to layers."""
+"""The layers that configurations of Keras describe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the files of a model of layers to a graph of layers and its parameters."""
+"""Reading of layers models: a graph of layers and its parameters, from the files of a model."""
 
 from __future__ import annotations
 

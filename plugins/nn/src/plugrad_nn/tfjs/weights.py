@@ -1,4 +1,4 @@
-"""Where the weights of layers are in files: their names there and here, and their shapes."""
+"""The names of layers' parameters in Keras's files and in plugrad-nn, and the shapes of the weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From layers and parameters to the files of a model of layers."""
+"""Writing of layers models: the files of a model, from layers and parameters."""
 
 from __future__ import annotations
 

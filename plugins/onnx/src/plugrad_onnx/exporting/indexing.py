@@ -1,4 +1,4 @@
-"""What writes kernels that sort, look elements up, and put them elsewhere."""
+"""Rules that write kernels for sorting, gathering and scattering as nodes of ONNX."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INT32, INT64 = 6, 7
 
 
 @export_rule("MatrixBandPart")
-def band(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_band(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write BandPart with Trilu: zeros outside a band of diagonals; a negative number of diagonals keeps all."""
     counts: list[str] = []
     for name in inputs[1:]:
@@ -32,7 +32,9 @@ def band(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) 
 
 
 @export_rule("DepthToSpace")
-def depth_to_space(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_depth_to_space(
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
+) -> None:
     """Write DepthToSpace between two transpositions to channels second."""
     is_last = call.attrs["data_format"] == "NHWC"
     x = channels_second(writer, inputs[0], 2) if is_last else inputs[0]
@@ -41,14 +43,14 @@ def depth_to_space(writer: Writer, call: CallPair, inputs: list[str], outputs: l
 
 
 @export_rule("FlipLeftRight")
-def flip(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_flip(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the horizontal flip of images."""
     bounds = [writer.write_integers([value]) for value in (-1, -MAX_INT32, 2, -1)]
     writer.emit("Slice", [inputs[0], *bounds], outputs)
 
 
 @export_rule("Sort", "ArgSort")
-def sort(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_sort(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write a sort along an axis, or its indices."""
     one, two = call.shape()
     axis = call.attrs["axis"] % len(one)
@@ -61,7 +63,7 @@ def sort(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) 
 
 
 @export_rule("TopK")
-def top_k(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_top_k(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write TopK; unsorted results keep the order of the input."""
     count = writer.write_integers([call.attrs["k"]])
     values, places = _sort(writer, call, inputs[0], count, -1, True)
@@ -91,13 +93,13 @@ def _sort(
 
 
 @export_rule("GatherNd")
-def gather_nd(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_gather_nd(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write GatherND."""
     writer.emit("GatherND", [inputs[0], writer.emit("Cast", [inputs[1]], to=INT64)], outputs)
 
 
 @export_rule("ScatterNd")
-def scatter_nd(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_scatter_nd(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write ScatterND, which adds updates to zeros."""
     zero = writer.write_constant(np.zeros((), np.dtype(call.dtype().name)))
     start = writer.emit("Expand", [zero, writer.write_integers(*call.both_values("shape"))])
@@ -106,20 +108,24 @@ def scatter_nd(writer: Writer, call: CallPair, inputs: list[str], outputs: list[
 
 
 @export_rule("TensorScatterUpdate")
-def scatter_update(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_scatter_update(
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
+) -> None:
     """Write ScatterND, which replaces elements of a tensor by updates."""
     places = writer.emit("Cast", [inputs[1]], to=INT64)
     writer.emit("ScatterND", [inputs[0], places, inputs[2]], outputs)
 
 
 @export_rule("MatrixDeterminant")
-def determinant(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_determinant(
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
+) -> None:
     """Write Det."""
     writer.emit("Det", inputs, outputs)
 
 
 @export_rule("LeftShift", "RightShift")
-def shift(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_shift(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write BitShift."""
     if not call.dtype().name.startswith("uint"):
         raise UnsupportedModel(
@@ -130,7 +136,7 @@ def shift(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str])
 
 
 @export_rule("MaxPoolWithArgmax")
-def pooling_with_indices(
+def write_pooling_with_indices(
     writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 ) -> None:
     """Write MaxPool with indices; ONNX counts them with channels before pixels."""
@@ -158,3 +164,15 @@ def pooling_with_indices(
         place = writer.emit("Add", [place, writer.emit("Mul", [image, size])])
     dtype = call.graphs[0].specs[call.calls[0].outputs[1]].dtype
     writer.emit("Cast", [channels_last(writer, place, rank)], outputs[1:], to=element_type(dtype))
+
+
+@export_rule("OneHot")
+def write_one_hot(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+    """Write OneHot; ONNX counts negative indices from the end, so they are replaced."""
+    dtype = np.dtype(call.dtype().name)
+    off, on = (call.attrs[f"{name}_value"] for name in ("off", "on"))
+    off, on = (writer.write_constant(np.array(value, dtype)) for value in (off, on))
+    places = writer.write_constant(np.arange(call.attrs["depth"], dtype=np.int64))
+    indices = writer.emit("Cast", [inputs[0]], to=INT64)
+    rows = writer.emit("Unsqueeze", [indices, writer.write_integers([-1])])
+    writer.emit("Where", [writer.emit("Equal", [rows, places]), on, off], outputs)

@@ -1,4 +1,4 @@
-"""What writes each kernel as nodes of ONNX."""
+"""Rules that write most kernels as nodes of ONNX."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ EXPORT_RULES.update({kernel: _make_direct_rule(kind) for kernel, kind in DIRECT_
 
 
 @export_rule(*REDUCTION_OPERATORS)
-def reduction(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_reduction(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write a reduction; bools are reduced as numbers."""
     kernel = call.calls[0].kernel.name
     axes = call.attrs.get("axis", call.attrs.get("reduction_indices"))
@@ -63,7 +63,7 @@ def reduction(writer: Writer, call: CallPair, inputs: list[str], outputs: list[s
 
 
 @export_rule("Variance")
-def variance(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_variance(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the average of the squared differences from the mean."""
     axes = list(call.attrs["axis"])
     alone: dict[str, Any] = {} if axes else {"noop_with_empty_axes": 1}
@@ -77,7 +77,9 @@ def variance(writer: Writer, call: CallPair, inputs: list[str], outputs: list[st
 
 
 @export_rule("ArgMax", "ArgMin")
-def arg_extremum(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_arg_extremum(
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
+) -> None:
     """Write ArgMax or ArgMin."""
     kernel = call.calls[0].kernel.name
     found = writer.emit(kernel, inputs, axis=call.attrs["axis"], keepdims=0)
@@ -85,7 +87,7 @@ def arg_extremum(writer: Writer, call: CallPair, inputs: list[str], outputs: lis
 
 
 @export_rule("BatchMatMul", "_FusedMatMul")
-def product(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_product(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write a matrix product, with its bias and activation if it has them."""
     sides = list(inputs[:2])
     for place, name in enumerate(("transpose_a", "transpose_b")):
@@ -97,7 +99,9 @@ def product(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str
 
 
 @export_rule("Conv2D", "FusedConv2D", "Conv3D", "DepthwiseConv2dNative", "FusedDepthwiseConv2D")
-def convolution(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_convolution(
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
+) -> None:
     """Write a convolution between two transpositions, because ONNX has channels second."""
     window = call.attrs["window"]
     rank = len(window.size)
@@ -120,7 +124,7 @@ def convolution(writer: Writer, call: CallPair, inputs: list[str], outputs: list
 
 
 @export_rule("Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput")
-def transposed_convolution(
+def write_transposed_convolution(
     writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 ) -> None:
     """Write ConvTranspose; rows that the strides do not reach are padded at the end."""
@@ -154,7 +158,7 @@ def transposed_convolution(
 
 
 @export_rule("MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D")
-def pooling(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_pooling(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write pooling between two transpositions."""
     window = call.attrs["window"]
     rank = len(window.size)
@@ -165,10 +169,12 @@ def pooling(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str
 
 
 @export_rule("FusedBatchNorm")
-def normalization(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_normalization(
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
+) -> None:
     """Write batch normalization as arithmetic, because its statistics may have any shape."""
     x, mean, variance, offset, scale = [*inputs, "", ""][:5]
-    epsilon = make_number(writer, call, call.attrs["variance_epsilon"])
+    epsilon = write_number(writer, call, call.attrs["variance_epsilon"])
     deviation = writer.emit("Sqrt", [writer.emit("Add", [variance, epsilon])])
     y = writer.emit("Div", [writer.emit("Sub", [x, mean]), deviation])
     y = writer.emit("Mul", [y, scale]) if scale else y
@@ -176,7 +182,7 @@ def normalization(writer: Writer, call: CallPair, inputs: list[str], outputs: li
 
 
 @export_rule("LayerNorm")
-def layer_normalization(
+def write_layer_normalization(
     writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 ) -> None:
     """Write LayerNormalization over the last axis."""
@@ -190,7 +196,7 @@ def layer_normalization(
 
 
 @export_rule("Attention")
-def attention(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_attention(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write attention with several heads as one node, otherwise as two products and a softmax."""
     q, k, v, mask = [*inputs, ""][:4]
     rank = len(call.shape(1)[0])
@@ -201,13 +207,13 @@ def attention(writer: Writer, call: CallPair, inputs: list[str], outputs: list[s
         return
     turned = writer.emit("Transpose", [k], perm=[*range(rank - 2), rank - 1, rank - 2])
     scores = writer.emit("MatMul", [q, turned])
-    scores = writer.emit("Mul", [scores, make_number(writer, call, call.attrs["scale"])])
+    scores = writer.emit("Mul", [scores, write_number(writer, call, call.attrs["scale"])])
     scores = writer.emit("Add", [scores, mask]) if mask else scores
     writer.emit("MatMul", [writer.emit("Softmax", [scores], axis=-1), v], outputs)
 
 
 @export_rule("Reshape", "ExpandDims")
-def reshape(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_reshape(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Reshape; one size that depends on the batch becomes −1."""
     first, second = call.shape(0, out=True)
     different = [
@@ -222,25 +228,25 @@ def reshape(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str
 
 
 @export_rule("Transpose")
-def transpose(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_transpose(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Transpose."""
     writer.emit("Transpose", inputs, outputs, perm=list(call.attrs["perm"]))
 
 
 @export_rule("BroadcastTo")
-def broadcast(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_broadcast(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Expand."""
     writer.emit("Expand", [inputs[0], writer.write_integers(*call.both_values("shape"))], outputs)
 
 
 @export_rule("Tile")
-def tile(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_tile(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Tile."""
     writer.emit("Tile", [inputs[0], writer.write_integers(*call.both_values("reps"))], outputs)
 
 
 @export_rule("Slice")
-def slice_(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_slice_(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Slice, and Squeeze for the axes that integer indices remove."""
     begins, sizes = call.both_values("begin"), call.both_values("size")
     ends = [
@@ -254,7 +260,9 @@ def slice_(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 
 
 @export_rule("StridedSlice")
-def strided_slice(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_strided_slice(
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
+) -> None:
     """Write Slice with steps; with negative steps, an end before the first element is a large negative number."""
     strides = call.attrs["strides"]
     begins, ends = call.both_values("begin"), call.both_values("end")
@@ -273,7 +281,7 @@ def strided_slice(writer: Writer, call: CallPair, inputs: list[str], outputs: li
 
 
 @export_rule("Reverse")
-def reverse(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_reverse(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the reversal of axes."""
     axes = list(call.attrs["dims"])
     starts, ends, steps = ([value] * len(axes) for value in (-1, -(1 << 31), -1))
@@ -282,7 +290,7 @@ def reverse(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str
 
 
 @export_rule("ResizeBilinear", "ResizeNearestNeighbor")
-def resize(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_resize(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Resize between two transpositions."""
     nearest = "Nearest" in call.calls[0].kernel.name
     shapes = [(n, c, h, w) for n, h, w, c in call.shape(0, out=True)]
@@ -300,14 +308,14 @@ def resize(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 
 
 @export_rule("ZerosLike", "OnesLike")
-def full_like(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_full_like(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write one number expanded to the shape of a tensor."""
     value = np.array(call.calls[0].kernel.name == "OnesLike", np.dtype(call.dtype().name))
     writer.emit("Expand", [writer.write_constant(value), writer.emit("Shape", inputs)], outputs)
 
 
 @export_rule("Fill")
-def fill(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_fill(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write one number expanded to a shape."""
     value = np.array(call.attrs["value"], np.dtype(call.dtype().name))
     shape = writer.write_integers(*call.shape(0, out=True))
@@ -315,7 +323,7 @@ def fill(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) 
 
 
 @export_rule("MirrorPad")
-def mirror_pad(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_mirror_pad(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write reflected padding; symmetric padding, which ONNX lacks, becomes Gather with indices."""
     sides = call.attrs["paddings"]
     if call.attrs["mode"] != "reflect":
@@ -335,7 +343,9 @@ def mirror_pad(writer: Writer, call: CallPair, inputs: list[str], outputs: list[
 
 
 @export_rule("FloorDiv", "Mod")
-def floor_division(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_floor_division(
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
+) -> None:
     """Write a quotient rounded down, or its remainder; ONNX rounds integer quotients towards zero."""
     kernel = call.calls[0].kernel.name
     if call.dtype().is_integer:
@@ -353,15 +363,15 @@ def floor_division(writer: Writer, call: CallPair, inputs: list[str], outputs: l
 
 
 @export_rule("Log2", "Log10")
-def logarithm(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_logarithm(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write a logarithm with another base."""
     base = {"Log2": 2.0, "Log10": 10.0}[call.calls[0].kernel.name]
-    factor = make_number(writer, call, 1 / np.log(base))
+    factor = write_number(writer, call, 1 / np.log(base))
     writer.emit("Mul", [writer.emit("Log", inputs), factor], outputs)
 
 
 @export_rule("Trunc")
-def truncate(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_truncate(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write rounding towards zero; integers are passed through."""
     if call.dtype().is_integer:
         writer.emit("Identity", inputs, outputs)
@@ -371,13 +381,13 @@ def truncate(writer: Writer, call: CallPair, inputs: list[str], outputs: list[st
 
 
 @export_rule("Concat")
-def concat(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_concat(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Concat."""
     writer.emit("Concat", inputs, outputs, axis=call.attrs["axis"])
 
 
 @export_rule("Pack")
-def pack(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_pack(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the stack of tensors along a new axis."""
     axis = writer.write_integers([call.attrs["axis"]])
     parts = [writer.emit("Unsqueeze", [name, axis]) for name in inputs]
@@ -385,7 +395,7 @@ def pack(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) 
 
 
 @export_rule("Unpack")
-def unpack(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_unpack(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the slices of a tensor along an axis."""
     axis = call.attrs["axis"]
     parts = [writer.new_name() for _ in outputs]
@@ -396,7 +406,7 @@ def unpack(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 
 
 @export_rule("SplitV")
-def split(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_split(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Split."""
     sizes = call.both_values("num_or_size_splits")
     writer.emit(
@@ -405,16 +415,16 @@ def split(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str])
 
 
 @export_rule("PadV2")
-def pad(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_pad(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Pad with a constant."""
     sides = call.attrs["paddings"]
     pads = writer.write_integers([low for low, _ in sides] + [high for _, high in sides])
-    value = make_number(writer, call, call.attrs["constant_value"])
+    value = write_number(writer, call, call.attrs["constant_value"])
     writer.emit("Pad", [inputs[0], pads, value], outputs)
 
 
 @export_rule("GatherV2")
-def gather(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_gather(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Gather."""
     axis, shared = call.attrs["axis"], call.attrs["batch_dims"]
     if not shared:
@@ -431,32 +441,20 @@ def gather(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 
 
 @export_rule("Cast")
-def cast(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_cast(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Cast."""
     writer.emit("Cast", inputs, outputs, to=element_type(call.dtype()))
 
 
-@export_rule("OneHot")
-def one_hot(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
-    """Write OneHot; ONNX counts negative indices from the end, so they are replaced."""
-    dtype = np.dtype(call.dtype().name)
-    off, on = (call.attrs[f"{name}_value"] for name in ("off", "on"))
-    off, on = (writer.write_constant(np.array(value, dtype)) for value in (off, on))
-    places = writer.write_constant(np.arange(call.attrs["depth"], dtype=np.int64))
-    indices = writer.emit("Cast", [inputs[0]], to=7)
-    rows = writer.emit("Unsqueeze", [indices, writer.write_integers([-1])])
-    writer.emit("Where", [writer.emit("Equal", [rows, places]), on, off], outputs)
-
-
 @export_rule("Softmax", "LogSoftmax")
-def softmax(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_softmax(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Softmax or LogSoftmax."""
     axis = call.attrs.get("dim", call.attrs.get("axis"))
     writer.emit(call.calls[0].kernel.name, inputs, outputs, axis=axis)
 
 
 @export_rule("Cumsum", "Cumprod")
-def cumulative(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_cumulative(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write CumSum."""
     axis = writer.write_constant(np.array(call.attrs["axis"], np.int64))
     flags = {name: int(call.attrs[name]) for name in ("exclusive", "reverse")}
@@ -465,58 +463,58 @@ def cumulative(writer: Writer, call: CallPair, inputs: list[str], outputs: list[
 
 
 @export_rule("Einsum")
-def einsum(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_einsum(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Einsum."""
     writer.emit("Einsum", inputs, outputs, equation=call.attrs["equation"])
 
 
 @export_rule("ClipByValue")
-def clip(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_clip(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Clip."""
     low, high = call.attrs["clip_value_min"], call.attrs["clip_value_max"]
-    bounds = [make_number(writer, call, value) for value in (low, high)]
+    bounds = [write_number(writer, call, value) for value in (low, high)]
     writer.emit("Clip", [inputs[0], *bounds], outputs)
 
 
 @export_rule("Relu6")
-def relu6(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_relu6(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Clip between 0 and 6."""
-    bounds = [make_number(writer, call, value) for value in (0, 6)]
+    bounds = [write_number(writer, call, value) for value in (0, 6)]
     writer.emit("Clip", [inputs[0], *bounds], outputs)
 
 
 @export_rule("LeakyRelu")
-def leaky_relu(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_leaky_relu(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write LeakyRelu."""
     writer.emit("LeakyRelu", inputs, outputs, alpha=call.attrs["alpha"])
 
 
 @export_rule("Prelu")
-def prelu(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_prelu(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write PRelu."""
     writer.emit("PRelu", inputs, outputs)
 
 
 @export_rule("Selu")
-def selu(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_selu(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Selu with plugrad's constants."""
     writer.emit("Selu", inputs, outputs, **SELU_ATTRIBUTES)
 
 
 @export_rule("GeluTanh")
-def gelu_tanh(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_gelu_tanh(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Gelu with the tanh approximation."""
     writer.emit("Gelu", inputs, outputs, approximate="tanh")
 
 
 @export_rule("Square")
-def square(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_square(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write the product of a tensor with itself."""
     writer.emit("Mul", inputs * 2, outputs)
 
 
 @export_rule("SquaredDifference")
-def squared_difference(
+def write_squared_difference(
     writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
 ) -> None:
     """Write the squared difference of two tensors."""
@@ -525,39 +523,41 @@ def squared_difference(
 
 
 @export_rule("Rsqrt")
-def reciprocal_root(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_reciprocal_root(
+    writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]
+) -> None:
     """Write the reciprocal of the square root."""
     writer.emit("Reciprocal", [writer.emit("Sqrt", inputs)], outputs)
 
 
 @export_rule("Expm1")
-def expm1(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_expm1(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write exp(x) − 1: Elu contains it below zero; above, the plain difference is accurate enough."""
-    difference = writer.emit("Sub", [writer.emit("Exp", inputs), make_number(writer, call, 1)])
-    below = writer.emit("Less", [inputs[0], make_number(writer, call, 0)])
+    difference = writer.emit("Sub", [writer.emit("Exp", inputs), write_number(writer, call, 1)])
+    below = writer.emit("Less", [inputs[0], write_number(writer, call, 0)])
     writer.emit("Where", [below, writer.emit("Elu", inputs), difference], outputs)
 
 
 @export_rule("Log1p")
-def log1p(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_log1p(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write log(1 + x)."""
-    writer.emit("Log", [writer.emit("Add", [inputs[0], make_number(writer, call, 1)])], outputs)
+    writer.emit("Log", [writer.emit("Add", [inputs[0], write_number(writer, call, 1)])], outputs)
 
 
 @export_rule("NotEqual")
-def not_equal(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_not_equal(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Not of Equal."""
     writer.emit("Not", [writer.emit("Equal", inputs)], outputs)
 
 
 @export_rule("IsFinite")
-def is_finite(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_is_finite(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Not of IsInf or IsNaN."""
     either = writer.emit("Or", [writer.emit("IsInf", inputs), writer.emit("IsNaN", inputs)])
     writer.emit("Not", [either], outputs)
 
 
-def make_number(writer: Writer, call: CallPair, value: float) -> str:
+def write_number(writer: Writer, call: CallPair, value: float) -> str:
     """Write a number in the dtype of the result of a call."""
     dtype = call.dtype()
     dtype = call.dtype(out=False) if str(dtype) == "bool" else dtype
@@ -588,7 +588,7 @@ def _write_bias_and_activation(
     name = writer.emit("Add", [name, bias]) if bias else name
     activation = call.attrs.get("activation", "linear")
     if activation == "relu6":
-        bounds = [make_number(writer, call, value) for value in (0, 6)]
+        bounds = [write_number(writer, call, value) for value in (0, 6)]
         writer.emit("Clip", [name, *bounds], outputs)
     elif activation == "leakyrelu":
         writer.emit("LeakyRelu", [name], outputs, alpha=call.attrs["leakyrelu_alpha"])

@@ -1,4 +1,4 @@
-"""What the functions of several families need."""
+"""Helper functions of several families of operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spectra."""
+"""Fourier transforms, and the filters of mel spectra."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 ATTENTION_EXPORTS = ExportNames("attention")
 ATTENTION_GRADIENT_EXPORTS = ExportNames("attention_gradient")
-QUERIES, KEYS = 64, 512  # of a tile, as in attention.c
+QUERIES_PER_TILE, KEYS_PER_TILE = 64, 512  # of a tile, as in attention.c
 MAX_KEPT_ATTENTION_WEIGHTS = 1 << 17  # that the gradient keeps at a time, or those of one query
 
 
@@ -43,7 +43,7 @@ def attention(
         *(queries, keys, width, size, *steps),
         attribute_converter(q.dtype)(scale),
         work=count_elements(shape[:-1]) * keys * (width + size),
-        scratch=QUERIES * min(KEYS, keys) * q.dtype.itemsize,
+        scratch=QUERIES_PER_TILE * min(KEYS_PER_TILE, keys) * q.dtype.itemsize,
     )
     return out
 
@@ -67,7 +67,7 @@ def attention_gradient(
     results = [memory.empty_like(x) for x in (q, k, v)]
     masks, steps = broadcast_mask(q, mask)
     strides = queries * width, keys * width, keys * size
-    most = max(1, min(QUERIES, queries, MAX_KEPT_ATTENTION_WEIGHTS // keys))
+    most = max(1, min(QUERIES_PER_TILE, queries, MAX_KEPT_ATTENTION_WEIGHTS // keys))
     places = (
         (dy, queries * size),
         *zip((q, k, v), strides, strict=True),

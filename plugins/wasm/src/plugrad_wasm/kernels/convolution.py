@@ -44,7 +44,7 @@ FILTER_GRADIENT_EXPORTS = ExportNames("convolution_filter_gradient")
 
 
 def run_convolution(
-    names: ExportNames,
+    export_names: ExportNames,
     a: WasmArray,
     b: WasmArray,
     out_shape: Sizes,
@@ -61,17 +61,19 @@ def run_convolution(
     memory = a.memory
     store = memory.store
     work = image[0] * count_elements(window.out) * count_elements(filter)
-    select_export(a, names[a.dtype], work)  # refuses a dtype without an export, of empty images too
+    select_export(
+        a, export_names[a.dtype], work
+    )  # refuses a dtype without an export, of empty images too
     if 0 in (*image, *window.out, *filter):
         return fill(memory, out_shape, a.dtype, 0)
-    turns = names is FILTER_GRADIENT_EXPORTS, names is INPUT_GRADIENT_EXPORTS
+    turns = export_names is FILTER_GRADIENT_EXPORTS, export_names is INPUT_GRADIENT_EXPORTS
     plan = plan_pointwise_matmul(image, window, a.shape, b.shape, out_shape, turns)
     if plan is not None:
-        ends = names is CONVOLUTION_EXPORTS and a.dtype is float32
+        ends = export_names is CONVOLUTION_EXPORTS and a.dtype is float32
         return run_matmul(a, b, plan, epilogue if ends else None)
     whole = window_descriptor(image, window)
     in_tiles = (
-        names is CONVOLUTION_EXPORTS
+        export_names is CONVOLUTION_EXPORTS
         and a.dtype is float32
         and uses_winograd(image[0], window, filter)
     )
@@ -79,7 +81,7 @@ def run_convolution(
     scratch = store.scratch_size(kind, whole, filter[-1]) * a.dtype.itemsize
     portion = matmul_part_steps(a)
     behind, attributes = (), (filter[-1],)
-    if names is FILTER_GRADIENT_EXPORTS:
+    if export_names is FILTER_GRADIENT_EXPORTS:
         weights = image[-1] * filter[-1]
         chains = split_filter_calls(
             image, window, filter[-1], weights, work, portion, store.threads
@@ -87,16 +89,16 @@ def run_convolution(
         out = fill(memory, out_shape, a.dtype, 0)
         places = (a, IMAGES), (b, RESULTS), (out, FILTERS)
     else:
-        of_cells = names is INPUT_GRADIENT_EXPORTS
+        of_cells = export_names is INPUT_GRADIENT_EXPORTS
         most = choose_items_per_part(store, work, work, portion)
         multiple = WINOGRAD_TILE_SIZE * window.dilations[0] if in_tiles else 1
         chains = split_image_calls(image, window, filter[-1], work, most, of_cells, multiple)
         out = memory.empty(out_shape, a.dtype)
         given, result = (RESULTS, IMAGES) if of_cells else (IMAGES, RESULTS)
         places = (a, given), (b, FILTERS), (out, result)
-        if names is CONVOLUTION_EXPORTS and a.dtype is float32:
+        if export_names is CONVOLUTION_EXPORTS and a.dtype is float32:
             behind, attributes = epilogue_arguments(epilogue, filter[-1])
-    export = WINOGRAD_EXPORT if in_tiles else names[a.dtype]
+    export = WINOGRAD_EXPORT if in_tiles else export_names[a.dtype]
     run_windows(
         a, export, places, chains, *attributes, work=work, scratch=scratch, trailing_arrays=behind
     )

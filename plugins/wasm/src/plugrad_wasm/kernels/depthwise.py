@@ -48,7 +48,7 @@ def repeat_channels(x: WasmArray, multiplier: int) -> WasmArray:
 
 
 def run_depthwise(
-    names: ExportNames,
+    export_names: ExportNames,
     a: WasmArray,
     b: WasmArray,
     out_shape: Sizes,
@@ -64,19 +64,21 @@ def run_depthwise(
     store = memory.store
     cells, channels = count_elements(window.size), image[3]
     work = image[0] * count_elements(window.out) * cells * channels
-    select_export(a, names[a.dtype], work)  # refuses a dtype without an export, of empty images too
+    select_export(
+        a, export_names[a.dtype], work
+    )  # refuses a dtype without an export, of empty images too
     if 0 in (*image, *window.out):
         return fill(memory, out_shape, a.dtype, 0)
     scratch = None
     behind, attributes = (), ()
-    if names is FILTER_GRADIENT_EXPORTS:
+    if export_names is FILTER_GRADIENT_EXPORTS:
         chains = split_filter_calls(
             image, window, channels, channels, work, ELEMENTWISE_PART_STEPS, store.threads
         )
         out = fill(memory, out_shape, a.dtype, 0)
         places = (a, IMAGES), (b, RESULTS), (out, FILTERS)
     else:
-        of_cells = names is INPUT_GRADIENT_EXPORTS
+        of_cells = export_names is INPUT_GRADIENT_EXPORTS
         most = choose_items_per_part(store, work, work, ELEMENTWISE_PART_STEPS)
         if window.out[0] == 1:  # a row is not split: its windows are computed in groups
             most = max(most, -(-work // image[0]))
@@ -84,13 +86,13 @@ def run_depthwise(
         out = memory.empty(out_shape, a.dtype)
         given, result = (RESULTS, IMAGES) if of_cells else (IMAGES, RESULTS)
         places = (a, given), (b, FILTERS), (out, result)
-        if names is DEPTHWISE_EXPORTS:
+        if export_names is DEPTHWISE_EXPORTS:
             # A pointer for each row and each cell of the filter, and a row of zeros.
             scratch = (window.size[0] + cells + 1 + image[2] * channels) * a.dtype.itemsize
             behind, attributes = epilogue_arguments(epilogue)
     run_windows(
         a,
-        names[a.dtype],
+        export_names[a.dtype],
         places,
         chains,
         *attributes,

@@ -63,7 +63,7 @@ def make_border_pixels(
 
 
 def sample_images(
-    names: ExportNames,
+    export_names: ExportNames,
     images: WasmArray,
     fields: Shape,
     outside: FillValue,
@@ -76,22 +76,22 @@ def sample_images(
     out = memory.empty((count, height, width, channels), images.dtype)
     if out.size:
         border = make_border_pixels(memory, outside, channels, images.dtype)
-        run_image_rows(names, out, images, fields, points, border, is_gradient=False)
+        run_image_rows(export_names, out, images, fields, points, border, is_gradient=False)
     return out
 
 
 def scatter_to_images(
-    names: ExportNames, dy: WasmArray, fields: Shape, points: SamplePoints
+    export_names: ExportNames, dy: WasmArray, fields: Shape, points: SamplePoints
 ) -> WasmArray:
     """Return the gradient for the images: dy added to the sampled pixels in double precision."""
     dx = fill(dy.memory, fields[:4], float64, 0)
     if dy.size:
-        run_image_rows(names, dy, dx, fields, points, None, is_gradient=True)
+        run_image_rows(export_names, dy, dx, fields, points, None, is_gradient=True)
     return cast(dx, dtype=dy.dtype)
 
 
 def run_image_rows(
-    names: ExportNames,
+    export_names: ExportNames,
     results: WasmArray,
     images: WasmArray,
     fields: Shape,
@@ -129,7 +129,7 @@ def run_image_rows(
         )
     chains = [calls] if is_gradient else [[arguments] for arguments in calls]
     # Room for the places of the columns and the taps of a row: at most five of 16 bytes a column
-    run_call_chains(results, names[results.dtype], chains, held, work, 5 * 16 * fields[5])
+    run_call_chains(results, export_names[results.dtype], chains, held, work, 5 * 16 * fields[5])
 
 
 @table.implements(kernels.crop_and_resize)

@@ -20,7 +20,7 @@ DILATION_GRADIENT_EXPORTS = ExportNames("dilation_gradient")
 
 
 def run_dilation(
-    names: ExportNames,
+    export_names: ExportNames,
     inputs: tuple[WasmArray, ...],
     shape: Sizes,
     window: Window,
@@ -45,7 +45,7 @@ def run_dilation(
         chains = split_image_calls(x.shape, window, x.shape[-1], work, most, False)
         kinds = (IMAGES, FILTERS, RESULTS)
     places = [*zip((*inputs, out), kinds, strict=True)]
-    run_windows(x, names[x.dtype], places, chains, *attributes, work=work)
+    run_windows(x, export_names[x.dtype], places, chains, *attributes, work=work)
     return out
 
 

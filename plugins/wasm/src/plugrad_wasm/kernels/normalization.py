@@ -105,7 +105,7 @@ def batch_norm(
     if x.size:
         parts = (mean, factor, offset)
         walks = merge_axes(shape, *(broadcast_strides(part.shape, shape) for part in parts))
-        descriptor = (len(walks[0]), *(n for walk in walks for n in walk))
+        descriptor = (len(walks[0]), *(n for strides in walks for n in strides))
         arrays, strides = (x, *parts, out), (0, 1, 2, 3, 0)
         run_strided(x, BATCH_NORM_EXPORTS[x.dtype], descriptor, arrays, strides, work=x.size)
     return out
@@ -225,7 +225,7 @@ def batch_norm_gradient(
 
 
 def run_over_channels(
-    names: ExportNames,
+    export_names: ExportNames,
     x: WasmArray,
     axis: int,
     arrays_and_steps: Sequence[tuple[WasmArray, int]],
@@ -239,7 +239,7 @@ def run_over_channels(
     multiple = PART_MULTIPLE_ELEMENTS if inner == 1 else 1
     run_over_items(
         x,
-        names[x.dtype],
+        export_names[x.dtype],
         channels,
         arrays_and_steps,
         *attributes,
@@ -250,7 +250,7 @@ def run_over_channels(
 
 
 def run_local_response_normalization(
-    names: ExportNames,
+    export_names: ExportNames,
     *inputs: WasmArray,
     depth_radius: int,
     bias: float,
@@ -265,7 +265,7 @@ def run_local_response_normalization(
         radius = min(depth_radius, length - 1)
         run_over_items(
             x,
-            names[x.dtype],
+            export_names[x.dtype],
             x.size // length,
             [(array, length) for array in (*inputs, out)],
             length,

@@ -32,7 +32,7 @@ AVERAGE_POOL_GRADIENT_EXPORTS = ExportNames("avg_pool_gradient")
 
 
 def run_pooling(
-    names: ExportNames,
+    export_names: ExportNames,
     arrays_and_steps: Sequence[tuple[WasmArray, int]],
     shape: Sizes,
     window: Window,
@@ -44,7 +44,7 @@ def run_pooling(
     """Run an export of a pooling kernel for images of a shape.
 
     Args:
-        names: the exports.
+        export_names: the exports.
         arrays_and_steps: the inputs, and whether each has `IMAGES` or `RESULTS`.
         shape: that of the result.
         window: the windows.
@@ -66,7 +66,7 @@ def run_pooling(
     arrays = (*arrays_and_steps, (out, result))
     run_windows(
         first,
-        names[first.dtype],
+        export_names[first.dtype],
         arrays,
         chains,
         *attributes,
@@ -76,7 +76,7 @@ def run_pooling(
     return out
 
 
-def pool_all_axes(names: ExportNames, x: WasmArray, window: Window) -> WasmArray:
+def pool_all_axes(export_names: ExportNames, x: WasmArray, window: Window) -> WasmArray:
     """Return the result of `max_pool` or `avg_pool` for windows over any number of axes.
 
     A window over many axes is summarized along the last three, and then along the others, because
@@ -86,17 +86,17 @@ def pool_all_axes(names: ExportNames, x: WasmArray, window: Window) -> WasmArray
     rest = len(size) - MAX_SPATIAL_AXES
     if rest <= 0:
         places = ((x, IMAGES),)
-        return run_pooling(names, places, (batch, *window.out, channels), window, x.shape)
+        return run_pooling(export_names, places, (batch, *window.out, channels), window, x.shape)
     slices = WasmView(x, (batch * count_elements(size[:rest]), *size[rest:], channels))
-    y = pool_all_axes(names, slices, select_axes(window, slice(rest, None)))
+    y = pool_all_axes(export_names, slices, select_axes(window, slice(rest, None)))
     merged = WasmView(y, (batch, *size[:rest], count_elements(window.out[rest:]) * channels))
-    y = pool_all_axes(names, merged, select_axes(window, slice(rest)))
+    y = pool_all_axes(export_names, merged, select_axes(window, slice(rest)))
     return WasmView(y, (batch, *window.out, channels))
 
 
-def pool_windows(names: ExportNames, x: WasmArray, *, window: Window) -> WasmArray:
+def pool_windows(export_names: ExportNames, x: WasmArray, *, window: Window) -> WasmArray:
     """Return the maximum or the average of each window."""
-    return pool_all_axes(names, x, window)
+    return pool_all_axes(export_names, x, window)
 
 
 max_pool: Final = partial(pool_windows, MAX_POOL_EXPORTS)

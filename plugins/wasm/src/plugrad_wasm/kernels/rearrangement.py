@@ -70,14 +70,22 @@ def mirror_pad(x: WasmArray, *, paddings: Pairs, mode: MirrorMode) -> WasmArray:
     copy_strided(x, out, sizes, contiguous_strides(x.shape), strides, 0, corner)
     for axis, ((before, after), stride) in enumerate(zip(paddings, strides, strict=True)):
         length = sizes[axis]
-        walk = multiply_elementwise(strides, (-1 if i == axis else 1 for i in range(len(strides))))
+        mirrored_strides = multiply_elementwise(
+            strides, (-1 if i == axis else 1 for i in range(len(strides)))
+        )
         for count, first, start in (
             (before, hidden + before - 1, -before),
             (after, length - 1 - hidden, length),
         ):
             border = (*sizes[:axis], count, *sizes[axis + 1 :])
             copy_strided(
-                out, out, border, walk, strides, corner + first * stride, corner + start * stride
+                out,
+                out,
+                border,
+                mirrored_strides,
+                strides,
+                corner + first * stride,
+                corner + start * stride,
             )
         sizes = (*sizes[:axis], shape[axis], *sizes[axis + 1 :])
         corner -= before * stride

@@ -1,4 +1,4 @@
-"""Elementwise calls that run block by block: what only they read lies in memory that stays in the first cache."""
+"""Groups of elementwise calls that run block by block, so that their intermediate values stay in the L1 cache."""
 
 from __future__ import annotations
 

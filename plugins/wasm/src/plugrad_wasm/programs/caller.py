@@ -1,4 +1,4 @@
-"""The function that calls a program: it makes the arrays of results, and the memory for what is in between."""
+"""Generated functions that call programs: they allocate the arrays of results and the memory of intermediate values."""
 
 from __future__ import annotations
 

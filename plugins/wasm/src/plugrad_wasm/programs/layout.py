@@ -1,4 +1,4 @@
-"""Where the blocks of a recording lie: in arrays that are given or made, or in the memory of a call."""
+"""The memory of a recording's blocks: given arrays, new arrays, or the memory of a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the steps of a graph ask the sandbox for: their implementations run once, on stand-ins."""
+"""The recording of a graph: its implementations run once, on stand-ins that note which exports they call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Implementations for arrays of known shapes: what they decide follows from those, so it is decided once.
+"""Implementations specialized for fixed shapes: whatever they derive from the shapes is computed once.
 
 An implementation runs on stand-ins, which say which exports it calls. A function of a few lines then makes the same
 calls, each with new memory for what it writes first.

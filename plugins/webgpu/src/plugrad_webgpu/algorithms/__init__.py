@@ -1,1 +1,1 @@
-"""What kernels are made of: elementwise expressions, reductions, products, windows and orders."""
+"""The building blocks of kernels: elementwise expressions, reductions, products, windows and orders."""

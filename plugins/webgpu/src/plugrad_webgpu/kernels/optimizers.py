@@ -1,4 +1,4 @@
-"""Steps of optimizers, on the host for who runs the kernels by name.
+"""Optimizer steps that the host computes, for programs that run these kernels by name.
 
 Optimizers do not call a kernel on the host. They run its formula on tensors, whose elementwise calls become one
 dispatch for variables of one size; see docs/notes/0013-chains-of-webgpu.md.

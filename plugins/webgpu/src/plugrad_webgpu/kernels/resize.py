@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Pair
     from plugrad_webgpu.memory.buffers import GpuArray
 
-ROWS, COLUMNS = 1, 2
+ROW_AXIS, COLUMN_AXIS = 1, 2
 VECTORS_PER_INVOCATION = 4  # elements or vectors of an invocation
 MAX_LOOP_STEPS = 8192  # of each of them: all loops of an invocation together must stay below 65,535
 
@@ -44,7 +44,7 @@ def resize_bilinear_gradient(
     images: GpuArray, dy: GpuArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> GpuArray:
     """Return dy distributed to columns, then to rows."""
-    for axis in (COLUMNS, ROWS):
+    for axis in (COLUMN_AXIS, ROW_AXIS):
         lengths = images.shape[axis], size[axis - 1]
         dy = _sum_along_axis(
             dy, axis, *lengths, _bilinear_positions, (align_corners, half_pixel_centers), reach=1
@@ -69,7 +69,7 @@ def resize_nearest_neighbor_gradient(
     images: GpuArray, dy: GpuArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> GpuArray:
     """Return for each pixel the sum of dy over the positions that it was copied to."""
-    for axis in (COLUMNS, ROWS):
+    for axis in (COLUMN_AXIS, ROW_AXIS):
         lengths = images.shape[axis], size[axis - 1]
         dy = _sum_along_axis(
             dy, axis, *lengths, _nearest_positions, (align_corners, half_pixel_centers), reach=0
@@ -110,7 +110,7 @@ def _run_resize(
         x.dtype,
     )
     device = x.buffer.device
-    lengths = (x.shape[ROWS], size[0], x.shape[COLUMNS], size[1])
+    lengths = (x.shape[ROW_AXIS], size[0], x.shape[COLUMN_AXIS], size[1])
     return device.launch(
         step, device.constant(_make_position_table(find_positions), *lengths, *flags), x
     )

@@ -1,1 +1,1 @@
-"""Recorded graphs: what the kernels of a graph do is noted once, and a call encodes it."""
+"""Recorded graphs: the dispatches of a graph's kernels are recorded once, and encoded again at each call."""

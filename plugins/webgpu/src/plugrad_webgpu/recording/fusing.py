@@ -1,4 +1,4 @@
-"""Elementwise dispatches that become one, which writes only what others read.
+"""Fusion of elementwise dispatches into one that writes only the results that other work reads.
 
 They are grouped as the device groups calls that wait (`plugrad_webgpu.device.pending`), but with the knowledge of what
 is read later. So the results are the same to the last bit.

@@ -1,4 +1,4 @@
-"""Where the values that only a recording uses lie: in slots, which values share that do not live at the same time.
+"""Memory slots for the intermediate values of a recording; values that are never alive together share one.
 
 As in `plugrad.extend.plan_memory`, the largest values get their places first (Pisarchyk and Lee, 2020). Slots are whole
 buffers, because a dispatch may not read one part of a buffer and write another.

@@ -1,1 +1,1 @@
-"""What is compiled: programs and plans, their WGSL, and how dtypes and shapes appear in it."""
+"""Shaders: programs and plans, their WGSL, and how dtypes and shapes appear in it."""
