@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -163,6 +164,25 @@ def test_memory_of_each_part_begins_at_a_cache_line(monkeypatch):
     ((_, arguments, steps, *_),) = given
     assert steps[-1] == -32
     assert arguments[-1].size == 32 * 9
+
+
+def test_helpers_sleep_where_calls_are_rare():
+    """A helper that waited awake after each call would burn 50 µs of processor time or more."""
+    x = random_float32(2000)
+    y = np.empty_like(x)
+
+    def call():
+        RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (256, 256, 0), 2, x.size, 256, 2, 2)
+
+    for _ in range(20):
+        time.sleep(0.002)
+        call()
+    begin, calls = time.process_time() - time.thread_time(), 200
+    for _ in range(calls):
+        time.sleep(0.002)
+        call()
+    by_helpers = time.process_time() - time.thread_time() - begin
+    assert by_helpers / calls < 30e-6
 
 
 def test_many_callers_at_once():
