@@ -113,13 +113,13 @@ def catch_exception(function, *arguments):
 @pytest.mark.parametrize(
     "raise_signal", SIGNAL_HANDLERS.values(), ids=SIGNAL_HANDLERS, indirect=True
 )
-def test_what_a_handler_raises_is_an_interruption(raise_signal):
+def test_exception_of_a_signal_handler_is_an_interruption(raise_signal):
     assert is_interruption(catch_exception(raise_signal))
     assert is_interruption(catch_exception(lambda: [raise_signal() for _ in range(2)]))
 
 
 @pytest.mark.parametrize("kind", [InterruptedLate, TimeoutError, SystemExit])
-def test_what_another_thread_raises_is_an_interruption(kind):
+def test_exception_injected_by_another_thread_is_an_interruption(kind):
     """The exception arrives in a loop, where no call can have failed."""
 
     def work():
@@ -171,7 +171,7 @@ ORDINARY_FAILURES = {
 
 
 @pytest.mark.parametrize("name", ORDINARY_FAILURES)
-def test_what_code_raises_itself_is_none(name):
+def test_exception_raised_by_code_is_no_interruption(name):
     assert not is_interruption(catch_exception(ORDINARY_FAILURES[name]))
 
 

@@ -121,7 +121,7 @@ ONE_TARGET_SCRIPT = PATCHED_SCRIPT % '"f": lambda values: (int, [values.rng.rand
         ("bytearray(10**9)", "MiB"),
     ],
 )
-def test_what_goes_wrong_is_found(body, finding):
+def test_fuzzing_finds_crashes_and_memory_growth(body, finding):
     wrong, number = run_batch(
         "cpu", 7, 1, PATCHED_SCRIPT % f'"f": lambda values: (lambda: {body}, [], {{}})'
     )
@@ -139,7 +139,7 @@ def test_a_call_that_hangs_is_found():
     assert wrong[0]["wrong"].startswith("hangs")
 
 
-def test_what_arguments_raise_is_theirs(monkeypatch):
+def test_fuzzing_ignores_errors_raised_by_arguments(monkeypatch):
     def failing():
         raise OwnError
 

@@ -149,7 +149,7 @@ def test_numbers_and_slices(backend):
     check_all(check_values, BASIC_KEYS, 100)
 
 
-def test_arrays_beside_all_others(backend):
+def test_array_keys_beside_other_keys(backend):
     check_all(check_values, MIXED_KEYS, 100)
 
 

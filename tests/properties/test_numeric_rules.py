@@ -23,7 +23,7 @@ REMEDY = "run `make docs` and commit what it writes"
 
 
 @pytest.mark.rows("rule", RULES, ids=lambda rule: rule.call)
-def test_rule(rule, backend):
+def test_numeric_argument_behaves_as_the_rule_says(rule, backend):
     found = run_rule(rule, backend)
     if found is ABSENT:
         pytest.skip(f"{backend} does not have the kernel or the dtype")

@@ -12,7 +12,7 @@ SECONDS = {"cpu": 2.5, "wasm": 2.5, "webgpu": 5.0}
 MAX_GROWTH = {"webgpu": 2.0}  # its programs take 180 MB; most are compiled in the first minute
 
 
-def test_nothing_is_wrong_and_nothing_is_left(backend):
+def test_soak_run_finds_no_errors_and_no_leaks(backend):
     soak = Soak(backend, SECONDS.get(backend, 2.5), seed=1, max_growth=MAX_GROWTH.get(backend, 0.5))
     assert soak.run() == []
     assert soak.steps > 0

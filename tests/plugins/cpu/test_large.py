@@ -36,7 +36,7 @@ def test_select_copies_bits(dtype, rng):
         np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))
 
 
-def test_select_broadcasts(rng):
+def test_select_with_broadcast_operands(rng):
     condition, e = rng.random((ARRAY_SIZE, 1)) < 0.5, rng.normal(size=3)
     found = run_on_cpu(kernels.binary.select, condition, np.float64(np.nan), e)
     np.testing.assert_array_equal(found, np.where(condition, np.nan, e))

@@ -173,7 +173,7 @@ def test_clipping_and_accumulation_match_one_process(results_of_world, size, nam
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_bytes_are_those_of_the_gradients(results_of_world, size):
+def test_exchanged_bytes_equal_the_size_of_the_gradients(results_of_world, size):
     gradients = 6 * 8 + 2 * 8 + 8 * 3 + 3
     statistics = 2 * (8 + 1 + 8)  # means, their count and variances, in both passes
     found = results_of_world(size)["train_in_variants"]["plain"]

@@ -83,7 +83,9 @@ def test_products_match_numpy_in_any_number_of_threads(
 @pytest.mark.parametrize(
     ("rows", "depth", "columns"), [(130, 120, 110), (1, 20_000, 1), (70, 20_000, 1), (3, 70_000, 5)]
 )
-def test_what_blas_would_divide_is_not_given_to_it(rows, depth, columns, dtype, monkeypatch):
+def test_products_that_blas_would_divide_among_threads_run_in_c(
+    rows, depth, columns, dtype, monkeypatch
+):
     given = []
 
     def multiply_and_note(a, b, **_):
@@ -101,7 +103,7 @@ def test_what_blas_would_divide_is_not_given_to_it(rows, depth, columns, dtype, 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_products_of_what_is_not_finite(dtype, value):
+def test_products_of_nonfinite_numbers(dtype, value):
     a, b = random_array(1, (130, 120), dtype), random_array(2, (120, 110), dtype)
     a[3, 5] = value
     with np.errstate(invalid="ignore"):

@@ -33,7 +33,7 @@ def on_cpu():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_joins(dtype):
+def test_small_concatenations_and_stacks(dtype):
     for shapes, axis in (
         ([(8,), (8,)], 0),
         ([(2, 3), (1, 3), (4, 3)], 0),
@@ -83,7 +83,7 @@ def test_joins_of_strings_and_of_other_dtypes():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
-def test_reductions(dtype):
+def test_small_reductions(dtype):
     for shape, axis in (
         ((8,), None),
         ((2, 4), 1),
@@ -164,7 +164,7 @@ def test_loops_of_numpy(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_bands(dtype):
+def test_small_triangles_of_matrices(dtype):
     for shape in ((2, 4), (4, 2), (3, 3, 5), (1, 1), (40, 50), (0, 3)):
         x = (np.arange(np.prod(shape, dtype=int)) % 100).astype(dtype).reshape(shape)
         for k in (-100, -4, -1, 0, 1, 4, 100, 2**31 - 1, -(2**31)):
@@ -234,7 +234,7 @@ def test_wrong_views_are_refused():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_fills(dtype):
+def test_small_filled_arrays(dtype):
     for shape in ((8,), (), (2, 3), (0, 3), (1023,), (1024,), (40, 50)):
         assert_equal(plugrad.zeros(shape, dtype=dtype), np.zeros(shape, dtype))
         assert_equal(plugrad.ones(shape, dtype=dtype), np.ones(shape, dtype))
@@ -286,7 +286,7 @@ def test_positions_of_nan():
 
 @pytest.mark.rows("source", ["bool", "float16", "float32", "float64", "int32", "int64", "uint8"])
 @pytest.mark.parametrize("target", DTYPES)
-def test_casts(source, target):
+def test_small_casts(source, target):
     values = [0, 1, 0.5, -1.5, 255, 256, -129, 2.0**31, -(2.0**40), 2.0**63, 1e-40, 1e300]
     if source.startswith("float"):
         with np.errstate(over="ignore"):
@@ -306,7 +306,7 @@ def test_casts(source, target):
             np.testing.assert_array_equal(turned.numpy(), found.T)
 
 
-def test_casts_saturate():
+def test_small_casts_saturate():
     x = plugrad.asarray(np.array([np.nan, 1e30, -1e30, 300, -1, 2.7], "float32"))
     assert_equal(x.astype("uint8"), np.array([0, 255, 0, 255, 0, 2], "uint8"))
     assert_equal(x.astype("int32"), np.array([0, 2**31 - 1, -(2**31), 300, -1, 2], "int32"))
@@ -314,7 +314,7 @@ def test_casts_saturate():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_choices(dtype):
+def test_small_selections_by_where(dtype):
     x, y = small_integers(3, 4, dtype=dtype), small_integers(3, 4, dtype=dtype)[::-1].copy()
     for c in (
         x > y,

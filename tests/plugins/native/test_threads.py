@@ -117,7 +117,7 @@ def test_functions_of_numpy_of_any_dtype(dtype):
     np.testing.assert_array_equal(out, x * y)
 
 
-def test_what_these_threads_do_not_know_is_left_to_others():
+def test_calls_unknown_to_c_threads_are_refused():
     x, out = random_float32(10), np.empty(10, "f4")
     unknown = [
         (len, [1, 2]),
@@ -259,7 +259,7 @@ def test_an_interrupt_is_raised_after_the_call():
     assert RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (256, 256, 0), 2, x.size, 256, 8, 2)
 
 
-def test_nothing_is_kept():
+def test_thread_calls_release_their_buffers():
     """Buffers of arrays are released, also by calls that raise."""
     x, y = bytearray(4000), bytearray(4000)
     assert RUN_IN_PARTS(EXP_FUNCTION, (x, y, 1000), (4, 4, 0), 2, 1000, 1, 4, 2)

@@ -89,7 +89,7 @@ def test_fit_averages_after_each_step(backend, rng):
     assert not any(variable.trainable for variable in nn.leaves(average.params))
 
 
-def test_what_is_no_average():
+def test_moving_average_rejects_invalid_arguments():
     params = nn.Dense(1).init(0, (1,))
     with pytest.raises(ArgumentValueError, match=r"MovingAverage: decay=1.0 must be"):
         nn.MovingAverage(params, 1.0)

@@ -153,7 +153,7 @@ def test_rows_of_a_table(backend, make_params, rng):
     assert model.init(0, (4,))["dense"]["kernel"].shape == (12, 2)
 
 
-def test_optimizers_move_what_is_trainable(backend, rng):
+def test_optimizers_update_only_trainable_parameters(backend, rng):
     params = NETWORK.init(1, (3, 3, 1))
     x = rng.normal(size=(8, 3, 3, 1)).astype(np.float32)
     y = rng.normal(size=(8, 2)).astype(np.float32)
@@ -198,7 +198,7 @@ def test_the_same_seed_gives_the_same_parameters_on_every_backend(backend):
     assert (ours["conv2d"]["kernel"] != others["conv2d"]["kernel"]).any()
 
 
-def test_assign_is_complete_or_does_nothing(backend):
+def test_assign_sets_all_parameters_or_none(backend):
     layer = nn.Dense(2)
     params, others = layer.init(0, (3,)), layer.init(1, (3,))
     before = as_numpy(params)
@@ -217,7 +217,7 @@ def test_assign_is_complete_or_does_nothing(backend):
         np.testing.assert_array_equal(params["kernel"], before["kernel"])
 
 
-def test_traced_steps_drop_what_untraced_steps_drop():
+def test_traced_steps_drop_the_same_elements_as_untraced_ones():
     """The seed is a function of the step, which a traced step calls for each run."""
     model = nn.Sequential(nn.Dense(8), nn.BatchNorm(), nn.Dropout(0.5), nn.Dense(1))
     x = plugrad.asarray(np.linspace(-1, 1, 24).reshape(8, 3).astype("float32"))

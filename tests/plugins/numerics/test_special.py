@@ -423,7 +423,7 @@ def test_traced_and_batched(name, backend):
     np.testing.assert_allclose(plugrad.vmap(function)(x), expected, rtol=1e-5)
 
 
-def test_dtypes(backend):
+def test_dtypes_of_special_functions(backend):
     assert special.gammaln(3).dtype == special.gammaln([1, 2]).dtype == "float32"
     assert special.erfc(np.zeros((0, 2), "float32")).shape == (0, 2)
     assert special.xlogy(2.0, plugrad.asarray([1.0, 2.0])).shape == (2,)

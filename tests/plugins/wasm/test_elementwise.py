@@ -185,7 +185,7 @@ def test_kernels_with_attributes_pass_nan_on(run):
 
 @pytest.mark.rows("target", DTYPES)
 @pytest.mark.parametrize("source", DTYPES)
-def test_casts(run, source, target):
+def test_elementwise_casts(run, source, target):
     x = np.array([0, 1, 5, 100.75], "float64").astype(source)
     np.testing.assert_array_equal(run("Cast", x, dtype=as_dtype(target)), x.astype(target))
 
@@ -311,7 +311,7 @@ BROADCAST_SHAPES = [
 
 
 @pytest.mark.parametrize(("a_shape", "b_shape"), BROADCAST_SHAPES)
-def test_operands_broadcast(run, rng, a_shape, b_shape):
+def test_binary_kernels_broadcast(run, rng, a_shape, b_shape):
     a = np.asarray(rng.standard_normal(a_shape), np.float32)
     b = np.asarray(rng.standard_normal(b_shape), np.float32)
     np.testing.assert_array_equal(run("Sub", a, b), a - b)
@@ -401,7 +401,7 @@ def test_results_have_the_order_of_transposed_operands_in_memory(run, rng):
     np.testing.assert_array_equal(run.get(run.functions["Neg"](part)), -expected[1:])
 
 
-def test_what_breaks_the_contract_is_an_error(run):
+def test_calls_that_break_the_contract_raise(run):
     x, n = np.zeros(3, np.float32), np.zeros(3, np.int32)
     with pytest.raises(DTypeError):
         run("Add", x, n)

@@ -75,7 +75,7 @@ def test_long_sums_stay_exact(run):
     np.testing.assert_allclose(run_reduction(run, "Sum", columns, (0,)), exact, rtol=2e-7)
 
 
-def test_nothing_to_fold(run):
+def test_reductions_of_empty_arrays(run):
     x = np.zeros((2, 0, 3), np.float32)
     np.testing.assert_array_equal(run_reduction(run, "Sum", x, (1,)), np.zeros((2, 3)))
     np.testing.assert_array_equal(run_reduction(run, "Prod", x, (1,)), np.ones((2, 3)))
@@ -126,7 +126,7 @@ def test_positions_are_the_first(run, rng, dtype, axis):
 
 
 @pytest.mark.parametrize("axes", AXES_CHOICES, ids=str)
-def test_bools_fold(run, rng, axes):
+def test_reductions_of_bools(run, rng, axes):
     x = rng.random(SHAPE) > 0.3
     np.testing.assert_array_equal(run("All", x, axis=axes, keep_dims=False), np.all(x, axis=axes))
     np.testing.assert_array_equal(
@@ -267,14 +267,14 @@ def test_matrix_products_across_blocks(run, rng, rows, columns, depth, dtype, to
     [((2,), (2,)), ((), (3,)), ((2, 1), (1, 3)), ((4, 1, 2), (3, 1)), ((0,), ())],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "int8"])
-def test_batches_broadcast(run, rng, a_batch, b_batch, dtype):
+def test_batches_of_matrix_products_broadcast(run, rng, a_batch, b_batch, dtype):
     a = rng.integers(-4, 4, (*a_batch, 5, 3)).astype(dtype)
     b = rng.integers(-4, 4, (*b_batch, 6, 3)).astype(dtype)
     actual = run("BatchMatMul", a, b, transpose_a=False, transpose_b=True)
     np.testing.assert_array_equal(actual, a @ b.swapaxes(-1, -2))
 
 
-def test_matrix_products_of_nothing_and_of_infinity(run):
+def test_matrix_products_of_empty_and_infinite_matrices(run):
     flags = {"transpose_a": False, "transpose_b": False}
     empty = run("BatchMatMul", np.ones((2, 0), np.float32), np.ones((0, 3), np.float32), **flags)
     np.testing.assert_array_equal(empty, np.zeros((2, 3)))
@@ -285,7 +285,7 @@ def test_matrix_products_of_nothing_and_of_infinity(run):
 
 
 @pytest.mark.parametrize("length", [1, 1023, 1024, 2050])
-def test_one_bool_decides_wherever_it_is(run, length):
+def test_all_and_any_find_one_bool_at_every_position(run, length):
     for place in {0, length // 2, length - 1}:
         x = np.zeros((3, length), bool)
         x[1, place] = True

@@ -71,14 +71,14 @@ def test_numbers_and_sizes_of_images(shape):
 
 @pytest.mark.parametrize("function", JOINED_FUNCTIONS)
 @pytest.mark.usefixtures("one_image_at_a_time")
-def test_what_else_a_group_reads(function):
+def test_image_groups_with_other_inputs(function):
     x = random_images(*SHAPE)
     assert_same_when_traced(function, x)
     assert count_image_groups(function, x)
 
 
 @pytest.mark.parametrize("function", SEPARATE_FUNCTIONS)
-def test_what_no_group_takes(function):
+def test_calls_that_cannot_join_an_image_group(function):
     x = random_images(*SHAPE)
     assert not count_image_groups(function, x)
     assert_same_when_traced(function, x)

@@ -277,7 +277,7 @@ def test_calls_of_one_size_share_a_dispatch(recorded_dispatches):
     assert len(recorded_dispatches) == 1
 
 
-def test_results_that_nobody_needs_are_not_computed(recorded_dispatches):
+def test_unneeded_results_are_not_computed(recorded_dispatches):
     x = plugrad.asarray(random_normal(50))
     (x * 2).numpy()
     recorded_dispatches.clear()
@@ -288,7 +288,7 @@ def test_results_that_nobody_needs_are_not_computed(recorded_dispatches):
     assert not recorded_dispatches
 
 
-def test_synchronize_records_what_waits(recorded_dispatches):
+def test_synchronize_records_pending_calls(recorded_dispatches):
     x = plugrad.asarray(random_normal(50))
     (x * 2).numpy()
     recorded_dispatches.clear()
@@ -299,7 +299,7 @@ def test_synchronize_records_what_waits(recorded_dispatches):
     del y
 
 
-def test_a_read_back_records_what_waits_in_its_thread(recorded_dispatches):
+def test_read_back_records_pending_calls_of_its_thread(recorded_dispatches):
     x, other = plugrad.asarray(random_normal(50)), plugrad.ones(3)
     (x * 2).numpy()
     recorded_dispatches.clear()

@@ -247,7 +247,7 @@ def test_a_wait_goes_on_if_the_handler_of_the_interrupt_returns(monkeypatch):
     assert len(counted) == 2
 
 
-def test_what_a_handler_raises_in_a_callback_of_the_library_is_raised(
+def test_exceptions_of_signal_handlers_in_library_callbacks_are_raised(
     monkeypatch, without_garbage_collection
 ):
     class Alarm(BaseException):

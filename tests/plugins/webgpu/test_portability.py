@@ -96,7 +96,7 @@ def tint_error():
     return lambda code, entry_point: tint.tint_error(device, code, entry_point)
 
 
-def test_tint_refuses_what_is_not_portable(tint_error):
+def test_tint_rejects_nonportable_shaders(tint_error):
     source = """
         @group(0) @binding(0) var<storage, read_write> x: array<u32>;
         @compute @workgroup_size(SIZE) fn main(@builtin(global_invocation_id) id: vec3u) {

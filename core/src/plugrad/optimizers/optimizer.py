@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain
 from operator import add
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias, cast
 
@@ -115,6 +115,8 @@ class Optimizer(ABC):
             ArgumentValueError: it is negative.
         """
         rate = self.learning_rate
+        if isinstance(rate, float) and rate >= 0:  # as mostly, and each call of a program asks
+            return float(rate)
         rate = rate(self.iterations) if callable(rate) else rate
         number = check_real(rate, self._name, "learning_rate")
         if not number >= 0:
@@ -416,11 +418,14 @@ class Optimizer(ABC):
             own = rate if is_shared else member.rate
             numbers.append(member._step_coefficients(states[0].steps + turn, own))
         # A variable that comes twice is set twice, to the greater number last.
-        owners = [self, *chain.from_iterable([states for _, _, states in groups])]
-        names = ["iterations", *repeat("steps", len(owners) - 1)]
-        turns = chain.from_iterable([repeat(turn, len(states)) for turn, _, states in groups])
+        owners: list[Optimizer | VariableState] = [self]
+        names, turns = ["iterations"], [1]
+        for turn, _, states in groups:
+            owners += states
+            names += ["steps"] * len(states)
+            turns += [turn] * len(states)
         before = [*map(getattr, owners, names)]
-        after = [*map(add, before, chain((1,), turns))]
+        after = [*map(add, before, turns)]
         undo_on_failure(partial(run_uninterrupted, map(setattr, owners, names, before)))
         run_uninterrupted(map(setattr, owners, names, after))
         return numbers
