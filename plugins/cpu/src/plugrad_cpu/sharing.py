@@ -33,6 +33,10 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
     if parts < 2 or not all(x.dtype.kind in "biufc" for x in (*arrays, out)):
         function(*arrays, out=out)
         return
+    if isinstance(
+        function, np.ufunc
+    ):  # to which an element that is repeated along all axes is one number
+        arrays = [x if any(x.strides) else x[(..., *(slice(1),) * x.ndim)] for x in arrays]
     flat = _flatten(arrays, out)
     if flat is not None:
         # Compiled threads know what a ufunc is, which may take its result as its last argument.
