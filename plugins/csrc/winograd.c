@@ -144,20 +144,35 @@ static inline int count_results(const axis *a, int first) {
     return smaller(SIDE + 1 - a->filter, (a->out - first + a->dilation - 1) / a->dilation);
 }
 
-// The places of the 6 x 6 pixels of a tile; `zeros` stands for those in the padding, and behind the last image.
+// The places of the 6 x 6 pixels of a tile; `zeros` stands for those in the padding, and behind the last image. Addresses
+// of a row are two vectors, of which two numbers are the same.
 static void find_pixels(const window *w, const float *x, const float *zeros, corner c,
                         const float *pixels[POINTS]) {
-    const int column = c.column - w->width.before;
-    const ptrdiff_t right = (ptrdiff_t)w->width.dilation * w->channels;
+    static_assert(sizeof(int_quad) == GROUP * sizeof *pixels && SIDE == 6);
+    const int right = w->width.dilation, size = w->width.size;
+    const int_quad left_columns = c.column - w->width.before + (int_quad){0, 1, 2, 3} * right;
+    const int_quad right_columns = left_columns + 2 * right;
+    const int_quad has_left = (left_columns >= 0) & (left_columns < size);
+    const int_quad has_right = (right_columns >= 0) & (right_columns < size);
+    const int pixel = w->channels * (int)sizeof *x;
+    const int_quad nowhere = (int)(intptr_t)zeros - (int_quad){};
     for (int i = 0, y = c.row - w->height.before; i < SIDE; i++, y += w->height.dilation) {
-        const int has_row = c.image < w->batch && is_inside(&w->height, y);
-        const ptrdiff_t line = (ptrdiff_t)c.image * w->height.size + y;
-        const float *pixel = x + (line * w->width.size + column) * w->channels;
-        for (int j = 0; j < SIDE; j++)
-            pixels[SIDE * i + j] = has_row && is_inside(&w->width, column + j * w->width.dilation)
-                                    ? pixel + j * right
-                                    : zeros;
+        const int_quad found = -(c.image < w->batch && is_inside(&w->height, y)) - (int_quad){};
+        const int line = (int)(intptr_t)x + (c.image * w->height.size + y) * size * pixel;
+        const int_quad first = found & has_left, last = found & has_right;
+        const int_quad places = (first & (line + left_columns * pixel)) | (~first & nowhere);
+        const int_quad others = (last & (line + right_columns * pixel)) | (~last & nowhere);
+        memcpy(pixels + SIDE * i, &places, sizeof places);
+        memcpy(pixels + SIDE * i + 2, &others, sizeof others);
     }
+}
+
+// The same place in a matrix that is `step` numbers behind. One address at a time takes one register; the compiler would
+// keep all distances.
+static inline float *next_matrix(const float *place, ptrdiff_t step) {
+    place += step;
+    __asm__("" : "+r"(place));
+    return (float *)place;
 }
 
 // Transform channels of the pixels of a tile, which become one row of each of the matrices; `step` is from group to
@@ -171,11 +186,12 @@ INLINE void transform_pixels(const float *const pixels[POINTS], int first, int e
             UNROLLED for (int i = 0; i < SIDE; i++) column[i] = load_quad(pixels[SIDE * i + j] + k);
             combine_pixels(column, lines + j, SIDE);
         }
+        float *place = row;
         UNROLLED for (int i = 0; i < SIDE; i++) {
             quad points[SIDE];
             combine_pixels(lines + SIDE * i, points, 1);
-            UNROLLED for (int j = 0; j < SIDE; j++)
-                store_quad(row + (SIDE * i + j) * matrix, points[j]);
+            UNROLLED for (int j = 0; j < SIDE; j++, place = next_matrix(place, matrix))
+                store_quad(place, points[j]);
         }
     }
 }
@@ -241,8 +257,9 @@ INLINE int write_results(int cells, int is_limited, const float *products, int s
         quad lines[MOST_RESULTS * SIDE];
         UNROLLED for (int k = 0; k < SIDE; k++) {
             quad points[SIDE];
-            UNROLLED for (int i = 0; i < SIDE; i++)
-                points[i] = load_quad(source + (SIDE * i + k) * matrix);
+            const float *place = source + k * matrix;
+            UNROLLED for (int i = 0; i < SIDE; i++, place = next_matrix(place, SIDE * matrix))
+                points[i] = load_quad(place);
             gather_powers(points, 1, side, lines + k, SIDE);
         }
         UNROLLED for (int i = 0; i < side; i++) {
@@ -367,7 +384,9 @@ INLINE void transform_gradients(int side, const window *w, const float *dy, int 
         UNROLLED for (int i = 0; i < side * side; i++) gradients[i] = load_quad(places[i] + j);
         UNROLLED for (int i = 0; i < side; i++) evaluate(gradients + i, side, side, lines + i, side);
         UNROLLED for (int i = 0; i < SIDE; i++) evaluate(lines + side * i, side, 1, points + SIDE * i, 1);
-        UNROLLED for (int i = 0; i < POINTS; i++) store_quad(row + i * matrix + j, points[i]);
+        float *place = row + j;
+        UNROLLED for (int i = 0; i < POINTS; i++, place = next_matrix(place, matrix))
+            store_quad(place, points[i]);
     }
 }
 

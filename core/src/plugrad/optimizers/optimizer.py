@@ -19,7 +19,7 @@ from plugrad.ops.transfer import host_value, stop_gradient
 from plugrad.optimizers.checks import check_gradient, check_transformed, check_variables, is_pair
 from plugrad.optimizers.loss_scale import LossScale
 from plugrad.optimizers.updates import VariableState, group_by_kernel, iter_batches
-from plugrad.tensor.effects import run_with_host_log, undo_on_failure
+from plugrad.tensor.effects import active_host_log, run_with_host_log
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import static_value
 from plugrad.transforms.gradients import select_trainable, variable_grads
@@ -413,7 +413,7 @@ class Optimizer(ABC):
         rate = self.rate
         numbers: list[tuple[float, ...]] = []
         for turn, first, states in groups:
-            member = self._find_group_optimizer(first)
+            member = self._find_group_optimizer(first) if self._groups else self
             is_shared = member.learning_rate is self.learning_rate  # a schedule is asked once
             own = rate if is_shared else member.rate
             numbers.append(member._step_coefficients(states[0].steps + turn, own))
@@ -426,7 +426,9 @@ class Optimizer(ABC):
             turns += [turn] * len(states)
         before = [*map(getattr, owners, names)]
         after = [*map(add, before, turns)]
-        undo_on_failure(partial(run_uninterrupted, map(setattr, owners, names, before)))
+        log = active_host_log.get()
+        if log is not None:
+            log.undo.append(partial(run_uninterrupted, map(setattr, owners, names, before)))
         run_uninterrupted(map(setattr, owners, names, after))
         return numbers
 
