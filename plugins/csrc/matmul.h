@@ -1,18 +1,9 @@
 // What linalg.c includes for each type: products of matrices of type MATRIX, whose numbers are of type NUMBER. FUSED is
 // a * b + c in lanes of a VECTOR, and PACKED the last letters of its instruction; READS_ROWS tells whether rows of a may be read where they are.
-#define WIDTH ((int)(sizeof(VECTOR) / sizeof(NUMBER)))
+#include "lanes.h"
+
 // For loops over what whole vectors leave over: others would only make the code longer.
 #define ONE_AFTER_THE_OTHER _Pragma("clang loop vectorize(disable) unroll(disable)")
-
-static inline VECTOR NAMED(read)(const NUMBER *source) {
-    VECTOR lanes;
-    memcpy(&lanes, source, sizeof lanes);
-    return lanes;
-}
-
-static inline void NAMED(write)(NUMBER *target, VECTOR lanes) {
-    memcpy(target, &lanes, sizeof lanes);
-}
 
 #ifndef __wasm__  // where products.c has the products of matrices
 // A micro-kernel multiplies a packed strip of TILE_ROWS rows by a packed panel of three vectors of columns, or of one or

@@ -71,8 +71,8 @@ C takes half of its time to nine tenths.
 """
 INTEGER_PRODUCTS_PER_ADDITION: Final = 24
 """How many products of integers take as long as an addition of two arrays takes for an element."""
-FLOAT32_PRODUCTS_PER_ADDITION: Final = 128
-"""The same of float32: two threads take less time from products of about 330 × 330 matrices on."""
+FLOAT32_PRODUCTS_PER_ADDITION: Final = 64
+"""The same of float32: two threads take less time from products of about 200 × 200 matrices on."""
 VECTOR_PRODUCTS_PER_ADDITION: Final = 2
 """The same of a matrix and a vector, whose product reads one number of memory for each."""
 MATMUL_TILE_ROWS: Final = 8
@@ -168,7 +168,7 @@ def plan_float_matmul(
     per_step = (
         VECTOR_PRODUCTS_PER_ADDITION
         if is_vector
-        else FLOAT32_PRODUCTS_PER_ADDITION * dtype.itemsize // 4
+        else FLOAT32_PRODUCTS_PER_ADDITION * 4 // dtype.itemsize
     )
     is_row = rows == 1 < columns and len(a) == len(b) == 2
     if is_row:
