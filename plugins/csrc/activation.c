@@ -317,9 +317,10 @@ EXP_DOUBLES_KERNEL(sigmoid)
 EXP_DOUBLES_KERNEL(silu)
 #ifdef __wasm__
 // Four vectors of numbers near 0 have a loop of their own, as in NEAR_KERNEL.
-ONCE static int silu_gradient_near_run(const float *dy, const float *values, float *out, int count) {
+ONCE static int silu_gradient_near_run(const float *dy, const float *values, float *out, int count,
+                                       int dy_step) {
     int i = 0;
-    for (; i + 4 * LANES <= count; i += 4 * LANES) {
+    for (; i + 4 * LANES <= count; i += 4 * LANES, dy += 4 * LANES * dy_step) {
         floats shifted[4];
         unsigned_ints far = {0};
         UNROLLED EACH_OF_FOUR {
@@ -329,7 +330,7 @@ ONCE static int silu_gradient_near_run(const float *dy, const float *values, flo
         if (any_lane((ints)(far & ~(2u * FARTHEST - 1)))) break;
         UNROLLED EACH_OF_FOUR {
             const floats x = load(values + at);
-            store(out + at, silu_slope_times(load(dy + at), x, sigmoid_near(x, shifted[v])));
+            store(out + at, silu_slope_times(load(dy + v * LANES), x, sigmoid_near(x, shifted[v])));
         }
     }
     return i;
@@ -342,11 +343,18 @@ static void silu_gradient_anywhere(const float *left, const float *right, float 
 KERNEL(silu_gradient_float32)(const float *left, const float *right, float *out, int count,
                               int left_step, int right_step) {
     RUN_STRIPS(silu_gradient_float32, float, float)
-    if (!left_step || !right_step || !is_fused())
+    if (!count || !right_step || !is_fused())
         return silu_gradient_anywhere(left, right, out, count, left_step, right_step);
-    for (int i = 0; (i += silu_gradient_near_run(left + i, right + i, out + i, count - i)) < count;) {
+    float repeated[4 * LANES];
+    const float *dy = left;
+    if (!left_step) {
+        for (int i = 0; i < 4 * LANES; i++) repeated[i] = *left;
+        dy = repeated;
+    }
+    for (int i = 0; (i += silu_gradient_near_run(dy + i * left_step, right + i, out + i, count - i,
+                                                 left_step)) < count;) {
         const int size = smaller(4 * LANES, count - i);
-        silu_gradient_anywhere(left + i, right + i, out + i, size, 1, 1);
+        silu_gradient_anywhere(left + i * left_step, right + i, out + i, size, left_step, 1);
         i += size;
     }
 }

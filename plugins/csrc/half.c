@@ -43,14 +43,17 @@ KERNEL(cast_float16_float32)(const half *restrict x, float *restrict out, int co
 KERNEL(cast_float32_float16)(const float *restrict x, half *restrict out, int count) {
     narrow_float16(x, out, count);
 }
+KERNEL(cast_float32_bfloat16)(const float *restrict x, half *restrict out, int count) {
+    narrow_bfloat16(x, out, count);
+}
 #else
 #define LOOK_UP(function, result)
 MAP(cast_float16, float32, half, float, FAST, widened(x))
 MAP(cast_float32, float16, float, half, FAST, narrowed(x))
+MAP(cast_float32, bfloat16, float, half, FAST, narrowed_brain(x))
 #endif
 MAP(cast_float64, float16, double, half, SMALL, narrowed(rounded_to_odd(x)))
 MAP(cast_bfloat16, float32, half, float, FAST, widened_brain(x))
-MAP(cast_float32, bfloat16, float, half, FAST, narrowed_brain(x))
 MAP(cast_float64, bfloat16, double, half, SMALL, narrowed_brain(rounded_to_odd(x)))
 
 // 24 bits of an integer, of which the last one stands for all that are cut off, too.

@@ -98,15 +98,7 @@ static inline shorts choose_halves(shorts mask, shorts yes, shorts no) {
 ORDERED(float16, 0x7c00)
 ORDERED(bfloat16, 0x7f80)
 
-// bfloat16 is the upper half of float32. What arithmetic makes of such numbers has nothing in its lower half if it is
-// NaN, and is quiet, so it is rounded as any other number.
-static inline ints upper_half_of(floats x) {
-    const unsigned_ints bits = (unsigned_ints)x;
-    return (ints)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-static inline shorts narrowed_brains(float_pair x) {
-    return __builtin_wasm_narrow_u_i16x8_i32x4(upper_half_of(x.low), upper_half_of(x.high));
-}
+// What arithmetic makes of bfloat16 has nothing in its lower half if it is NaN, and is quiet.
 #define ARITHMETIC(name, sign)                                                                     \
     static inline shorts name##_of_bfloat16(shorts a, shorts b) {                                  \
         const float_pair x = widened_brains(a), y = widened_brains(b);                             \

@@ -24,6 +24,7 @@
 #define APART 16  // numbers between matrices, which would compete for the same lines of the cache
 #define A 0.75f
 #define B 1.5f
+#define ONE_AT_A_TIME _Pragma("nounroll")  // so that what is in between is in memory, and constants in registers
 #define INLINE static inline __attribute__((always_inline))
 
 typedef struct {
@@ -181,13 +182,13 @@ INLINE void transform_pixels(const float *const pixels[POINTS], int first, int e
                                     ptrdiff_t step, ptrdiff_t matrix) {
     for (int k = first; k < end; k += GROUP, row += step) {
         quad lines[POINTS];
-        UNROLLED for (int j = 0; j < SIDE; j++) {
+        ONE_AT_A_TIME for (int j = 0; j < SIDE; j++) {
             quad column[SIDE];
             UNROLLED for (int i = 0; i < SIDE; i++) column[i] = load_quad(pixels[SIDE * i + j] + k);
             combine_pixels(column, lines + j, SIDE);
         }
         float *place = row;
-        UNROLLED for (int i = 0; i < SIDE; i++) {
+        ONE_AT_A_TIME for (int i = 0; i < SIDE; i++) {
             quad points[SIDE];
             combine_pixels(lines + SIDE * i, points, 1);
             UNROLLED for (int j = 0; j < SIDE; j++, place = next_matrix(place, matrix))
@@ -255,14 +256,14 @@ INLINE int write_results(int cells, int is_limited, const float *products, int s
         const float *source = products + j / SLAB * slab + j % SLAB;
         const quad constant = is_limited ? load_bias(bias, j) : (quad){};
         quad lines[MOST_RESULTS * SIDE];
-        UNROLLED for (int k = 0; k < SIDE; k++) {
+        ONE_AT_A_TIME for (int k = 0; k < SIDE; k++) {
             quad points[SIDE];
             const float *place = source + k * matrix;
             UNROLLED for (int i = 0; i < SIDE; i++, place = next_matrix(place, SIDE * matrix))
                 points[i] = load_quad(place);
             gather_powers(points, 1, side, lines + k, SIDE);
         }
-        UNROLLED for (int i = 0; i < side; i++) {
+        ONE_AT_A_TIME for (int i = 0; i < side; i++) {
             quad results[MOST_RESULTS];
             gather_powers(lines + SIDE * i, 1, side, results, 1);
             UNROLLED for (int k = 0; k < side; k++) {
@@ -380,13 +381,19 @@ INLINE void transform_gradients(int side, const window *w, const float *dy, int 
                         : zeros;
     }
     for (int j = 0; j < columns; j += 4) {
-        quad gradients[MOST_RESULTS * MOST_RESULTS], lines[MOST_RESULTS * SIDE], points[POINTS];
-        UNROLLED for (int i = 0; i < side * side; i++) gradients[i] = load_quad(places[i] + j);
-        UNROLLED for (int i = 0; i < side; i++) evaluate(gradients + i, side, side, lines + i, side);
-        UNROLLED for (int i = 0; i < SIDE; i++) evaluate(lines + side * i, side, 1, points + SIDE * i, 1);
+        quad lines[MOST_RESULTS * SIDE];
+        ONE_AT_A_TIME for (int k = 0; k < side; k++) {
+            quad column[MOST_RESULTS];
+            UNROLLED for (int i = 0; i < side; i++) column[i] = load_quad(places[side * i + k] + j);
+            evaluate(column, side, 1, lines + k, side);
+        }
         float *place = row + j;
-        UNROLLED for (int i = 0; i < POINTS; i++, place = next_matrix(place, matrix))
-            store_quad(place, points[i]);
+        ONE_AT_A_TIME for (int i = 0; i < SIDE; i++) {
+            quad points[SIDE];
+            evaluate(lines + side * i, side, 1, points, 1);
+            UNROLLED for (int k = 0; k < SIDE; k++, place = next_matrix(place, matrix))
+                store_quad(place, points[k]);
+        }
     }
 }
 

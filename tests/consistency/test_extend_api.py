@@ -1,4 +1,4 @@
-"""What plugins may rely on changes only with the number of the plugin API."""
+"""The public API of plugins changes only together with its version number."""
 
 import re
 from difflib import unified_diff

@@ -1,4 +1,4 @@
-"""Whatever is public has its place in the reference: names, errors, kernels, commands, settings, hooks and more."""
+"""The reference documents everything public: names, errors, kernels, commands, settings, hooks and more."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""What the array API standard asks of a namespace and its arrays, compared with array-api-strict."""
+"""The array API standard's requirements of a namespace and its arrays, compared with array-api-strict."""
 
 import operator
 from itertools import product

@@ -1,4 +1,4 @@
-"""Files that are cut off while they are read, headers that make no sense, and what killed processes leave."""
+"""Truncated files, invalid headers, and temporary files of killed processes."""
 
 import os
 import subprocess

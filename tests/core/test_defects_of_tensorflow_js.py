@@ -1,4 +1,4 @@
-"""What TensorFlow.js 4.22 gets wrong outside gradients, and plugrad gets right: one test for each."""
+"""Defects of TensorFlow.js 4.22 outside gradients that plugrad does not have, one test for each."""
 
 import numpy as np
 import pytest

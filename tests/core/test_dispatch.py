@@ -1,4 +1,4 @@
-"""How a call finds its implementation: by decision, once, and within its contract."""
+"""Dispatch: a call finds its implementation once, and the contract is checked."""
 
 import gc
 import traceback

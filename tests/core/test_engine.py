@@ -1,4 +1,4 @@
-"""One call on its way: by name, by kernel, with wrong inputs, on the wrong backend."""
+"""Calls of kernels: by name, by contract, with wrong inputs, on the wrong backend."""
 
 import numpy as np
 import pytest

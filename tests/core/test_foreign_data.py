@@ -1,4 +1,4 @@
-"""Files, names and numbers that anybody may have written give plugrad's errors, soon."""
+"""Untrusted files, names and numbers raise errors of plugrad, and quickly."""
 
 import io
 import os

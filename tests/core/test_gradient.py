@@ -138,7 +138,7 @@ def test_rule_can_ask_which_outputs_do_not_matter():
     assert seen == [{1}, set()]
 
 
-def test_kernel_with_an_input_called_dy_names_it_dy_input():
+def test_rules_of_a_kernel_with_input_dy_call_it_dy_input():
     x = tensor([-1.0, 2.0])
     f = lambda dy: plugrad.sum(activation.elu_gradient(dy, x) * dy)  # noqa: E731
     assert plugrad.grad(f)(tensor([1.0, 3.0])).tolist() == [0.0, 6.0]

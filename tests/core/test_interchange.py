@@ -1,4 +1,4 @@
-"""Tensors as other libraries ask for them: dtypes by NumPy's names, buffers, Arrow's arrays, pickles elsewhere."""
+"""Exchange of tensors with other libraries: dtypes by NumPy's names, buffers, Arrow's arrays, pickles."""
 
 import ctypes
 import gc

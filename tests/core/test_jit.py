@@ -1,4 +1,4 @@
-"""What `plugrad.jit` promises of arguments, results, keys and state."""
+"""`plugrad.jit`: arguments, results, the keys of traces, and state."""
 
 import gc
 import pickle

@@ -1,4 +1,4 @@
-"""The short way into a program that runs again and again: whatever decides what a call does besides it is seen."""
+"""The fast path of jitted functions that are called repeatedly notices every change of arguments and context."""
 
 import numpy as np
 import pytest

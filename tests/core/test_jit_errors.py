@@ -1,4 +1,4 @@
-"""What `plugrad.jit` refuses, when it traces again, and what it says."""
+"""Errors of `plugrad.jit`, the conditions on which it traces again, and its explanations."""
 
 import gc
 

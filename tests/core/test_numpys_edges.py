@@ -1,4 +1,4 @@
-"""What NumPy and the libraries around it do with tensors."""
+"""Tensors in edge cases of NumPy's functions and in libraries that are built on NumPy."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What kernels cost, and where the first NaN comes from."""
+"""Profiles of kernels, and the check that finds the first NaN."""
 
 import json
 import threading

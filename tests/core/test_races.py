@@ -1,4 +1,4 @@
-"""What one thread changes, others do not see, and what several register at once, one of them has registered."""
+"""Threads do not see each other's overrides, and of several concurrent registrations exactly one succeeds."""
 
 import asyncio
 import inspect

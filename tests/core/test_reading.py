@@ -1,4 +1,4 @@
-"""What reads the values of a tensor, and which of it loses gradients without an error: nothing."""
+"""Reading values during differentiation: no way of reading loses a gradient without an error or a warning."""
 
 import asyncio
 import ctypes

@@ -249,7 +249,7 @@ def test_files_that_are_cut_off_are_refused_wherever_they_end(tree_path):
 
 
 def test_changed_bytes_are_refused_or_give_another_tree(tree_path, rng):
-    """Whatever the changed header says, only errors of plugrad are raised."""
+    """A damaged header raises only errors of plugrad."""
     plugrad.save(
         tree_path,
         {"x": plugrad.ones(2), "z": plugrad.asarray(1j, dtype="complex128"), "t": (1.5, "a")},

@@ -1,4 +1,4 @@
-"""Which backend runs: `use`, the configuration, the automatic choice, and moving between backends."""
+"""The choice of the backend: `use`, the configuration, the automatic choice, and copies between backends."""
 
 import asyncio
 import threading

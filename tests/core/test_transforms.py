@@ -413,7 +413,7 @@ def test_custom_gradient_may_save_its_inputs():
     assert mixed(3.0, 4.0).item() == 8.0
 
 
-def test_argument_that_a_custom_gradient_returns_and_saves_is_the_argument():
+def test_custom_gradient_may_return_and_save_its_argument():
     @plugrad.custom_grad
     def identity(x, save):
         save(x)

@@ -1,4 +1,4 @@
-"""What plugins keep in the user's cache directory: only what the user wrote, and all of it, comes back."""
+"""The user's cache directory returns only complete files that the user has written."""
 
 import os
 import sys

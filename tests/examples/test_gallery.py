@@ -20,10 +20,10 @@ PICTURES_FOLDER = Path(__file__).parents[2] / "docs" / "examples"
 SMALL_CONSTANTS = {
     "ecosystem": {"DIGIT_COUNT": 200},
     "autoencoder": {"EPOCHS": 3, "BATCH_SIZE": 512},
-    "fine_tuning": {"EPOCHS": 1, "STEPS": 3},
-    "images": {"SIZE": 48},
+    "fine_tuning": {"EPOCH_COUNT": 1, "STEP_COUNT": 3},
+    "images": {"IMAGE_SIZE": 48},
     "pendulum": {"MEASUREMENT_COUNT": 9, "TRAINING_STEPS": 4},
-    "reaction_diffusion": {"SIZE": 24, "STEPS": 8},
+    "reaction_diffusion": {"GRID_SIZE": 24, "STEP_COUNT": 8},
     "scaling": {},
 }
 
@@ -92,13 +92,15 @@ def test_reaction_and_diffusion_match_numpy(backend):
     known = run_on_cpu("reaction_diffusion")
     expected_u, expected_v = 1 - known["initial_v"].astype(float), known["initial_v"].astype(float)
     around = np.array([[0.05, 0.2, 0.05], [0.2, -1, 0.2], [0.05, 0.2, 0.05]])
-    for _ in range(known["STEPS"]):
+    for _ in range(known["STEP_COUNT"]):
         spread_u, spread_v = (
             scipy.ndimage.convolve(x, around, mode="wrap") for x in (expected_u, expected_v)
         )
         reaction = expected_u * expected_v**2
-        expected_u = expected_u + spread_u - reaction + known["FEED"] * (1 - expected_u)
-        expected_v += spread_v / 2 + reaction - (known["FEED"] + known["KILL"]) * expected_v
+        expected_u = expected_u + spread_u - reaction + known["FEED_RATE"] * (1 - expected_u)
+        expected_v += (
+            spread_v / 2 + reaction - (known["FEED_RATE"] + known["KILL_RATE"]) * expected_v
+        )
     np.testing.assert_allclose(u, expected_u, atol=1e-5)
     np.testing.assert_allclose(v, expected_v, atol=1e-5)
 

@@ -1,4 +1,4 @@
-"""What tests/conftest.py does with a backend that cannot run, a missing kernel, a known defect, and rows of tables."""
+"""tests/conftest.py handles unavailable backends, missing kernels, known defects, and rows of tables."""
 
 import os
 import shutil

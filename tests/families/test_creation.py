@@ -1,4 +1,4 @@
-"""Tensors made from numbers and shapes."""
+"""Functions that create tensors from numbers and shapes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Images of another size."""
+"""Resized images."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tensors as sets: their different elements, membership and differences."""
+"""Set functions: unique elements, membership and differences."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What describes the elements along axes: variances, norms, differences."""
+"""Statistics along axes: variances, norms, differences."""
 
 import warnings
 

@@ -93,7 +93,7 @@ def test_synchronize_returns_when_the_work_is_done(backend):
     plugrad.synchronize()
 
 
-def test_what_synchronize_cannot_wait_for(monkeypatch):
+def test_errors_of_synchronize(monkeypatch):
     def fail():
         raise OSError("no answer")
 

@@ -1,4 +1,4 @@
-"""What the commands that list and show print, as text and as JSON, and their exit statuses."""
+"""The output of the listing commands, as text and as JSON, and their exit statuses."""
 
 import json
 import re

@@ -225,7 +225,7 @@ POLICIES_AND_REMEDIES = {  # fallback, fallback_order, who computes Log for toy,
 @pytest.mark.parametrize(
     ("value", "order", "expected"), POLICIES_AND_REMEDIES.values(), ids=POLICIES_AND_REMEDIES
 )
-def test_policy(site, set_policy, value, order, expected):
+def test_values_of_the_fallback_policy(site, set_policy, value, order, expected):
     site.install("toy")
     site.install("other_toy")
     site.install("broken", "1 / 0")

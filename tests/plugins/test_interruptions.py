@@ -1,4 +1,4 @@
-"""What comes from outside, such as the handler of a signal, passes unchanged, and spoils nothing.
+"""Interruptions, such as exceptions of signal handlers, pass unchanged and leave consistent state.
 
     pytest tests/plugins/test_interruptions.py --tries 300      each kind three hundred times
 
@@ -175,7 +175,7 @@ def test_exception_raised_by_code_is_no_interruption(name):
     assert not is_interruption(catch_exception(ORDINARY_FAILURES[name]))
 
 
-def test_what_appears_between_the_values_of_an_expression_is_an_interruption():
+def test_exception_thrown_into_a_generator_expression_is_an_interruption():
     numbers = (number for number in range(2))
     next(numbers)
     with pytest.raises(InterruptedLate) as caught:

@@ -152,7 +152,7 @@ INTERRUPTED_PLUGINS = {
 
 
 @pytest.mark.parametrize("source", INTERRUPTED_PLUGINS.values(), ids=INTERRUPTED_PLUGINS)
-def test_interruption_passes_and_leaves_nothing(site, source, monkeypatch):
+def test_interrupted_plugin_load_propagates_and_is_rolled_back(site, source, monkeypatch):
     monkeypatch.setattr(plugrad, "interrupted", None, raising=False)
     del plugrad.interrupted
     before = registered_names()

@@ -1,4 +1,4 @@
-"""What wrong arguments get: the name of the culprit, its value in short, and what is wanted; at once."""
+"""Errors for wrong arguments name the argument, its shortened value and the expectation, and are raised quickly."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Whatever an op or a kernel is given instead of what it wants, it takes it or says what is wrong.
+"""Ops and kernels accept any argument value or raise an error of plugrad.
 
 What is wrong is a `PlugradError`; a raw error of NumPy or Python is a defect, and so is a thing of no
 sensible kind that is taken in silence. MemoryError is NumPy's word for too much, and will do.

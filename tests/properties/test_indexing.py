@@ -1,4 +1,4 @@
-"""Whatever the key, ``x[key]`` is what NumPy gives, or both refuse it; a gradient goes where its element came from."""
+"""For random keys, ``x[key]`` matches NumPy in values and errors; gradients reach the selected elements."""
 
 from functools import cache
 from typing import Any, NamedTuple

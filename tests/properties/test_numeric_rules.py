@@ -1,4 +1,4 @@
-"""Extreme numbers follow one rule on all backends, and the page of the rules says what is so."""
+"""Extreme numbers follow the same rules on all backends, and the page of the rules is up to date."""
 
 import numpy as np
 import pytest

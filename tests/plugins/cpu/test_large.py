@@ -72,7 +72,7 @@ def test_products_of_rows(dtype, length, rng):
 
 @pytest.mark.parametrize("exponent", [2, 3, 4, -1])
 @pytest.mark.parametrize("dtype", FLOAT_DTYPES)
-def test_small_powers(dtype, exponent, rng):
+def test_powers_with_small_integer_exponents(dtype, exponent, rng):
     x = np.concatenate([rng.normal(size=ARRAY_SIZE), [0, -0.0, np.inf, -np.inf, np.nan]]).astype(
         dtype
     )

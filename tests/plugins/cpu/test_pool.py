@@ -260,7 +260,7 @@ def test_memory_limit_counts_waiting_blocks(buffer_pool):
         buffer_pool.make_room(7 * ELEMENT_COUNT)
 
 
-def test_memory_that_is_not_there_is_asked_for_again(buffer_pool, monkeypatch):
+def test_failed_allocation_is_retried(buffer_pool, monkeypatch):
     x = buffer_pool.empty((ELEMENT_COUNT,), FLOAT32)
     del x
     left = [MemoryError()]

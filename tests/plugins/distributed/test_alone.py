@@ -1,4 +1,4 @@
-"""What one process alone does, and wrong calls."""
+"""plugrad-distributed in a single process, and wrong calls."""
 
 import subprocess
 import sys

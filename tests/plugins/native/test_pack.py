@@ -1,4 +1,4 @@
-"""What the pack decides before a call: who computes, in how many threads, and upon which memory."""
+"""Decisions of the pack before a call: NumPy or C, the number of threads, and the memory of results."""
 
 import inspect
 import os
@@ -250,7 +250,7 @@ print(place)
 """
 
 
-def test_an_interrupt_at_any_place_spoils_nothing():
+def test_interrupts_leave_the_thread_pool_usable():
     done = subprocess.run(
         [sys.executable, "-c", STOPPED_POOL_PROGRAM],
         capture_output=True,

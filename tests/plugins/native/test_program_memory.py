@@ -326,7 +326,7 @@ def test_the_order_of_host_values_stays():
         assert drawn == ["first", "second", "third"]
 
 
-def test_derivatives_wait_for_what_a_view_keeps():
+def test_order_counts_activations_kept_alive_by_views():
     """The product reads a view of the activation, so the activation must stay alive as long."""
     x, w = random_tensor(64, 64, 32), random_tensor(32, 32, seed=1)
 

@@ -90,7 +90,7 @@ def test_arrays_with_fewer_items_than_numbers_say_are_errors(factor, step):
 
 
 @pytest.mark.parametrize("outer", [1, 2, 3, 2**30])
-def test_sums_of_more_items_than_there_are_are_errors(outer):
+def test_program_that_sums_too_many_items_is_rejected(outer):
     """The table asks for sums of ten numbers each, of an array of twenty, into an array of two."""
     places = [PLACE, 1, 0, 0, 0, 80, PLACE, 2, 0, 0, 0, 8]
     words = [*LOOP_ONCE, 1, 1, 1, 0, *places, NUMBER, outer, NUMBER, 10, NUMBER, 1]

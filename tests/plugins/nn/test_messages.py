@@ -1,4 +1,4 @@
-"""What is said to those who write what other frameworks take."""
+"""Error messages for calls in the style of other frameworks."""
 
 import re
 from typing import Any

@@ -53,7 +53,7 @@ def test_layers_with_products_give_halves(backend, name, half):
         (nn.Dropout(0.5), (4,), "bfloat16"),
     ],
 )
-def test_other_layers(backend, layer, shape, dtype):
+def test_dtypes_of_layers_under_autocast(backend, layer, shape, dtype):
     params = layer.init(0, shape)
     x = plugrad.random.Generator(1).normal((3, *shape), dtype="bfloat16")
     with plugrad.autocast("bfloat16"):

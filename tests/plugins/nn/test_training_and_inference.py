@@ -1,4 +1,4 @@
-"""What differs in training: statistics, dropout and their seeds; and parameters as optimizers and grad take them."""
+"""Training and inference modes: statistics, dropout and seeds; and parameters for optimizers and gradients."""
 
 import numpy as np
 import pytest
@@ -130,7 +130,7 @@ def test_attention_to_a_context_under_a_mask(backend, make_params, rng):
 
 
 @pytest.mark.parametrize("layer", [nn.LSTM(3), nn.GRU(3)], ids=str)
-def test_steps_are_what_a_sequence_is_made_of(layer, backend, make_params, rng):
+def test_step_by_step_outputs_match_the_whole_sequence(layer, backend, make_params, rng):
     params, x = make_params(layer, (4, 2)), rng.normal(size=(2, 4, 2)).astype(np.float32)
     state = layer.initial_state(params, 2)
     for t in range(4):

@@ -1,4 +1,4 @@
-"""What a model cannot be is said before anything runs; damaged and hostile files are refused."""
+"""Unsupported models raise errors before anything runs; damaged and hostile files are rejected."""
 
 import os
 import random

@@ -317,7 +317,7 @@ NORMALIZING_GRAPH = """g (float[n, 4, h, w] x) => (float[n, k] y) {
 }"""
 
 
-def test_what_does_not_depend_on_inputs_is_known_before_a_model_runs(backend, rng):
+def test_subgraphs_independent_of_inputs_are_folded(backend, rng):
     text = """g (float[n, 2, h, w] x) => (float[n, 2, h, w] y) {
         zero = Constant<value_float = 0.0>()
         six = Constant<value_float = 6.0>()

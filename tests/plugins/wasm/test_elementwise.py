@@ -466,7 +466,7 @@ def test_functions_of_all_halves(run, name):
     ("name", "function"), [("Add", np.add), ("Sub", np.subtract), ("Multiply", np.multiply)]
 )
 @pytest.mark.parametrize("greatest", [INF, 8.0, 2e-2, 1e-6])
-def test_halves_round_once_whatever_stands_beside_them(run, rng, name, function, greatest):
+def test_vectors_of_halves_are_rounded_once(run, rng, name, function, greatest):
     # Eight at a time take a short way if all are finite, and no product is denormal.
     halves = np.arange(1 << 16, dtype="u2").view("f2")
     halves = halves[~(np.abs(halves) > greatest)][3:]

@@ -1,4 +1,4 @@
-"""What is known of the kernels without importing their implementations."""
+"""The table of kernels, which is known without importing the implementations."""
 
 import subprocess
 import sys

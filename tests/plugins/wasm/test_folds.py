@@ -358,3 +358,35 @@ def test_softmax_in_double_precision_of_short_rows(run, rng, count):
         logarithm = np.log(expected[4:])
     np.testing.assert_allclose(run("Softmax", x, dim=1), expected, rtol=1e-14)
     np.testing.assert_allclose(run("LogSoftmax", x, axis=1)[4:], logarithm, rtol=1e-12, atol=1e-14)
+
+
+LAYER_SHAPES = [(1, 1), (3, 7), (2, 16), (5, 100), (9, 530), (4, 1000), (3, 3000), (2, 131_073)]
+
+
+@pytest.mark.filterwarnings("ignore:.* encountered in cast:RuntimeWarning")
+@pytest.mark.parametrize("dtype", HALF_DTYPES)
+@pytest.mark.parametrize("shape", LAYER_SHAPES, ids=str)
+def test_layer_norms_of_halves_are_those_of_floats_rounded(run, rng, shape, dtype):
+    attributes = {"axis": 1, "variance_epsilon": 1e-3}
+    x, offset, scale = (rng.normal(size=n) for n in (shape, shape[1:], shape[1:]))
+    x[0, 0], x[-1, -1] = 1e-7, 300
+    special = x.copy()
+    special[0, -1], special[-1, 0] = INF, NAN
+    for values in (x, special, x[:0]):
+        for parts in ((offset, scale), (None, scale), (None, None)):
+            halves = [y if y is None else y.astype(HALF_DTYPES[dtype]) for y in (values, *parts)]
+            wide = [y if y is None else y.astype(np.float32) for y in halves]
+            expected = run("LayerNorm", *wide, **attributes).astype(halves[0].dtype)
+            assert_same_bits(run("LayerNorm", *halves, **attributes), expected)
+
+
+@pytest.mark.parametrize("shape", LAYER_SHAPES, ids=str)
+def test_layer_norm_of_a_row_does_not_depend_on_the_rows_beside(run, rng, shape):
+    x = rng.normal(size=shape).astype(np.float32)
+    x[0, 0] = INF
+    attributes = {"axis": 1, "variance_epsilon": 1e-3}
+    found = run("LayerNorm", x, None, None, **attributes)
+    for i, row in enumerate(x):
+        np.testing.assert_array_equal(
+            run("LayerNorm", row[None], None, None, **attributes)[0], found[i]
+        )

@@ -1,4 +1,4 @@
-"""Which adapter a device string means, on machines with several."""
+"""The adapter that a device string selects on machines with several."""
 
 from types import SimpleNamespace
 
@@ -93,7 +93,7 @@ def test_another_library_is_left_to_wgpu(monkeypatch, variable):
     assert listing._find_library() is None
 
 
-def test_adapters_without_what_kernels_need_are_left_out():
+def test_adapters_without_required_features_are_left_out():
     def adapter(kind, api="Vulkan", features=("immediates",)):
         return SimpleNamespace(info={"adapter_type": kind, "backend_type": api}, features=features)
 

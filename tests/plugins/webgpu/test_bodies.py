@@ -1,4 +1,4 @@
-"""What the host computes of small arrays, in the place of shaders, is the same to the last bit."""
+"""Small arrays computed on the host have the same bits as those computed by shaders."""
 
 import itertools
 

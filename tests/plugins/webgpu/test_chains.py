@@ -345,7 +345,7 @@ def test_disposal_in_the_middle():
         np.testing.assert_allclose(w.numpy(), np.exp(x * 2 + 1) * (x * 2 + 1), rtol=1e-5)
 
 
-def test_memory_counts_what_programs_have():
+def test_memory_counts_tensors_that_the_program_holds():
     warm_up(lambda: gelu(plugrad.ones(3000) * 2).numpy())  # constants stay
     before = bytes_in_use()
     for _ in range(3):

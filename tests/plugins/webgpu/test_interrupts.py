@@ -47,7 +47,7 @@ def test_an_interrupt_waits_until_the_outer_block_ends():
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_a_block_without_an_interrupt_changes_nothing():
+def test_uninterruptible_block_without_a_signal_restores_the_handlers():
     whole = Uninterruptible()
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(ZeroDivisionError), whole:

@@ -1,4 +1,4 @@
-"""What exceeds the limits of a shader or of a device is an error of plugrad that names a remedy."""
+"""Exceeding the limits of a shader or a device raises an error of plugrad that names a remedy."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""What the invocations of a workgroup find is combined by subgroups, or through memory: GPUs do either."""
+"""Workgroups combine the results of their invocations by subgroup operations or through shared memory."""
 
 import numpy as np
 import pytest

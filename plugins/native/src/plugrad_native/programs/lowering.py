@@ -1,4 +1,4 @@
-"""How calls of kernels that are not elementwise become calls of C.
+"""Lowering rules of kernels that are not elementwise: their calls become calls of C.
 
 A rule looks at shapes, dtypes and attributes, and decides as the implementation does that an untraced call would use.
 """

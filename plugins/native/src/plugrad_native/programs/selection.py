@@ -1,4 +1,4 @@
-"""Which steps of a graph C runs, and in which groups."""
+"""The selection of a graph's steps that C can run, and their groups."""
 
 from __future__ import annotations
 
