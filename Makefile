@@ -53,6 +53,9 @@ test: export OPENBLAS_NUM_THREADS = 1
 # the time of tests of webgpu where no earlier run had. What is about compilers is optimized, in test_second_driver.py.
 # GALLIVM_PERF= make test optimizes everything.
 test: export GALLIVM_PERF ?= nopt
+# Both workers have a core: waking the driver's threads for each dispatch took a tenth of the time of tests of webgpu.
+# What depends on threads runs on several in test_second_driver.py. LP_NUM_THREADS= make test has one for each core.
+test: export LP_NUM_THREADS ?= 0
 test: $(INSTALLED) ## Run the tests in parallel (ARGS="-k relu" for some of them; WORKERS=0 in one process)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 

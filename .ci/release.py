@@ -14,27 +14,27 @@ KINDS = {"feature": "New", "fix": "Fixed", "internal": "For developers of plugra
 HEADING = "# Changelog\n"
 
 
-def projects(root: Path) -> list[Path]:
+def list_files_with_version(root: Path) -> list[Path]:
     """Return the files that name the version."""
     listed = [root / "pyproject.toml", root / "core/pyproject.toml"]
     listed += sorted(root.glob("plugins/*/pyproject.toml"))
     return [*listed, root / "core/src/plugrad/__init__.py", root / "CITATION.cff"]
 
 
-def with_version(text: str, new: str) -> str:
+def replace_version(text: str, new: str) -> str:
     """Return a file's text with the new version: its own, and that of distributions that it requires."""
     text = re.sub(r'^(__version__ = |version = )"[^"]+"', rf'\1"{new}"', text, flags=re.M)
     text = re.sub(r"^version: .+$", f"version: {new}", text, flags=re.M)
     return re.sub(r'"(plugrad[\w-]*(?:\[[\w,]+\])?)(==|~=)[\d.]+', rf'"\1\g<2>{new}', text)
 
 
-def fragments(root: Path) -> list[Path]:
+def list_fragments(root: Path) -> list[Path]:
     """Return the files of changes/, in the order of their numbers."""
     found = [path for path in (root / "changes").glob("*.md") if path.name[0].isdigit()]
     return sorted(found, key=lambda path: (int(path.name.split(".")[0]), path.name))
 
 
-def section(files: list[Path], new: str, day: str) -> str:
+def format_changelog_section(files: list[Path], new: str, day: str) -> str:
     """Return a section of the changelog; each paragraph of a file of changes/ is one change."""
     lines = [f"## {new} ({day})", ""]
     for kind, title in KINDS.items():
@@ -50,7 +50,7 @@ def release(root: Path, new: str, day: str) -> None:
     """Write the version and the changelog, and remove the fragments."""
     if not re.fullmatch(r"\d+\.\d+\.\d+", new):
         raise SystemExit(f"{new!r} is not a version such as 0.2.0")
-    files = fragments(root)
+    files = list_fragments(root)
     unknown = [path.name for path in files if path.name.split(".")[1] not in KINDS]
     if unknown or not files:
         raise SystemExit(f"changes/ has no fragments, or some of an unknown kind: {unknown}")
@@ -58,11 +58,11 @@ def release(root: Path, new: str, day: str) -> None:
     api.write_text(
         api.read_text("utf-8").replace(", not released\n", f", released with {new}\n", 1), "utf-8"
     )
-    for path in projects(root):
-        path.write_text(with_version(path.read_text("utf-8"), new), "utf-8")
+    for path in list_files_with_version(root):
+        path.write_text(replace_version(path.read_text("utf-8"), new), "utf-8")
     log = root / "CHANGELOG.md"
     older = log.read_text("utf-8").removeprefix(HEADING) if log.exists() else ""
-    log.write_text(f"{HEADING}\n{section(files, new, day)}{older}", "utf-8")
+    log.write_text(f"{HEADING}\n{format_changelog_section(files, new, day)}{older}", "utf-8")
     for path in files:
         path.unlink()
 

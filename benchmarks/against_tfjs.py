@@ -31,7 +31,7 @@ import workloads
 
 import plugrad
 
-LIMITS = {
+MAX_RATIOS = {
     "matmul 256": 0.80,
     "matmul 512": 0.80,
     "matmul 1024": 0.80,
@@ -49,10 +49,10 @@ LIMITS = {
     "W3": 0.85,
 }
 """What we promise, as a multiple of the time of TensorFlow.js."""
-MEAN_LIMIT = 0.42  # of the geometric mean
+MAX_MEAN_RATIO = 0.42  # of the geometric mean
 TURN_SECONDS = 0.005  # seconds that a turn of each side takes
 CASE_SECONDS = 1.0  # seconds that the turns of a case take together
-ROUNDS = 15, 60  # pairs of turns, however long they take
+MIN_AND_MAX_ROUNDS = 15, 60  # pairs of turns, however long they take
 TRIAL_CALLS = 5  # calls, of which the fastest says how many make a turn
 
 Step = Callable[[], Any]
@@ -144,7 +144,9 @@ def take_turns(sides: tuple[Side, Side]) -> list[tuple[float, float]]:
     repeats = [max(1, round(TURN_SECONDS * 1e3 / ms)) for ms in least]
     span = sum(ms * (1 + count) for ms, count in zip(least, repeats, strict=True)) / 1e3
     pairs: list[tuple[float, float]] = []
-    for pair in range(min(max(round(CASE_SECONDS / span), ROUNDS[0]), ROUNDS[1])):
+    for pair in range(
+        min(max(round(CASE_SECONDS / span), MIN_AND_MAX_ROUNDS[0]), MIN_AND_MAX_ROUNDS[1])
+    ):
         times = [0.0, 0.0]
         for which in (0, 1) if pair % 2 else (1, 0):
             sides[which](1)  # the caches hold what the other side has used
@@ -170,15 +172,15 @@ def main() -> int:
             pairs = take_turns(sides)
             mine, theirs = (statistics.median(times) for times in zip(*pairs, strict=True))
             ratios.append(statistics.median(a / b for a, b in pairs))
-            failed |= ratios[-1] > LIMITS[name]
-            verdict = "ok" if ratios[-1] <= LIMITS[name] else "MISSED"
+            failed |= ratios[-1] > MAX_RATIOS[name]
+            verdict = "ok" if ratios[-1] <= MAX_RATIOS[name] else "MISSED"
             print(
-                f"{name:12} {mine:10.4f} {theirs:10.4f} {ratios[-1]:7.2f} {LIMITS[name]:7.2f}  {verdict}",
+                f"{name:12} {mine:10.4f} {theirs:10.4f} {ratios[-1]:7.2f} {MAX_RATIOS[name]:7.2f}  {verdict}",
                 flush=True,
             )
     mean = exp(sum(map(log, ratios)) / len(ratios))
-    print(f"geometric mean {mean:.2f}, limit {MEAN_LIMIT}")
-    return int(failed or mean > MEAN_LIMIT)
+    print(f"geometric mean {mean:.2f}, limit {MAX_MEAN_RATIO}")
+    return int(failed or mean > MAX_MEAN_RATIO)
 
 
 if __name__ == "__main__":

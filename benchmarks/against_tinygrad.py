@@ -34,7 +34,7 @@ from tinygrad_inputs import CASES_WITH_READ_BACK, Inputs, make_inputs
 
 import plugrad
 
-LIMITS = {
+MAX_RATIOS = {
     "matmul 512": 0.31,
     "gelu(x@w+b)": 0.19,
     "gelu(x*w+b)": 0.8,
@@ -48,8 +48,8 @@ LIMITS = {
     "W2": 0.5,
 }
 """What we promise, as a multiple of the time of tinygrad's jit; cases without a promise are for information."""
-MEAN_LIMIT = 0.20  # of the geometric mean
-CHAIN_LIMIT = 40.0  # of 1,000 adds and a read-back, as a multiple of NumPy's time
+MAX_MEAN_RATIO = 0.20  # of the geometric mean
+MAX_CHAIN_RATIO = 40.0  # of 1,000 adds and a read-back, as a multiple of NumPy's time
 TURN_SECONDS = 0.05  # seconds that one turn takes at least
 ROUNDS = 9
 
@@ -188,8 +188,8 @@ def print_chain_times() -> bool:
     sides = {"ours": Side(lambda: long(a, b).numpy()), "numpy": Side(lambda: long(x, y))}
     times = take_turns(sides, rounds=50)
     ratio = times["ours"].median / times["numpy"].median
-    print(f"1,000 adds and a read-back: {ratio:.1f} x np.add, limit {CHAIN_LIMIT}")
-    return ratio <= CHAIN_LIMIT
+    print(f"1,000 adds and a read-back: {ratio:.1f} x np.add, limit {MAX_CHAIN_RATIO}")
+    return ratio <= MAX_CHAIN_RATIO
 
 
 def main() -> int:
@@ -207,7 +207,7 @@ def main() -> int:
             if not name.startswith(wanted):
                 continue
             mine, jit, eager = time_case(name, step, peer)
-            ratio, limit = mine / jit, LIMITS.get(name)
+            ratio, limit = mine / jit, MAX_RATIOS.get(name)
             promise = f"{'-':>7}"
             if limit is not None:
                 ratios.append(ratio)
@@ -218,9 +218,9 @@ def main() -> int:
                 flush=True,
             )
         mean = exp(sum(map(log, ratios)) / max(len(ratios), 1))
-        print(f"geometric mean {mean:.3f}, limit {MEAN_LIMIT}")
+        print(f"geometric mean {mean:.3f}, limit {MAX_MEAN_RATIO}")
         failed |= not print_chain_times()
-    return int(failed or mean > MEAN_LIMIT)
+    return int(failed or mean > MAX_MEAN_RATIO)
 
 
 if __name__ == "__main__":

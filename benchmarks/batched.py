@@ -1,4 +1,4 @@
-"""What `plugrad.vmap` is for, against torch.func and JAX: per-example gradients, Jacobians, ensembles, einsum.
+"""Compare `plugrad.vmap` with torch.func and JAX: per-example gradients, Jacobians, ensembles, einsum.
 
     python benchmarks/batched.py                       everything, on cpu
     python benchmarks/batched.py jacobian einsum       what has one of the words in its name
@@ -100,11 +100,11 @@ def make_per_example_gradients_case() -> Case:
 
         h = jax.jit(jax.vmap(jax.grad(jax_loss), in_axes=(None, 0, 0)))
 
-        def of_jax() -> list[Any]:
+        def call_jax() -> list[Any]:
             found = jax.block_until_ready(h(jw, jx, jy))
             return [found[n] for n in task.weights]
 
-        sides["jax.jit"] = of_jax
+        sides["jax.jit"] = call_jax
     return Case(sides)
 
 

@@ -1,4 +1,4 @@
-"""What a case of the kernel scan is: something that plugrad and PyTorch compute alike, forward or backward.
+"""Cases of the kernel scan: functions that plugrad and PyTorch both have, forward or backward.
 
 PyTorch gets images in its order of axes and with the channels last in memory, as plugrad has them.
 """

@@ -37,7 +37,7 @@ PEERS: Final = {
     "onnxruntime": "onnxruntime",
 }
 """The peers of workloads by the columns of the table."""
-LIMITS: Final[dict[str, dict[str, float]]] = {
+MAX_RATIOS: Final[dict[str, dict[str, float]]] = {
     "D3": {"torch": 0.04, "jax": 0.40},
     "W1": {"torch": 0.75, "torch.compile": 0.75, "jax": 0.97},
     "W2": {"torch": 0.85, "torch.compile": 0.85, "jax": 0.22},
@@ -78,10 +78,10 @@ def make_sides(name: str, columns: Mapping[str, Peer]) -> tuple[dict[str, Side],
         work = jitted.WORKLOADS[name]()
         run = plugrad.jit(work.function)
         functions: dict[str, Callable[[], Any]] = {"plugrad": lambda: run(*work.args)}
-        functions |= {c: jitted.PEERS[c](name) for c in columns if c in LIMITS[name]}
+        functions |= {c: jitted.PEERS[c](name) for c in columns if c in MAX_RATIOS[name]}
         return {c: Side(f) for c, f in functions.items()}, dict.fromkeys(functions, 1)
     steps = {"plugrad": import_module("peer_plugrad").JITTED_WORKLOADS[name]()}
-    steps |= {c: columns[c].steps[name]() for c in LIMITS[name] if c in columns}
+    steps |= {c: columns[c].steps[name]() for c in MAX_RATIOS[name] if c in columns}
     return {c: Side(s.run) for c, s in steps.items()}, {c: s.calls for c, s in steps.items()}
 
 
@@ -104,7 +104,7 @@ def compile_ms() -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare compiled programs with peers.")
-    parser.add_argument("names", nargs="*", default=list(LIMITS))
+    parser.add_argument("names", nargs="*", default=list(MAX_RATIOS))
     parser.add_argument("--rounds", type=int, default=10)
     arguments = parser.parse_args()
     plugrad.use("cpu")
@@ -121,7 +121,7 @@ def main() -> None:
         measured, calls = make_sides(name, columns)
         times = take_turns(measured, arguments.rounds, time.process_time)
         least = {side: times[side].least / calls[side] for side in times}
-        ours, limits = least["plugrad"], LIMITS[name]
+        ours, limits = least["plugrad"], MAX_RATIOS[name]
         cells = [
             cell(ours / least[column], limits[column]) if column in least else f"{'–':>17} "
             for column in PEERS

@@ -1,4 +1,4 @@
-"""What the exchange of gradients costs between processes that have a core each.
+"""Measure the cost of exchanging gradients between processes that have a core each.
 
     python benchmarks/exchanges.py mpi
     unshare -n sh -c "ip link set lo up; python benchmarks/exchanges.py gloo --ranks 3 --wire"

@@ -1,4 +1,4 @@
-"""What a step costs the host on webgpu, untraced and jitted: the processor time of the thread that calls, in one run.
+"""Measure the host's processor time for a step on webgpu, untraced and jitted, in one run.
 
     python benchmarks/host_time.py
     python benchmarks/host_time.py W1 digits --rounds 60

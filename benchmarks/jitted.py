@@ -1,4 +1,4 @@
-"""What `plugrad.jit` gains: each workload untraced and jitted, in one run, with the times of tracing and compiling.
+"""Compare each workload untraced and under `plugrad.jit`, in one run, with the times of tracing and compiling.
 
     python benchmarks/jitted.py                     on cpu
     python benchmarks/jitted.py --backend wasm
@@ -93,7 +93,7 @@ def make_large_elementwise() -> Workload:
 
 def make_program(make: Callable[..., Any]) -> Workload:
     """Return a program that all frameworks run."""
-    function, arrays = make(programs.in_plugrad())
+    function, arrays = make(programs.plugrad_namespace())
     return Workload(function, tuple(map(plugrad.asarray, arrays)))
 
 
@@ -141,26 +141,26 @@ def make_characters_step() -> Workload:
     return Workload(step, (x, y))
 
 
-def in_jax(name: str) -> Callable[[], Any]:
+def make_jax_program(name: str) -> Callable[[], Any]:
     """Return a program compiled by JAX."""
     jax: Any = import_module("jax")
-    function, arrays = programs.PROGRAMS[name](programs.in_jax())
+    function, arrays = programs.PROGRAMS[name](programs.jax_namespace())
     compiled, tensors = jax.jit(function), [*map(jax.numpy.asarray, arrays)]
     return lambda: jax.block_until_ready(compiled(*tensors))
 
 
-def in_torch(name: str) -> Callable[[], Any]:
+def make_torch_program(name: str) -> Callable[[], Any]:
     """Return a program in eager PyTorch."""
     torch: Any = import_module("torch")
-    function, arrays = programs.PROGRAMS[name](programs.in_torch())
+    function, arrays = programs.PROGRAMS[name](programs.torch_namespace())
     tensors = [*map(torch.from_numpy, arrays)]
     return lambda: function(*tensors)
 
 
-def in_torch_compile(name: str) -> Callable[[], Any]:
+def make_torch_compiled_program(name: str) -> Callable[[], Any]:
     """Return a program compiled by PyTorch; of loops only one step, because unrolled loops compile for minutes."""
     torch: Any = import_module("torch")
-    namespace = programs.in_torch()
+    namespace = programs.torch_namespace()
     if name in PROGRAMS_WITH_LOOPS:
         scan = namespace.scan
         namespace = namespace._replace(
@@ -174,7 +174,11 @@ def in_torch_compile(name: str) -> Callable[[], Any]:
 
 PROGRAMS_WITH_LOOPS = {"ode", "GRU", "LSTM", "monte carlo"}
 """The programs with a loop of their own."""
-PEERS = {"jax": in_jax, "torch": in_torch, "torch.compile": in_torch_compile}
+PEERS = {
+    "jax": make_jax_program,
+    "torch": make_torch_program,
+    "torch.compile": make_torch_compiled_program,
+}
 WORKLOADS: dict[str, Callable[[], Workload]] = {
     "D3": make_small_op_gradients,
     "W1": lambda: make_training_step(workloads.mlp(), peer_plugrad.mlp),

@@ -1,4 +1,4 @@
-"""How times are measured: all peers take turns in one process, so that they meet the same machine."""
+"""Interleaved timing: all peers take turns in one process, under the same load of the machine."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ WITHOUT_PACKS = "cpu without packs"
 Compiler: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
 
 
-def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+def without_compilation(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function unchanged, in place of a compiled one."""
     return function
 
@@ -101,7 +101,7 @@ def recorded_adds() -> Workload:
     )
 
 
-def chains(compiled: Compiler = as_it_is) -> Workload:
+def chains(compiled: Compiler = without_compilation) -> Workload:
     """Return the workload of chains of elementwise ops with gradients (D3)."""
     a = plugrad.asarray(workloads.small_pair()[0])
     gradient, ones = plugrad.grad(workloads.multiply_add_chain), plugrad.ones_like(a)
@@ -141,7 +141,7 @@ def read_back() -> Workload:
 def training(
     task: workloads.Training,
     predict: Callable[[plugrad.Tensor, dict[str, plugrad.Variable]], plugrad.Tensor],
-    compiled: Compiler = as_it_is,
+    compiled: Compiler = without_compilation,
 ) -> Workload:
     """Return the workload of a step of gradient descent; the check is the loss after five steps."""
     x = plugrad.asarray(task.x)
@@ -174,7 +174,7 @@ def convnet(x: plugrad.Tensor, w: dict[str, plugrad.Variable]) -> plugrad.Tensor
     return h.reshape(64, -1) @ w["w"] + w["b"]
 
 
-def mobilenet(compiled: Compiler = as_it_is) -> Workload:
+def mobilenet(compiled: Compiler = without_compilation) -> Workload:
     """Return the workload of inference with MobileNet (W3)."""
     function, x = mobilenet_function()
     infer = compiled(function)
@@ -230,7 +230,7 @@ def block_loss(
     return plugrad.mean(x * x)
 
 
-def transformer(compiled: Compiler = as_it_is) -> Workload:
+def transformer(compiled: Compiler = without_compilation) -> Workload:
     """Return the workload of a transformer block with gradients (W4)."""
     weights = {name: plugrad.asarray(value) for name, value in workloads.transformer().items()}
     both = compiled(plugrad.value_and_grad(lambda w: block_loss(w, workloads.ATTENTION_HEADS)))
@@ -245,7 +245,7 @@ def transformer(compiled: Compiler = as_it_is) -> Workload:
     return Workload(lambda: both(weights), check)
 
 
-def rows(compiled: Compiler = as_it_is) -> dict[str, Callable[[], Workload]]:
+def rows(compiled: Compiler = without_compilation) -> dict[str, Callable[[], Workload]]:
     """Return the workload of lookups and scatters of rows (W8)."""
 
     def step(function: Callable[..., plugrad.Tensor], *names: str) -> Workload:

@@ -31,7 +31,7 @@ def peers() -> list[Peer]:
 Compiler: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
 
 
-def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+def without_compilation(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function unchanged, in place of a compiled one."""
     return function
 
@@ -65,7 +65,7 @@ def recorded_adds() -> Workload:
     return Workload(run, lambda: [(a + b).sum().item()], workloads.OPS_PER_RUN)
 
 
-def chains(compiled: Compiler = as_it_is) -> Workload:
+def chains(compiled: Compiler = without_compilation) -> Workload:
     """Return the workload of chains of elementwise ops with gradients (D3)."""
     a, ones = copy_to_tensor(workloads.small_pair()[0]).requires_grad_(), torch.ones(4)
     chain = compiled(workloads.multiply_add_chain)
@@ -107,7 +107,7 @@ def training(
     task: workloads.Training,
     weights: dict[str, torch.Tensor],
     logits: Callable[[dict[str, torch.Tensor]], torch.Tensor],
-    compiled: Compiler = as_it_is,
+    compiled: Compiler = without_compilation,
 ) -> Callable[[], torch.Tensor]:
     """Return a function that takes a step of gradient descent and returns the loss."""
     labels = copy_to_tensor(task.labels).long()
@@ -131,7 +131,7 @@ def make_training_workload(step: Callable[[], torch.Tensor]) -> Workload:
     return Workload(lambda: step().item(), lambda: [step().item() for _ in range(5)][-1:])
 
 
-def mlp(compiled: Compiler = as_it_is) -> Callable[[], torch.Tensor]:
+def mlp(compiled: Compiler = without_compilation) -> Callable[[], torch.Tensor]:
     """Return the training step of the MLP (W1)."""
     task = workloads.mlp()
     x = copy_to_tensor(task.x)
@@ -145,7 +145,7 @@ def mlp(compiled: Compiler = as_it_is) -> Callable[[], torch.Tensor]:
     return training(task, weights, logits, compiled)
 
 
-def convnet(compiled: Compiler = as_it_is) -> Callable[[], torch.Tensor]:
+def convnet(compiled: Compiler = without_compilation) -> Callable[[], torch.Tensor]:
     """Return the training step of the convolutional network (W2), in the faster channels-last memory format."""
     task = workloads.convnet()
     x = copy_to_tensor(task.x.transpose(0, 3, 1, 2)).contiguous(memory_format=torch.channels_last)
@@ -162,7 +162,7 @@ def convnet(compiled: Compiler = as_it_is) -> Callable[[], torch.Tensor]:
     return training(task, weights, logits, compiled)
 
 
-def mobilenet(compiled: Compiler = as_it_is) -> Workload:
+def mobilenet(compiled: Compiler = without_compilation) -> Workload:
     """Return the workload of inference with MobileNet (W3), in the faster channels-last memory format."""
     image, layers, matrix = workloads.mobilenet()
     x, head = copy_to_tensor(image.transpose(0, 3, 1, 2)), copy_to_tensor(matrix)
@@ -192,7 +192,7 @@ def mobilenet(compiled: Compiler = as_it_is) -> Workload:
         return h.mean((2, 3)) @ head
 
     # torch.compile takes no tensors of another mode than that in which it runs.
-    mode = torch.inference_mode if compiled is as_it_is else torch.no_grad
+    mode = torch.inference_mode if compiled is without_compilation else torch.no_grad
 
     def run() -> torch.Tensor:
         with mode():
@@ -233,7 +233,7 @@ def with_gradients(
     return run
 
 
-def transformer(compiled: Compiler = as_it_is) -> Workload:
+def transformer(compiled: Compiler = without_compilation) -> Workload:
     """Return the workload of a transformer block with gradients (W4)."""
     weights = {name: copy_to_tensor(value) for name, value in workloads.transformer().items()}
     run = with_gradients(compiled(lambda w: block_loss(w, workloads.ATTENTION_HEADS)), weights)

@@ -223,7 +223,7 @@ PROGRAMS = {
 # --- the frameworks --------------------------------------------------------------------------------
 
 
-def in_plugrad() -> Namespace:
+def plugrad_namespace() -> Namespace:
     import plugrad
 
     def scan(function: Any, init: Any, xs: Any, length: int) -> Any:
@@ -239,7 +239,7 @@ def in_plugrad() -> Namespace:
     return Namespace(plugrad, plugrad.erf, plugrad.sigmoid, plugrad.rsqrt, scan, grads)
 
 
-def in_jax() -> Namespace:
+def jax_namespace() -> Namespace:
     import jax
 
     def grads(function: Any, count: int | None = None) -> Any:
@@ -256,7 +256,7 @@ def in_jax() -> Namespace:
     )
 
 
-def in_torch() -> Namespace:
+def torch_namespace() -> Namespace:
     import torch
 
     def scan(function: Any, init: Any, xs: Any, length: int) -> Any:

@@ -30,7 +30,7 @@ MIN_MICROSECONDS: Final = 50
 """The time of a call from on threads should help."""
 NO_GAIN_MIN_RATIO: Final = 0.8
 """The ratio from which on a call counts as one that gains nothing."""
-LIMITS: Final = {
+MAX_RATIOS: Final = {
     "unet": 0.62,
     "GPT block": 0.62,
     "add 1e7": 0.75,
@@ -310,7 +310,7 @@ def print_times(one: Server, several: Server, threads: int, rounds: int) -> None
             )
         ]
         ratio = least[1] / least[0]
-        limit = LIMITS.get(name.partition(": ")[2]) if name.startswith("required") else None
+        limit = MAX_RATIOS.get(name.partition(": ")[2]) if name.startswith("required") else None
         mark = f"  limit {limit}" if limit else ""
         if least[0] * 1e6 >= MIN_MICROSECONDS and not limit:
             long.append(ratio)

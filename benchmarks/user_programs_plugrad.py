@@ -48,7 +48,7 @@ def nbody(places: Tensor, speeds: Tensor, masses: Tensor) -> Any:
 
 
 def black_scholes(spot: Tensor, strike: Tensor, years: Tensor) -> Any:
-    """How the prices of options change with each of their terms."""
+    """The derivatives of option prices with respect to each of their terms."""
 
     def total(spot: Tensor, strike: Tensor, years: Tensor) -> Tensor:
         spread = 0.2 * plugrad.sqrt(years)
@@ -140,7 +140,7 @@ def graph_network(
 
 
 def gaussian_process(x: Tensor, y: Tensor, length: Tensor, noise: Tensor) -> Any:
-    """How the likelihood of the data changes with the lengths and the noise."""
+    """The derivatives of the likelihood of the data with respect to the length scales and the noise."""
 
     def likelihood(length: Tensor, noise: Tensor) -> Tensor:
         scaled = x / length

@@ -1,4 +1,4 @@
-"""What is measured: seeded inputs and hyper-parameters that every peer shares.
+"""The workloads of the benchmarks: seeded inputs and hyper-parameters that all peers share.
 
 Inputs come from an integer hash of (seed, index), so that a peer in any language can make the same
 numbers.

@@ -1,4 +1,4 @@
-"""How Sphinx builds the site. ``make docs`` calls it; the pages of docs/reference/api are written here first."""
+"""The configuration of Sphinx, which ``make docs`` runs; it first writes the pages of docs/reference/api."""
 
 import sys
 from pathlib import Path
@@ -69,8 +69,8 @@ html_theme_options = {
 }
 
 
-class LinkedCode(SphinxTransform):
-    """Link code such as ``plugrad.relu(x)`` to the entry of the function."""
+class CodeLinks(SphinxTransform):
+    """A transform that links code such as ``plugrad.relu(x)`` to the entry of the function."""
 
     default_priority = 400
 
@@ -89,7 +89,7 @@ class LinkedCode(SphinxTransform):
             link += literal
 
 
-class Extended(SphinxTransform):
+class ExtendedTypeLinks(SphinxTransform):
     """Link types in signatures that `plugrad.extend` documents, though another distribution has the name too."""
 
     default_priority = 400
@@ -106,7 +106,7 @@ class Extended(SphinxTransform):
                 link["reftarget"] = complete
 
 
-class Trimmed(SphinxTransform):
+class ExampleTrimming(SphinxTransform):
     """Remove the empty line at the end of an example, which doctest needs and readers do not."""
 
     default_priority = 210
@@ -120,7 +120,7 @@ class Trimmed(SphinxTransform):
             block += nodes.Text(text)
 
 
-class Outside(SphinxTransform):
+class RepositoryLinkRemoval(SphinxTransform):
     """Show links to folders and pages of the repository that are not on the site as text."""
 
     default_priority = 5
@@ -136,8 +136,10 @@ class Outside(SphinxTransform):
                 link.replace_self(link.children)
 
 
-def describe(_: Sphinx, kind: str, name: str, value: object, __: object, lines: list[str]) -> None:
-    """Append to an op's docstring what is known of its kernels."""
+def append_kernel_facts(
+    _: Sphinx, kind: str, name: str, value: object, __: object, lines: list[str]
+) -> None:
+    """Append the gradients, backends and dtypes of an op's kernels to its docstring."""
     if kind == "function":
         lines += ["", *reference.describe_op(value)]
 
@@ -145,8 +147,8 @@ def describe(_: Sphinx, kind: str, name: str, value: object, __: object, lines: 
 def setup(app: Sphinx) -> None:
     """Write the pages that are made of docstrings, and register what this file adds to Sphinx."""
     reference.write_pages(DOCS / "reference" / "api")
-    app.add_transform(LinkedCode)
-    app.add_transform(Extended)
-    app.add_transform(Outside)
-    app.add_transform(Trimmed)
-    app.connect("autodoc-process-docstring", describe)
+    app.add_transform(CodeLinks)
+    app.add_transform(ExtendedTypeLinks)
+    app.add_transform(RepositoryLinkRemoval)
+    app.add_transform(ExampleTrimming)
+    app.connect("autodoc-process-docstring", append_kernel_facts)

@@ -16,7 +16,7 @@ import plugrad
 import plugrad_nn as nn
 import plugrad_onnx
 
-EPOCHS, STEPS, EXAMPLES = 12, 60, 60
+EPOCH_COUNT, STEP_COUNT, EXAMPLE_COUNT = 12, 60, 60
 
 table = np.loadtxt(
     Path(__file__).parent / "data" / "digits.csv.gz", delimiter=",", dtype=np.float32
@@ -54,10 +54,10 @@ def fine_tune(path: str) -> tuple[plugrad_onnx.Model, list[float], list[float]]:
     """Train a model on a few noisy digits; return it, the losses, and the accuracy on the other digits."""
     model, optimizer = plugrad_onnx.load(path), plugrad.optimizers.Adam(0.005)
     variables = model.variables()
-    x, y = plugrad.asarray(noisy_images[:EXAMPLES]), plugrad.asarray(digits[:EXAMPLES])
-    others, labels = plugrad.asarray(noisy_images[EXAMPLES:]), digits[EXAMPLES:]
+    x, y = plugrad.asarray(noisy_images[:EXAMPLE_COUNT]), plugrad.asarray(digits[:EXAMPLE_COUNT])
+    others, labels = plugrad.asarray(noisy_images[EXAMPLE_COUNT:]), digits[EXAMPLE_COUNT:]
     losses, accuracy = list[float](), list[float]()
-    for _ in range(STEPS):
+    for _ in range(STEP_COUNT):
         predictions = plugrad.argmax(model(others), axis=1).numpy()
         accuracy.append(float(np.mean(predictions == labels)))
         loss = optimizer.minimize(
@@ -67,7 +67,7 @@ def fine_tune(path: str) -> tuple[plugrad_onnx.Model, list[float], list[float]]:
     return model, losses, accuracy
 
 
-write_model("clean.onnx", EPOCHS)
+write_model("clean.onnx", EPOCH_COUNT)
 write_model("nothing.onnx", 0)
 model, losses, tuned_accuracy = fine_tune("clean.onnx")
 scratch_accuracy = fine_tune("nothing.onnx")[2]

@@ -10,10 +10,12 @@ from matplotlib.cbook import get_sample_data
 
 import plugrad
 
-SIZE = 256
+IMAGE_SIZE = 256
 
 pixels = plt.imread(get_sample_data("grace_hopper.jpg", asfileobj=False))[20:532]  # a square
-original = plugrad.image.resize_bilinear(plugrad.image.from_pixels(pixels) / 255, (SIZE, SIZE))
+original = plugrad.image.resize_bilinear(
+    plugrad.image.from_pixels(pixels) / 255, (IMAGE_SIZE, IMAGE_SIZE)
+)
 
 # %% [markdown]
 # ## Filters
@@ -37,7 +39,7 @@ blurred = convolve(original, gaussian[:, None], gaussian[None, :])
 sharpened = original + 2 * (original - blurred)
 
 grayscale = plugrad.image.resize_bilinear(
-    plugrad.mean(original, axis=-1, keepdims=True), (SIZE, SIZE)
+    plugrad.mean(original, axis=-1, keepdims=True), (IMAGE_SIZE, IMAGE_SIZE)
 )
 vertical_gradient = convolve(grayscale, np.outer([1, 0, -1], [1, 2, 1]))
 edges = plugrad.hypot(vertical_gradient, convolve(grayscale, np.outer([1, 2, 1], [1, 0, -1])))
@@ -52,12 +54,12 @@ edges = plugrad.hypot(vertical_gradient, convolve(grayscale, np.outer([1, 2, 1],
 projection = [1.2, 0.3, -50, 0.0, 1.3, -35, 0.0, 0.0016]
 tilted = plugrad.image.transform(original[None], [projection], interpolation="bilinear")[0]
 
-coordinates = plugrad.linspace(-1, 1, SIZE)
+coordinates = plugrad.linspace(-1, 1, IMAGE_SIZE)
 y, x = plugrad.meshgrid(coordinates, coordinates, indexing="ij")
 radius = plugrad.hypot(x, y)
 swirled_angle = plugrad.atan2(y, x) + 3 * plugrad.maximum(1 - radius, 0) ** 2
 rows, columns = (
-    plugrad.clip((part * radius + 1) * (SIZE / 2), 0, SIZE - 1).astype("int32")
+    plugrad.clip((part * radius + 1) * (IMAGE_SIZE / 2), 0, IMAGE_SIZE - 1).astype("int32")
     for part in (plugrad.sin(swirled_angle), plugrad.cos(swirled_angle))
 )
 swirled = original[rows, columns]

@@ -10,8 +10,8 @@ import numpy as np
 
 import plugrad
 
-SIZE, STEPS, FRAMES = 160, 4000, 4
-FEED, KILL = 0.055, 0.062  # corals; 0.0367 and 0.0649 are cells that divide
+GRID_SIZE, STEP_COUNT, FRAME_COUNT = 160, 4000, 4
+FEED_RATE, KILL_RATE = 0.055, 0.062  # corals; 0.0367 and 0.0649 are cells that divide
 
 # %% [markdown]
 # A substance flows to where there is less of it than around. The surface has no edges: what leaves on the right comes
@@ -27,8 +27,8 @@ def laplacian(x: plugrad.Tensor) -> plugrad.Tensor:
 
 def step(u: plugrad.Tensor, v: plugrad.Tensor) -> tuple[plugrad.Tensor, plugrad.Tensor]:
     reaction = u * v * v
-    u = u + laplacian(u) - reaction + FEED * (1 - u)
-    v = v + laplacian(v) / 2 + reaction - (FEED + KILL) * v
+    u = u + laplacian(u) - reaction + FEED_RATE * (1 - u)
+    v = v + laplacian(v) / 2 + reaction - (FEED_RATE + KILL_RATE) * v
     return u, v
 
 
@@ -37,8 +37,8 @@ def step(u: plugrad.Tensor, v: plugrad.Tensor) -> tuple[plugrad.Tensor, plugrad.
 
 # %%
 rng = np.random.default_rng(0)
-initial_v = np.zeros((SIZE, SIZE), np.float32)
-for row, column in rng.integers(SIZE - 8, size=(12, 2)):
+initial_v = np.zeros((GRID_SIZE, GRID_SIZE), np.float32)
+for row, column in rng.integers(GRID_SIZE - 8, size=(12, 2)):
     initial_v[row : row + 8, column : column + 8] = rng.uniform(0.3, 0.6, (8, 8))
 u, v = plugrad.asarray(1 - initial_v), plugrad.asarray(initial_v)
 
@@ -47,13 +47,13 @@ u, v = plugrad.asarray(1 - initial_v), plugrad.asarray(initial_v)
 
 # %%
 pictures = []
-for number in range(STEPS):
+for number in range(STEP_COUNT):
     u, v = step(u, v)
-    if (number + 1) % (STEPS // FRAMES) == 0:
+    if (number + 1) % (STEP_COUNT // FRAME_COUNT) == 0:
         pictures.append(v.numpy())
 
-figure, axes = plt.subplots(1, FRAMES, figsize=(3 * FRAMES, 3.2), layout="constrained")
+figure, axes = plt.subplots(1, FRAME_COUNT, figsize=(3 * FRAME_COUNT, 3.2), layout="constrained")
 for i, (ax, picture) in enumerate(zip(axes, pictures, strict=True)):
     ax.imshow(picture, cmap="magma", interpolation="bicubic")
-    ax.set(title=f"step {(i + 1) * STEPS // FRAMES:,}", xticks=[], yticks=[])
+    ax.set(title=f"step {(i + 1) * STEP_COUNT // FRAME_COUNT:,}", xticks=[], yticks=[])
 figure.savefig("reaction_diffusion.png", dpi=100)

@@ -1,4 +1,4 @@
-"""Draw how much faster a training gets with more ranks, on paper: by a ring, by a tree, and without either.
+"""Plot the simulated speed-up of a training by the number of ranks: with a ring, with a tree, and without either.
 
     python examples/scaling.py
 
@@ -10,19 +10,21 @@ import matplotlib.pyplot as plt
 
 from plugrad_distributed.simulation import estimate_seconds
 
-COMPUTE, BYTES, HIDDEN = 0.1, 40_000_000, 0.6
+COMPUTE_SECONDS, GRADIENT_BYTES, OVERLAPPED_FRACTION = 0.1, 40_000_000, 0.6
 
 ranks = [2**i for i in range(10)]
 figure, axes = plt.subplots(figsize=(6.4, 4.2))
 axes.plot(ranks, ranks, color="0.7", linestyle="--", label="ideal")
 for algorithm, hidden, label in (
-    ("ring", HIDDEN, "ring, 60 % hidden behind the backward pass"),
+    ("ring", OVERLAPPED_FRACTION, "ring, 60 % hidden behind the backward pass"),
     ("ring", 0.0, "ring"),
     ("tree", 0.0, "tree"),
     ("everybody", 0.0, "everybody sends to everybody"),
 ):
     speeds = [
-        n * COMPUTE / (COMPUTE + (1 - hidden) * estimate_seconds(algorithm, n, BYTES))
+        n
+        * COMPUTE_SECONDS
+        / (COMPUTE_SECONDS + (1 - hidden) * estimate_seconds(algorithm, n, GRADIENT_BYTES))
         for n in ranks
     ]
     axes.plot(ranks, speeds, marker="o", markersize=4, label=label)

@@ -30,10 +30,14 @@ static inline floats silu_anywhere(floats x, ints is_fused) {
 }
 NEAR_KERNEL(silu)
 
-static inline floats silu_gradient_floats(floats dy, floats x) {
+static inline floats silu_slope_times(floats dy, floats x, floats s) {
 #pragma clang fp contract(off)
+    return dy * (s * (x * (1.f - s) + 1.f));
+}
+
+static inline floats silu_gradient_floats(floats dy, floats x) {
     const floats s = sigmoid_anywhere(x, (ints){} - is_fused());
-    return dy * (s * (at_most(at_least(x, -SILU_FAR), SILU_FAR) * (1.f - s) + 1.f));
+    return silu_slope_times(dy, at_most(at_least(x, -SILU_FAR), SILU_FAR), s);
 }
 
 static inline floats softplus_floats(floats x) {
@@ -311,7 +315,53 @@ VECTOR_PAIRS(gelu_tanh_gradient, float64, double, doubles)
 
 EXP_DOUBLES_KERNEL(sigmoid)
 EXP_DOUBLES_KERNEL(silu)
+#ifdef __wasm__
+// Four vectors of numbers near 0 have a loop of their own, as in NEAR_KERNEL.
+ONCE static int silu_gradient_near_run(const float *dy, const float *values, float *out, int count,
+                                       int dy_step) {
+    int i = 0;
+    for (; i + 4 * LANES <= count; i += 4 * LANES, dy += 4 * LANES * dy_step) {
+        floats shifted[4];
+        unsigned_ints far = {0};
+        UNROLLED EACH_OF_FOUR {
+            shifted[v] = shifted_exponent(load(values + at));
+            far |= distance(shifted[v]);
+        }
+        if (any_lane((ints)(far & ~(2u * FARTHEST - 1)))) break;
+        UNROLLED EACH_OF_FOUR {
+            const floats x = load(values + at);
+            store(out + at, silu_slope_times(load(dy + v * LANES), x, sigmoid_near(x, shifted[v])));
+        }
+    }
+    return i;
+}
+
+static void silu_gradient_anywhere(const float *left, const float *right, float *out, int count,
+                                   int left_step, int right_step) {
+    VECTOR_RUN(silu_gradient, silu_gradient_anywhere, float, floats)
+}
+KERNEL(silu_gradient_float32)(const float *left, const float *right, float *out, int count,
+                              int left_step, int right_step) {
+    RUN_STRIPS(silu_gradient_float32, float, float)
+    if (!count || !right_step || !is_fused())
+        return silu_gradient_anywhere(left, right, out, count, left_step, right_step);
+    float repeated[4 * LANES];
+    const float *dy = left;
+    if (!left_step) {
+        for (int i = 0; i < 4 * LANES; i++) repeated[i] = *left;
+        dy = repeated;
+    }
+    for (int i = 0; (i += silu_gradient_near_run(dy + i * left_step, right + i, out + i, count - i,
+                                                 left_step)) < count;) {
+        const int size = smaller(4 * LANES, count - i);
+        silu_gradient_anywhere(left + i * left_step, right + i, out + i, size, left_step, 1);
+        i += size;
+    }
+}
+BROADCAST(silu_gradient, float32, float, float)
+#else
 VECTOR_PAIRS(silu_gradient, float32, float, floats)
+#endif
 VECTOR_PAIRS(silu_gradient, float64, double, doubles)
 #define VECTOR_KERNELS(name) FLOATS_KERNEL(name) DOUBLES_KERNEL(name)
 VECTOR_KERNELS(softplus)

@@ -103,12 +103,10 @@ void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t 
 void multiply_within(matrix a, matrix b, float *out, int rows, int columns, int depth,
                      int accumulate, const float *bias, float least, float most);
 
+// NaN stays NaN, and a zero gets the sign of a limit that is zero.
 static inline quad limited(quad y, float least, float most) {
     const quad low = least - (quad){}, high = most - (quad){};
-    const int_quad is_low = y <= low;
-    y = (quad)((is_low & (int_quad)low) | (~is_low & (int_quad)y));
-    const int_quad is_high = y > high;
-    return (quad)((is_high & (int_quad)high) | (~is_high & (int_quad)y));
+    return __builtin_wasm_pmin_f32x4(choose(y <= low, low, y), high);
 }
 #else
 #if defined(__AVX512F__) || defined(__aarch64__)

@@ -126,20 +126,84 @@ static inline shorts signs_of(float_pair x) {
     return __builtin_wasm_narrow_s_i16x8_i32x4((ints)x.low, (ints)x.high) & (short)0x8000;
 }
 
-// The bits of `narrowed` without the sign; see there.
-static inline ints magnitudes(floats x) {
-    const ints finite = __builtin_elementwise_min((ints)absolute(x), (ints){} + 0x47800000);
-    const ints power = __builtin_elementwise_max(finite & 0x7f800000, (ints){} + (113 << 23));
-    const ints unit = power + (13 << 23), sum = (ints)((floats)finite + (floats)unit);
-    return sum - unit + (unit >> 13) - (126 << 10);
+// The magnitudes of halves, rounded half to even; those of numbers that are too large, and of NaN, are above 0x7bff.
+//
+// A number is added to 2^13 times the power of two that begins it, or to that of the least normal half, as in
+// `narrowed`: the sum has the digits of the half in its lower word, and 8 times its upper word has the exponent in its
+// place.
+static inline ints placed_digits(floats x) {
+    const floats size = absolute(x);
+    const ints power = __builtin_elementwise_max((ints)size & 0x7f800000, (ints){} + (113 << 23));
+    const shorts sum = (shorts)multiply_add((floats)power, splat(0x1p13f), size);
+    return __builtin_wasm_dot_s_i32x4_i16x8(sum, (shorts){1, 8, 1, 8, 1, 8, 1, 8}) - (126 << 10);
+}
+static inline unsigned_shorts narrowed_magnitudes(float_pair x) {
+    return __builtin_wasm_narrow_u_i16x8_i32x4(placed_digits(x.low), placed_digits(x.high));
 }
 
 // `narrowed` of any floats.
-static inline shorts narrowed_floats(float_pair x) {
-    const shorts y = __builtin_wasm_narrow_u_i16x8_i32x4(magnitudes(x.low), magnitudes(x.high));
-    const shorts nan = __builtin_wasm_narrow_s_i16x8_i32x4(x.low != x.low, x.high != x.high);
-    return y | signs_of(x) | (nan & 0x7e00);
+static inline shorts are_nan(float_pair x) {
+    return __builtin_wasm_narrow_s_i16x8_i32x4(x.low != x.low, x.high != x.high);
 }
+static inline shorts narrowed_floats(float_pair x) {
+    const unsigned_shorts infinity = (unsigned_shorts){} + 0x7c00;
+    const shorts y = (shorts)__builtin_elementwise_min(narrowed_magnitudes(x), infinity);
+    return y | signs_of(x) | (are_nan(x) & 0x7e00);
+}
+
+// bfloat16 is the upper half of float32. What has nothing in its lower half if it is NaN, and is quiet, is rounded as
+// any other number.
+static inline ints upper_half_of(floats x) {
+    const unsigned_ints bits = (unsigned_ints)x;
+    return (ints)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+static inline shorts narrowed_brains(float_pair x) {
+    return __builtin_wasm_narrow_u_i16x8_i32x4(upper_half_of(x.low), upper_half_of(x.high));
+}
+
+static inline shorts narrowed_brains_or_nan(float_pair x) {
+    const shorts nan = are_nan(x);
+    const shorts upper = __builtin_wasm_narrow_u_i16x8_i32x4((ints)((unsigned_ints)x.low >> 16),
+                                                             (ints)((unsigned_ints)x.high >> 16));
+    return (narrowed_brains(x) & ~nan) | ((upper | 0x40) & nan);
+}
+
+// The halves of usual numbers, and whether some are not usual.
+static inline shorts narrowed_usual_float16(float_pair x, ints *is_unusual) {
+    const unsigned_shorts size = narrowed_magnitudes(x);
+    *is_unusual = (ints)is_special(size);
+    return (shorts)size | signs_of(x);
+}
+static inline shorts narrowed_usual_bfloat16(float_pair x, ints *is_unusual) {
+    *is_unusual = (x.low != x.low) | (x.high != x.high);
+    return narrowed_brains(x);
+}
+
+// A function without calls, as wasmtime keeps nothing in registers across one, returns how many of the first numbers it
+// has written, by eights without NaN, and in float16 without infinity. Another function writes any eight.
+#define NARROWING(dtype, narrowed_eight, narrowed)                                                 \
+    ONCE static int narrow_usual_##dtype(const float *restrict x, half *restrict out, int count) { \
+        int i = 0;                                                                                 \
+        for (; i + 8 <= count; i += 8) {                                                           \
+            ints is_unusual;                                                                       \
+            const float_pair y = {load(x + i), load(x + i + LANES)};                               \
+            const shorts result = narrowed_usual_##dtype(y, &is_unusual);                          \
+            if (any_lane(is_unusual)) break;                                                       \
+            memcpy(out + i, &result, sizeof result);                                               \
+        }                                                                                          \
+        return i;                                                                                  \
+    }                                                                                              \
+    static inline void narrow_##dtype(const float *restrict x, half *restrict out, int count) {    \
+        for (int i = 0; (i += narrow_usual_##dtype(x + i, out + i, count - i)) < count;)           \
+            if (i + 8 <= count) {                                                                  \
+                const float_pair any = {load(x + i), load(x + i + LANES)};                         \
+                const shorts y = narrowed_eight(any);                                              \
+                memcpy(out + i, &y, sizeof y), i += 8;                                             \
+            } else                                                                                 \
+                for (; i < count; i++) out[i] = narrowed(x[i]);                                    \
+    }
+NARROWING(float16, narrowed_floats, narrowed)
+NARROWING(bfloat16, narrowed_brains_or_nan, narrowed_brain)
 
 // The bits of numbers times 2^-112, rounded half to even where those of a half end.
 static inline ints rounded_bits(ints bits) {

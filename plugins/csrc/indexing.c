@@ -3,6 +3,19 @@
 
 static inline int is_within(int index, int size) { return index >= 0 && index < size; }
 
+// An index from 0 to size - 1 needs few instructions, so that the processor looks further ahead for the next elements; the
+// empty statement keeps the branch.
+#ifdef __wasm__
+#define USUAL_ELEMENT(index_type)                                                                  \
+    if (indices[j] >= 0 && indices[j] < (index_type)size) {                                        \
+        out[j] = x[(int)indices[j]];                                                               \
+        continue;                                                                                  \
+    }                                                                                              \
+    __asm__ volatile("");
+#else
+#define USUAL_ELEMENT(index_type)
+#endif
+
 // x is (batch, outer, size, inner), indices (batch, count), out (batch, outer, count, inner);
 // a negative index counts from the end, and one out of range gives zeros.
 #define GATHER(name, item_size, type, index_type)                                                  \
@@ -15,6 +28,7 @@ static inline int is_within(int index, int size) { return index >= 0 && index < 
         for (; batch > 0; batch--, indices += count)                                               \
             for (int i = 0; i < outer; i++, x += size, out += count)                               \
                 _Pragma("clang loop unroll_count(4)") for (int j = 0; j < count; j++) {            \
+                    USUAL_ELEMENT(index_type)                                                      \
                     const int64_t index = indices[j] + (indices[j] < 0 ? (int64_t)size : 0);       \
                     out[j] = *((uint64_t)index < end ? x + (int)index : &zero);                    \
                 }                                                                                  \

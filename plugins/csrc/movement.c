@@ -86,8 +86,23 @@ static inline void transpose_16(const uint128 *source, ptrdiff_t, uint128 *targe
 }
 #endif
 
-// Copy 16 bytes or more, the last 16 of them a second time perhaps.
+// Copy SHORTEST_ROW bytes or more, the last of them a second time perhaps.
+#ifdef __wasm__
+#define SHORTEST_ROW 4
+#else
+#define SHORTEST_ROW 16
+#endif
 static inline void copy_short_row(const char *source, char *target, int bytes) {
+#ifdef __wasm__  // where a loop over single elements takes three times as long
+#define COPY_TWICE(part)                                                                           \
+    if (bytes < 2 * part) {                                                                        \
+        memcpy(target, source, part);                                                              \
+        memcpy(target + bytes - part, source + bytes - part, part);                                \
+        return;                                                                                    \
+    }
+    COPY_TWICE(4)
+    COPY_TWICE(8)
+#endif
     for (int at = 0; at < bytes - 16; at += 16) memcpy(target + at, source + at, 16);
     memcpy(target + bytes - 16, source + bytes - 16, 16);
 }
@@ -118,7 +133,7 @@ static inline void copy_short_row(const char *source, char *target, int bytes) {
         if (source_step == 1 && target_step == 1) {                                                \
             const int bytes = columns * sizeof(type);                                              \
             for (int i = 0; i < rows; i++, source += source_row, target += target_row)             \
-                if (bytes >= 16 && bytes < 128)                                                    \
+                if (bytes >= SHORTEST_ROW && bytes < 128)                                          \
                     copy_short_row((const char *)source, (char *)target, bytes);                   \
                 else if (bytes >= 128)                                                             \
                     memcpy(target, source, bytes);                                                 \

@@ -12,33 +12,38 @@ EACH_FLOAT(INVERSE_DEVIATION)
 
 #define SCALED(i, j, k, l) out[i] = (x[i] - mean[j]) * factor[k] + offset[l]
 
-// descriptor: axes, sizes, and the strides by which mean, factor and offset are broadcast to x.
+// descriptor: axes, sizes, and the strides by which mean, factor and offset are broadcast to x. Rows that have the same
+// of these are scaled by one call, because rows may be short.
 #define BATCH_NORM(dtype, type, effort)                                                            \
     effort static void scale_##dtype(const type *restrict x, const type *restrict mean,            \
                                      const type *restrict factor, const type *restrict offset,     \
-                                     type *restrict out, int count, int mean_step,                 \
+                                     type *restrict out, int rows, int count, int mean_step,       \
                                      int factor_step, int offset_step) {                           \
-        if (mean_step == 1 && factor_step == 1 && offset_step == 1)                                \
-            for (int i = 0; i < count; i++) SCALED(i, i, i, i);                                    \
-        else if (mean_step == 0 && factor_step == 0 && offset_step == 0)                           \
-            for (int i = 0; i < count; i++) SCALED(i, 0, 0, 0);                                    \
-        else if (mean_step == 0 && factor_step == 1 && offset_step == 1)                           \
-            for (int i = 0; i < count; i++) SCALED(i, 0, i, i);                                    \
-        else                                                                                       \
-            for (int i = 0; i < count; i++)                                                        \
-                SCALED(i, i * mean_step, i * factor_step, i * offset_step);                        \
+        for (; rows > 0; rows--, x += count, out += count)                                         \
+            if (mean_step == 1 && factor_step == 1 && offset_step == 1)                            \
+                for (int i = 0; i < count; i++) SCALED(i, i, i, i);                                \
+            else if (mean_step == 0 && factor_step == 0 && offset_step == 0)                       \
+                for (int i = 0; i < count; i++) SCALED(i, 0, 0, 0);                                \
+            else if (mean_step == 0 && factor_step == 1 && offset_step == 1)                       \
+                for (int i = 0; i < count; i++) SCALED(i, 0, i, i);                                \
+            else                                                                                   \
+                for (int i = 0; i < count; i++)                                                    \
+                    SCALED(i, i * mean_step, i * factor_step, i * offset_step);                    \
     }                                                                                              \
     effort KERNEL(batch_norm_##dtype)(const type *x, const type *mean, const type *factor,         \
                                       const type *offset, type *out, const int *descriptor) {      \
-        const int axes = descriptor[0], outer = axes - 1, *sizes = descriptor + 1;                 \
+        const int axes = descriptor[0], last = axes - 1, *sizes = descriptor + 1;                  \
         const int *mean_strides = sizes + axes, *factor_strides = mean_strides + axes;             \
-        const int *offset_strides = factor_strides + axes, count = sizes[outer];                   \
-        int index[MAX_AXES] = {0}, same_index[MAX_AXES] = {0};                                     \
+        const int *offset_strides = factor_strides + axes, count = sizes[last];                    \
+        int index[MAX_AXES] = {0}, same_index[MAX_AXES] = {0}, outer = last, rows = 1;             \
         ptrdiff_t i = 0, j = 0, k = 0, same_k = 0;                                                 \
+        if (last && !mean_strides[last - 1] && !factor_strides[last - 1] &&                        \
+            !offset_strides[last - 1])                                                             \
+            rows = sizes[--outer];                                                                 \
         do {                                                                                       \
-            scale_##dtype(x, mean + i, factor + j, offset + k, out, count, mean_strides[outer],    \
-                          factor_strides[outer], offset_strides[outer]);                           \
-            x += count, out += count;                                                              \
+            scale_##dtype(x, mean + i, factor + j, offset + k, out, rows, count,                   \
+                          mean_strides[last], factor_strides[last], offset_strides[last]);         \
+            x += (ptrdiff_t)rows * count, out += (ptrdiff_t)rows * count;                          \
             step_axes(outer, sizes, same_index, offset_strides, offset_strides, &k, &same_k);      \
         } while (step_axes(outer, sizes, index, mean_strides, factor_strides, &i, &j));            \
     }
@@ -50,6 +55,8 @@ EACH_FLOAT(BATCH_NORM)
 #define RUN_LENGTH 512  // numbers that are summed in their own precision; the sums are added in double
 #define CHANNELS 64  // columns that are summed side by side
 #define BLOCK_ROWS 32  // rows of columns that are summed in their own precision
+#define FEW_ROWS 4     // which the cache has, unless there are more numbers in each than LONG_ROW
+#define LONG_ROW 2048
 
 // The sum of SIDE numbers in double. In wide vectors they are added by halves: one after the other, that takes longer
 // than the rest of a short row.
@@ -118,25 +125,91 @@ SUM_OF_SIDE(double)
             ADD_GROUP(type, totals, rows, first_, count_, prepare, term)                           \
     }
 
+#ifdef __wasm__
+// Sums of two rows, of which one does not wait for the other, in the order of ADD_UP.
+#define ADD_UP_TWO(name, term)                                                                     \
+    ONCE static void name(const float *x, int count, [[maybe_unused]] const float *means,          \
+                          double *totals) {                                                        \
+        _Pragma("clang fp contract(off)")                                                          \
+        for (int first = 0; first < count; first += RUN_LENGTH) {                                  \
+            const int last = smaller(first + RUN_LENGTH, count);                                   \
+            floats sums[2][SIDE / LANES] = {};                                                     \
+            int i = first;                                                                         \
+            for (; i + SIDE <= last; i += SIDE)                                                    \
+                UNROLLED for (int row = 0; row < 2; row++)                                         \
+                    UNROLLED for (int v = 0; v < SIDE / LANES; v++) {                              \
+                        const floats y = load(x + row * count + i + v * LANES);                    \
+                        sums[row][v] += term(y, splat(means[row]));                                \
+                    }                                                                              \
+            UNROLLED for (int row = 0; row < 2; row++) {                                           \
+                float side[SIDE];                                                                  \
+                memcpy(side, sums[row], sizeof side);                                              \
+                for (int k = i; k < last; k++) side[0] += term(x[row * count + k], means[row]);    \
+                totals[row] += sum_of_side_float(side);                                            \
+            }                                                                                      \
+        }                                                                                          \
+    }
+#define ITSELF(x, mean) (x)
+#define SQUARED_DIFFERENCE(x, mean) (((x) - (mean)) * ((x) - (mean)))
+ADD_UP_TWO(add_up_two, ITSELF)
+ADD_UP_TWO(add_up_two_squares, SQUARED_DIFFERENCE)
+
+// Find the means and the inverses of the deviations of as many rows as there are pairs; return their number.
+ONCE static int find_moments_of_pairs(const float *x, int rows, int count, float epsilon,
+                                      float *means, float *inverses) {
+    const int even = rows / 2 * 2;
+    for (int i = 0; i < even; i += 2) {
+        double totals[2] = {0};
+        add_up_two(x + i * count, count, means + i, totals);
+        for (int k = 0; k < 2; k++) means[i + k] = totals[k] / count;
+    }
+    for (int i = 0; i < even; i += 2) {
+        double squares[2] = {0};
+        add_up_two_squares(x + i * count, count, means + i, squares);
+        for (int k = 0; k < 2; k++)
+            inverses[i + k] = 1 / sqrt((float)(squares[k] / count) + epsilon);
+    }
+    return even;
+}
+#define PAIRED_ROWS_float32 find_moments_of_pairs(x, rows, count, epsilon, means, inverses)
+#else
+#define PAIRED_ROWS_float32 0
+#endif
+#define PAIRED_ROWS_float64 0
+
 #define LAYERS(dtype, type, effort)                                                                \
-    effort static void moments_##dtype(const type *restrict x, int count, type epsilon, type *mean, \
-                                       type *inverse) {                                            \
-        double total = 0, squares = 0;                                                             \
+    effort static type mean_of_##dtype(const type *restrict x, int count) {                        \
+        double total = 0;                                                                          \
         ADD_UP(type, total, count, x[i])                                                           \
-        const type m = total / count;                                                              \
-        ADD_UP(type, squares, count, (x[i] - m) * (x[i] - m))                                      \
-        *mean = m;                                                                                 \
-        *inverse = 1 / sqrt((type)(squares / count) + epsilon);                                    \
+        return total / count;                                                                      \
     }                                                                                              \
+    effort static type inverse_of_##dtype(const type *restrict x, int count, type mean,            \
+                                          type epsilon) {                                          \
+        double squares = 0;                                                                        \
+        ADD_UP(type, squares, count, (x[i] - mean) * (x[i] - mean))                                \
+        return 1 / sqrt((type)(squares / count) + epsilon);                                        \
+    }                                                                                              \
+    effort static void find_moments_##dtype(const type *restrict x, int rows, int count,           \
+                                            type epsilon, type *means, type *inverses) {           \
+        const int first = PAIRED_ROWS_##dtype;                                                        \
+        for (int i = first; i < rows; i++) means[i] = mean_of_##dtype(x + i * count, count);       \
+        for (int i = first; i < rows; i++)                                                         \
+            inverses[i] = inverse_of_##dtype(x + i * count, count, means[i], epsilon);             \
+    }                                                                                              \
+    /* Few rows at a time: what ends the sums of one is computed beside those of the next. */      \
     effort KERNEL(layer_norm_##dtype)(const type *restrict x, const type *restrict offset,         \
                                       const type *restrict scale, type *restrict out, int rows,    \
                                       int count, type epsilon) {                                   \
-        for (; rows > 0; rows--, x += count, out += count) {                                       \
-            type mean, inverse;                                                                    \
-            moments_##dtype(x, count, epsilon, &mean, &inverse);                                   \
-            SEVERAL_AT_A_TIME(type)                                                                \
-            for (int i = 0; i < count; i++)                                                        \
-                out[i] = (x[i] - mean) * inverse * scale[i] + offset[i];                           \
+        type means[FEW_ROWS], inverses[FEW_ROWS];                                                  \
+        for (int some; rows > 0; rows -= some) {                                                   \
+            some = count > LONG_ROW ? 1 : smaller(FEW_ROWS, rows);                                 \
+            find_moments_##dtype(x, some, count, epsilon, means, inverses);                        \
+            for (int row = 0; row < some; row++, x += count, out += count) {                       \
+                const type mean = means[row], inverse = inverses[row];                             \
+                SEVERAL_AT_A_TIME(type)                                                            \
+                for (int i = 0; i < count; i++)                                                    \
+                    out[i] = (x[i] - mean) * inverse * scale[i] + offset[i];                       \
+            }                                                                                      \
         }                                                                                          \
     }                                                                                              \
     /* The mean of a row and the inverse of its deviation go to `moments`, two numbers a row. */   \
@@ -144,8 +217,8 @@ SUM_OF_SIDE(double)
         const type *restrict dy, const type *restrict x, const type *restrict scale,               \
         type *restrict dx, type *restrict moments, int rows, int count, type epsilon) {            \
         for (; rows > 0; rows--, dy += count, x += count, dx += count, moments += 2) {             \
-            moments_##dtype(x, count, epsilon, moments, moments + 1);                              \
-            const type mean = moments[0], inverse = moments[1];                                    \
+            const type mean = moments[0] = mean_of_##dtype(x, count);                              \
+            const type inverse = moments[1] = inverse_of_##dtype(x, count, mean, epsilon);         \
             double sum = 0, product = 0;                                                           \
             ADD_UP(type, sum, count, dy[i] * scale[i])                                             \
             ADD_UP(type, product, count, dy[i] * scale[i] * ((x[i] - mean) * inverse))             \
@@ -196,6 +269,28 @@ SUM_OF_SIDE(double)
         }                                                                                          \
     }
 EACH_FLOAT(LAYERS)
+
+#ifdef __wasm__
+// Rows of halves are converted some at a time, and normalized while the cache has them.
+#include "half_vectors.h"
+
+#define LONGEST_ROW (1 << 17)  // which the host knows, too
+#define ROWS_ELEMENTS 4096     // of short rows that are converted at a time
+#define LAYERS_OF_HALVES(dtype)                                                                    \
+    KERNEL(layer_norm_##dtype)(const half *x, const float *offset, const float *scale, half *out,  \
+                               int rows, int count, float epsilon) {                               \
+        float wide[LONGEST_ROW], y[LONGEST_ROW];                                                   \
+        const int at_once = count < ROWS_ELEMENTS ? ROWS_ELEMENTS / count : 1;                     \
+        for (int row = 0; row < rows; row += at_once) {                                            \
+            const int some = smaller(at_once, rows - row);                                         \
+            widen_##dtype(x + (ptrdiff_t)row * count, wide, some * count);                         \
+            layer_norm_float32(wide, offset, scale, y, some, count, epsilon);                      \
+            narrow_##dtype(y, out + (ptrdiff_t)row * count, some * count);                         \
+        }                                                                                          \
+    }
+LAYERS_OF_HALVES(float16)
+LAYERS_OF_HALVES(bfloat16)
+#endif
 
 // Sums over the rows of columns are those of parts of so many rows, which threads share.
 #define PART_ROWS 2048

@@ -4,6 +4,19 @@
 // of what is kept for each of them, a, b and c; `outputs` are the same without the gradients.
 #include "common.h"
 
+#ifdef __wasm__
+// Several vectors at a time, unless roots and quotients take longer. Parts begin at whole rounds of the loop, because
+// only whole rounds fuse products and sums.
+#define PRAGMA(text) _Pragma(#text)
+#define EACH_ELEMENT(kept)                                                                         \
+    PRAGMA(clang loop vectorize(assume_safety) interleave_count(kept > 1 ? 1 : kept ? 2 : 4))
+#define START(size, part, parts)                                                                   \
+    ((part) == (parts) ? (size) : (int)((int64_t)(size) * (part) / (parts)) & -64)
+#else
+#define EACH_ELEMENT(kept) _Pragma("clang loop vectorize(assume_safety)")
+#define START(size, part, parts) ((int64_t)(size) * (part) / (parts))
+#endif
+
 // Take a step with part `part` of `parts` of each of `count` variables. The statements read elements and the
 // coefficients k, and write to next_v, next_a, next_b and next_c.
 #define STEP(name, kept, dtype, type, effort, ...)                                                 \
@@ -11,8 +24,8 @@
                                   const type *const *inputs, type *const *outputs, int count,      \
                                   int part, int parts) {                                           \
         for (int n = 0; n < count; n++) {                                                          \
-            const int begin = (int64_t)sizes[n] * part / parts;                                    \
-            const int end = (int64_t)sizes[n] * (part + 1) / parts;                                \
+            const int begin = START(sizes[n], part, parts);                                        \
+            const int end = START(sizes[n], part + 1, parts);                                      \
             const type *v = inputs[n], *g = inputs[count + n];                                     \
             const type *const *states = inputs + 2 * count + n;                                    \
             [[maybe_unused]] const type *a = kept > 0 ? states[0] : v;                             \
@@ -22,7 +35,7 @@
             [[maybe_unused]] type *next_a = kept > 0 ? outputs[count + n] : next_v;                \
             [[maybe_unused]] type *next_b = kept > 1 ? outputs[2 * count + n] : next_v;            \
             [[maybe_unused]] type *next_c = kept > 2 ? outputs[3 * count + n] : next_v;            \
-            _Pragma("clang loop vectorize(assume_safety)") /* no two of them overlap */            \
+            EACH_ELEMENT(kept) /* no two of them overlap */                                        \
             for (int i = begin; i < end; i++) {                                                    \
                 __VA_ARGS__                                                                        \
             }                                                                                      \

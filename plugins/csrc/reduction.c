@@ -379,9 +379,8 @@ static inline float_pair part_of_bfloat16(const half *x, [[maybe_unused]] unsign
 static inline float_pair ordered_bfloat16(float_pair x) { return x; }
 
 // The sum of a row of fewer than LONG numbers, in the order of `sum_of_floats`.
-#define SUM_OF_HALVES(dtype)                                                                       \
+#define SUM_OF_HALVES(dtype, widened_eight, widened)                                               \
     static double sum_of_##dtype(const half *x, int count) {                                       \
-        float rest[LONG];                                                                          \
         unsigned_shorts largest = {};                                                              \
         const int whole = count / 32 * 32;                                                         \
         double sum = 0;                                                                            \
@@ -401,46 +400,81 @@ static inline float_pair ordered_bfloat16(float_pair x) { return x; }
             }                                                                                      \
             sum += sum_lanes((near[0].low + near[0].high) + (near[1].low + near[1].high));         \
         }                                                                                          \
-        const int first = any_lane((ints)excess(largest, 2 * 0x7bff)) ? 0 : whole;                 \
-        widen_##dtype(x + first, rest, count - first);                                             \
-        if (first < whole || !whole) return sum_of_floats(rest, count);                            \
-        int i = 0;                                                                                 \
+        if (!whole || any_lane((ints)excess(largest, 2 * 0x7bff))) {                               \
+            float all[LONG];                                                                       \
+            widen_##dtype(x, all, count);                                                          \
+            return sum_of_floats(all, count);                                                      \
+        }                                                                                          \
+        int i = whole;                                                                             \
         floats lanes = {};                                                                         \
         sum *= SCALE_##dtype;                                                                      \
-        for (; i + LANES <= count - whole; i += LANES) lanes += load(rest + i);                    \
+        for (; i + 8 <= count; i += 8) {                                                           \
+            const float_pair y = widened_eight(load_halves(x + i));                                \
+            lanes += y.low, lanes += y.high;                                                       \
+        }                                                                                          \
+        if (i + LANES <= count) {                                                                  \
+            const floats y = {widened(x[i]), widened(x[i + 1]), widened(x[i + 2]), widened(x[i + 3])}; \
+            lanes += y, i += LANES;                                                                \
+        }                                                                                          \
         for (int lane = 0; lane < LANES; lane++) sum += lanes[lane];                               \
-        for (; i < count - whole; i++) sum += rest[i];                                             \
+        for (; i < count; i++) sum += widened(x[i]);                                               \
         return sum;                                                                                \
     }
-SUM_OF_HALVES(float16)
-SUM_OF_HALVES(bfloat16)
+SUM_OF_HALVES(float16, widened_halves, widened)
+SUM_OF_HALVES(bfloat16, widened_brains, widened_brain)
 
-// The sums of at most STRIP_ROWS numbers in each of eight columns.
-static inline float_pair sums_of_float16(const half *x, int rows, ptrdiff_t pitch) {
-    float_pair sums = {};
-    unsigned_shorts largest = {};
-    for (int row = 0; row < rows; row++) {
-        const float_pair y = part_of_float16(x + row * pitch, &largest);
-        sums.low += y.low, sums.high += y.high;
-    }
-    if (!any_lane((ints)excess(largest, 2 * 0x7bff))) return widened_pair(ordered_float16(sums));
-    sums = (float_pair){};
-    for (int row = 0; row < rows; row++) {
-        const float_pair y = widened_halves(load_halves(x + row * pitch));
-        sums.low += y.low, sums.high += y.high;
-    }
-    return sums;
+static inline void add_eight(double *totals, float_pair sums) {
+    float y[8];
+    memcpy(y, &sums, sizeof y);
+    for (int i = 0; i < 8; i++) totals[i] += y[i];
 }
 
-static inline float_pair sums_of_bfloat16(const half *x, int rows, ptrdiff_t pitch) {
-    float_pair sums = {};
-    for (int row = 0; row < rows; row++) {
-        const float_pair y = widened_brains(load_halves(x + row * pitch));
-        sums.low += y.low, sums.high += y.high;
+// The sums of at most STRIP_ROWS numbers in each column are added to totals. A function without calls does so until it
+// meets infinity or NaN, by two eights: a row then has few instructions beside those for its numbers. It returns how
+// many columns it has done. Another function does any columns.
+#define COLUMNS_OF_HALVES(dtype, widened_eight, widened)                                           \
+    ONCE static int add_usual_##dtype(double *totals, const half *x, int rows, ptrdiff_t pitch,    \
+                                      int width) {                                                 \
+        int first = 0;                                                                             \
+        for (; first + 16 <= width; first += 16) {                                                 \
+            unsigned_shorts largest = {};                                                          \
+            float_pair sums[2] = {};                                                               \
+            const half *line = x + first;                                                          \
+            for (int row = 0; row < rows; row++, line += pitch)                                    \
+                UNROLLED for (int i = 0; i < 2; i++) {                                             \
+                    const float_pair y = part_of_##dtype(line + 8 * i, &largest);                  \
+                    sums[i].low += y.low, sums[i].high += y.high;                                  \
+                }                                                                                  \
+            if (any_lane((ints)excess(largest, 2 * 0x7bff))) break;                                \
+            UNROLLED for (int i = 0; i < 2; i++) {                                                 \
+                const float_pair y = ordered_##dtype(sums[i]);                                     \
+                const float scale = SCALE_##dtype;                                                 \
+                add_eight(totals + first + 8 * i, (float_pair){y.low * scale, y.high * scale});    \
+            }                                                                                      \
+        }                                                                                          \
+        return first;                                                                              \
+    }                                                                                              \
+    ONCE static void add_any_##dtype(double *totals, const half *x, int rows, ptrdiff_t pitch,     \
+                                     int width) {                                                  \
+        int i = 0;                                                                                 \
+        for (; i + 8 <= width; i += 8) {                                                           \
+            float_pair sums = {};                                                                  \
+            for (int row = 0; row < rows; row++) {                                                 \
+                const float_pair y = widened_eight(load_halves(x + row * pitch + i));              \
+                sums.low += y.low, sums.high += y.high;                                            \
+            }                                                                                      \
+            add_eight(totals + i, sums);                                                           \
+        }                                                                                          \
+        for (; i < width; i++) {                                                                   \
+            float sum = 0;                                                                         \
+            for (int row = 0; row < rows; row++) sum += widened(x[row * pitch + i]);               \
+            totals[i] += sum;                                                                      \
+        }                                                                                          \
     }
-    return sums;
-}
+COLUMNS_OF_HALVES(float16, widened_halves, widened)
+COLUMNS_OF_HALVES(bfloat16, widened_brains, widened_brain)
 
+#define HALF_STRIPE 1024
 #define HALF_SUMS(dtype, widened, narrowed)                                                                 \
     /* Of rows of PART numbers at most. */                                                         \
     KERNEL(sum_##dtype)(const half *x, half *out, int outer, int reduced,                          \
@@ -455,22 +489,16 @@ static inline float_pair sums_of_bfloat16(const half *x, int rows, ptrdiff_t pit
             }                                                                                      \
     }                                                                                              \
     KERNEL(sum_pitched_##dtype)(const half *x, half *out, int columns, int reduced, int pitch) {   \
-        for (int first = 0; first < columns; first += STRIPE) {                                    \
-            const int width = smaller(STRIPE, columns - first), whole = width / 8 * 8;             \
-            alignas(VECTOR_BYTES) double totals[STRIPE] = {0};                                     \
+        for (int first = 0; first < columns; first += HALF_STRIPE) {                                    \
+            const int width = smaller(HALF_STRIPE, columns - first);                                    \
+            alignas(VECTOR_BYTES) double totals[HALF_STRIPE] = {0};                                     \
             for (int row = 0; row < reduced; row += STRIP_ROWS) {                                  \
                 const half *const lines = x + (ptrdiff_t)row * pitch + first;                      \
                 const int rows = smaller(STRIP_ROWS, reduced - row);                               \
-                for (int i = 0; i < whole; i += 8) {                                               \
-                    float sums[8];                                                                 \
-                    const float_pair y = sums_of_##dtype(lines + i, rows, pitch);                  \
-                    memcpy(sums, &y, sizeof sums);                                                 \
-                    for (int k = 0; k < 8; k++) totals[i + k] += sums[k];                          \
-                }                                                                                  \
-                for (int i = whole; i < width; i++) {                                              \
-                    float sum = 0;                                                                 \
-                    for (int k = 0; k < rows; k++) sum += widened(lines[k * (ptrdiff_t)pitch + i]); \
-                    totals[i] += sum;                                                              \
+                for (int i = 0; i < width; i += 16) {                                              \
+                    i += add_usual_##dtype(totals + i, lines + i, rows, pitch, width - i);         \
+                    if (i == width) break;                                                         \
+                    add_any_##dtype(totals + i, lines + i, rows, pitch, smaller(16, width - i));   \
                 }                                                                                  \
             }                                                                                      \
             for (int i = 0; i < width; i++) out[first + i] = narrowed(totals[i]);                  \
@@ -550,10 +578,21 @@ DECISION(any, 0, EITHER)
                 position[i] = found ? row : position[i];                                           \
             }                                                                                      \
     }                                                                                              \
-    effort KERNEL(name##_##dtype)(const type *x, int32_t *out, int outer, int reduced,             \
-                                  int inner) {                                                     \
+    effort KERNEL(name##_pitched_##dtype)(const type *x, int32_t *out, int columns, int reduced,   \
+                                          int pitch) {                                             \
         alignas(VECTOR_BYTES) type best[WIDTH];                                                    \
         alignas(VECTOR_BYTES) int32_t position[WIDTH];                                             \
+        for (int first = 0; first < columns; first += WIDTH) {                                     \
+            const int width = smaller(WIDTH, columns - first);                                     \
+            if (width == WIDTH)                                                                    \
+                name##_rows_##dtype(best, position, x + first, reduced, pitch, WIDTH);             \
+            else                                                                                   \
+                name##_rows_##dtype(best, position, x + first, reduced, pitch, width);             \
+            memcpy(out + first, position, width * sizeof *out);                                    \
+        }                                                                                          \
+    }                                                                                              \
+    effort KERNEL(name##_##dtype)(const type *x, int32_t *out, int outer, int reduced,             \
+                                  int inner) {                                                     \
         for (; outer > 0; outer--, x += (ptrdiff_t)reduced * inner, out += inner)                  \
             if (inner == 1 && reduced >= WIDTH) { /* the extreme value, and then its place */      \
                 type y;                                                                            \
@@ -566,14 +605,7 @@ DECISION(any, 0, EITHER)
                 while (!IS_PLACE(x[first], y)) first++;                                            \
                 *out = first;                                                                      \
             } else                                                                                 \
-                for (int first = 0; first < inner; first += WIDTH) {                               \
-                    const int width = smaller(WIDTH, inner - first);                               \
-                    if (width == WIDTH)                                                            \
-                        name##_rows_##dtype(best, position, x + first, reduced, inner, WIDTH);     \
-                    else                                                                           \
-                        name##_rows_##dtype(best, position, x + first, reduced, inner, width);     \
-                    memcpy(out + first, position, width * sizeof *out);                            \
-                }                                                                                  \
+                name##_pitched_##dtype(x, out, inner, reduced, inner);                             \
     }
 #define COMES_BEFORE_MAX(y, best) (IS_GREATER(y, best) | (((y) != (y)) & ((best) == (best))))
 #define COMES_BEFORE_MIN(y, best) (IS_LESS(y, best) | (((y) != (y)) & ((best) == (best))))

@@ -15,6 +15,15 @@
     MAP(clip, dtype, type, type, effort, x < low ? low : x > high ? high : x, type low, type high)
 EACH_NUMBER(NUMBER_KERNELS)
 
+#ifdef __wasm__
+// out = step(x) * y, for programs: the gradient of relu in one pass. out may be x or y.
+KERNEL(multiply_by_step_float32)(const float *x, const float *y, float *out, int count, float alpha) {
+    _Pragma("clang loop vectorize(assume_safety)")
+    for (int i = 0; i < count; i++)
+        out[i] = (x[i] != x[i] ? x[i] : x[i] > 0 ? 1 : alpha) * y[i];
+}
+#endif
+
 #define INTEGER_KERNELS(dtype, type, effort) MAP(abs, dtype, type, type, effort, x < 0 ? -x : x)
 EACH_INTEGER(INTEGER_KERNELS)
 

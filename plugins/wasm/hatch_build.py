@@ -42,7 +42,7 @@ COMPILE_FLAGS = (
 BOOL_RESULT_SOURCES = ("binary", "half", "unary")
 """Sources with loops whose results are bools, of which a vector has as many as it can."""
 MAXIMIZE_BANDWIDTH_FLAGS = ("-mllvm", "-vectorizer-maximize-bandwidth")
-STRENGTH_REDUCED_SOURCES = ("movement", "normalization", "pooling", "scan")
+STRENGTH_REDUCED_SOURCES = ("movement", "pooling", "scan")
 """Sources with loops that gain when LLVM reduces their addresses to sums. Elsewhere, this costs an instruction
 for each access, because the constant part is no longer in the instruction that reads or writes."""
 NO_STRENGTH_REDUCTION_FLAGS = ("-mllvm", "-disable-lsr")

@@ -28,7 +28,7 @@ def page(tmp_path):
 
 
 @pytest.mark.parametrize("width", [400, 1280])
-def test_the_filters_of_the_matrix(browser, page, width):
+def test_filters_of_the_kernel_matrix_page(browser, page, width):
     every = list(committed_kernel_table())
     browser.open(page, width=width)
     assert browser.evaluate(VISIBLE_KERNELS) == every
@@ -65,7 +65,7 @@ def test_the_filters_of_the_matrix(browser, page, width):
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1280])
-def test_the_page_of_a_profile(browser, tmp_path, width, dark):
+def test_profile_page_loads_without_errors(browser, tmp_path, width, dark):
     x = plugrad.ones((200, 200), device="cpu")
     with plugrad.profile() as measured:
         for _ in range(3):
@@ -96,7 +96,7 @@ def test_the_page_of_a_profile(browser, tmp_path, width, dark):
     assert browser.errors == []
 
 
-def test_a_profile_of_nothing(browser, tmp_path):
+def test_page_of_an_empty_profile(browser, tmp_path):
     with plugrad.profile(synchronize=False) as measured:
         pass
     measured.save(tmp_path / "profile.html")

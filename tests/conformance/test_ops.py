@@ -70,7 +70,7 @@ def records_of_errors() -> list[Record]:
     return [r for rs in RECORDS.values() for r in rs if r.error and find_deviation(r) is None]
 
 
-def test_every_recorded_error_has_one_here():
+def test_every_recorded_error_has_an_expected_error():
     unknown = [
         f"{r.kernel} {r.id}: {r.error:.80}"
         for r in records_of_errors()
@@ -80,7 +80,7 @@ def test_every_recorded_error_has_one_here():
 
 
 @pytest.mark.rows("words", [w for patterns in ERROR_OF_MESSAGE.values() for w in patterns])
-def test_words_are_of_some_recorded_error(words):
+def test_message_patterns_match_a_recorded_error(words):
     assert any(
         re.search(words, r.error)
         for r in records_of_errors()
@@ -89,7 +89,7 @@ def test_words_are_of_some_recorded_error(words):
 
 
 @pytest.mark.parametrize("name", ERROR_AND_REASON_BY_RECORD)
-def test_other_errors_are_not_what_the_words_say(name):
+def test_records_listed_by_id_match_no_message_pattern(name):
     (record,) = [r for r in records_of_errors() if r.id == name]
     said = [
         e

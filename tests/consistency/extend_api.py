@@ -1,4 +1,4 @@
-"""What plugins may rely on, as text: the names of ``plugrad.extend`` with their signatures, hooks and manifest keys.
+"""The public API of plugins as text: the names of ``plugrad.extend`` with signatures, hooks and manifest keys.
 
 The first line has the number of the plugin API, and whether a release has it. After a release, a change needs
 another number.

@@ -1,4 +1,4 @@
-"""What is generated: pages and notebooks, lists in manifests. ``make docs`` writes it, a test compares it."""
+"""Generated pages, notebooks and lists in manifests; ``make docs`` writes them, and a test compares them."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""Which module imports which, read from the sources: also inside functions, and for typing alone."""
+"""The import graph, read from the sources: also imports inside functions and for type checking only."""
 
 import ast
 from collections.abc import Iterator

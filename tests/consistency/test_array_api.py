@@ -51,7 +51,7 @@ def test_name_exists(place):
 
 
 @pytest.mark.parametrize("place", STANDARD_FUNCTIONS, ids=parameter_id)
-def test_function_takes_what_the_standard_says(place):
+def test_function_accepts_the_calls_of_the_standard(place):
     """Each call that the standard allows is allowed, and its arguments have the same meanings.
 
     What is positional-only in the standard may have another name here; whatever comes beyond the
@@ -93,5 +93,5 @@ def defaults_agree(theirs, ours):
     return ours.default == theirs.default or is_absent
 
 
-def test_standards_version():
+def test_array_api_version_is_the_standards():
     assert plugrad.__array_api_version__ == "2024.12" <= standard.__array_api_version__

@@ -219,7 +219,10 @@ CALLS_WITHOUT_ARRAYS = {
 FUNCTIONS_TESTED_ELSEWHERE = {
     **dict.fromkeys(("asarray", "from_dlpack", "astype"), "tests/core, tests/families"),
     **dict.fromkeys(("empty", "empty_like"), "what they hold is open"),
-    **dict.fromkeys(("can_cast", "finfo", "iinfo", "isdtype", "result_type"), "test_dtypes below"),
+    **dict.fromkeys(
+        ("can_cast", "finfo", "iinfo", "isdtype", "result_type"),
+        "test_dtype_functions_match_array_api_strict below",
+    ),
     **dict.fromkeys(("linalg.eigh", "linalg.qr", "linalg.svd"), "signs are open: tests/families"),
     **dict.fromkeys(("broadcast_shapes", "isin"), "standards after 2024.12: tests/families"),
 }
@@ -391,7 +394,7 @@ def test_special_complex_values(name):
 
 
 @pytest.mark.parametrize("name", CALLS_OF_ONE_ARRAY)
-def test_other_functions(name):
+def test_functions_with_individual_arguments(name):
     argument_lists, keywords = CALLS_OF_ONE_ARRAY[name]
     cases = [
         compare_packages(name, arguments(make_elements(dtype)), options)
@@ -403,7 +406,7 @@ def test_other_functions(name):
 
 
 @pytest.mark.parametrize("name", sorted({*REDUCTIONS, "cumulative_sum", "cumulative_prod"}))
-def test_empty_arrays(name):
+def test_functions_of_empty_arrays(name):
     cases = [
         compare_packages(name, [make_elements(d, (0, 3))], {"axis": axis})
         for d in DTYPES
@@ -413,13 +416,13 @@ def test_empty_arrays(name):
 
 
 @pytest.mark.parametrize("name", CALLS_WITHOUT_ARRAYS)
-def test_functions_that_create(name):
+def test_creation_functions(name):
     assert all(
         compare_packages(name, args, keywords) for args, keywords in CALLS_WITHOUT_ARRAYS[name]
     )
 
 
-def test_dtypes():
+def test_dtype_functions_match_array_api_strict():
     for d, e in product(DTYPES, DTYPES):
         theirs, ours = ([getattr(p, n) for n in (d, e)] for p in (standard, plugrad))
         assert plugrad.can_cast(*ours) == standard.can_cast(*theirs), (d, e)

@@ -1,4 +1,4 @@
-"""What chains in TensorFlow.js chains here, and type checkers and consoles see it."""
+"""Methods that chain in TensorFlow.js chain in plugrad, and type checkers and consoles see them."""
 
 import inspect
 import pydoc

@@ -31,12 +31,12 @@ def iter_docstring_problems(kernel: Kernel) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", core_kernels())
-def test_all_that_a_kernel_takes_and_gives_is_described(name):
+def test_every_input_attribute_and_output_is_described(name):
     assert list(iter_docstring_problems(KERNELS[name])) == []
 
 
 @pytest.mark.parametrize("name", core_kernels())
-def test_as_many_outputs_are_described_as_there_are(name):
+def test_every_output_of_a_contract_is_described(name):
     row = first_conformance_case(KERNELS[name])
     assert row is not None, "the conformance kit has no row for it"
     names = [item.name for item in KERNELS[name].description.outputs]
@@ -49,7 +49,7 @@ def test_as_many_outputs_are_described_as_there_are(name):
 
 
 @pytest.mark.parametrize("family", KERNEL_FAMILIES)
-def test_what_a_family_describes_is_taken_by_a_kernel_that_does_not_describe_it(family):
+def test_shared_parameter_descriptions_of_a_family_are_used_by_its_kernels(family):
     kernels = [KERNELS[name] for name in family_kernels(family)]
     module = read_docstring(sys.modules[f"plugrad.kernels.{family}"].__doc__)
     owns = [read_docstring(kernel.rule.__doc__) for kernel in kernels]
@@ -71,7 +71,7 @@ def badly_documented_rule(x: Spec, *others: Spec, axis: int) -> Spec:  # noqa: D
     return x
 
 
-def test_gaps_are_found():
+def test_missing_descriptions_are_found():
     found = list(iter_docstring_problems(Kernel("Bad", badly_documented_rule, "example")))
     assert len(found) == 6
     for word in ("Return", "x is", "*others is", "axis is", "no output", "y is described"):

@@ -1,4 +1,4 @@
-"""What plugins may rely on changes only with the number of the plugin API."""
+"""The public API of plugins changes only together with its version number."""
 
 import re
 from difflib import unified_diff
@@ -18,7 +18,7 @@ from plugrad.discovery import manifest
 COMMITTED_SNAPSHOT = extend_api.SNAPSHOT_FILE.read_text("utf-8")
 
 
-def test_the_signatures_are_those_of_the_snapshot():
+def test_the_signatures_match_the_snapshot():
     lines = extend_api.describe_extend_api()
     changed = list(
         unified_diff(
@@ -31,7 +31,7 @@ def test_the_signatures_are_those_of_the_snapshot():
     assert not changed, "\n".join([what, *changed])
 
 
-def test_the_number_is_that_of_the_code():
+def test_the_number_matches_the_code():
     assert parse_snapshot(COMMITTED_SNAPSHOT)[0] == manifest.API_VERSION
     assert explain_mismatch(COMMITTED_SNAPSHOT, extend_api.describe_extend_api()) == ""
 

@@ -18,7 +18,7 @@ def test_page_of_kernels_lists_every_contract():
     ], REMEDY
 
 
-def test_page_of_kernels_says_what_the_backend_runs(backend):
+def test_page_of_kernels_matches_the_kernels_that_the_backend_runs(backend):
     (candidate,) = [b for b in plugrad.backends() if b.name == backend]
     if candidate.distribution.lower() not in first_party_distributions():
         pytest.skip(f"the page is about first-party backends, not about {candidate.distribution}")
@@ -35,7 +35,7 @@ def test_cpu_has_every_kernel_of_tensorflow_js():
 
 
 PAGES_COMPARED_ELSEWHERE = {"accuracy.md", "kernels.md", "numeric-rules.md"}
-"""By `test_accuracy`, `test_page_of_kernels_says_what_the_backend_runs` and `test_numeric_rules`."""
+"""By `test_accuracy`, `test_page_of_kernels_matches_the_kernels_that_the_backend_runs` and `test_numeric_rules`."""
 
 
 @pytest.mark.parametrize("page", sorted(generated.PAGES.keys() - PAGES_COMPARED_ELSEWHERE))
@@ -62,7 +62,7 @@ def test_manifest_lists_the_kernels_that_the_backend_registers(backend):
         assert written == generated.with_kernels(plugin), REMEDY
 
 
-def test_native_pack_exports_what_it_asks_for():
+def test_native_pack_exports_every_c_function_that_it_loads():
     asked = generated.exports()
     if asked is None:
         pytest.skip("this processor, or this installation, does not have every variant")

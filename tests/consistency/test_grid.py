@@ -88,7 +88,7 @@ def test_layers_have_no_other_families(column):
     assert extra <= (FAMILIES_WITHOUT_KERNELS if column.name == "ops" else set())
 
 
-def test_families_are_imported_when_they_are_used():
+def test_kernel_families_are_imported_on_first_use():
     assert dir(kernels) == FAMILIES
     assert all(getattr(kernels, family).__doc__ for family in FAMILIES)
 
@@ -120,7 +120,7 @@ def core_contracts():
 
 
 @pytest.mark.parametrize("contract", core_contracts(), ids=lambda k: k.name)
-def test_contract_belongs_to_its_file_and_says_what_it_does(contract):
+def test_contract_is_in_the_file_of_its_family_and_has_a_docstring(contract):
     assert contract.rule.__module__ == f"plugrad.kernels.{contract.family}"
     assert contract.family in FAMILIES
     if contract.rule.__name__ != "rule":  # the factories of families describe theirs in one line
@@ -128,7 +128,7 @@ def test_contract_belongs_to_its_file_and_says_what_it_does(contract):
 
 
 @pytest.mark.parametrize("contract", core_contracts(), ids=lambda k: k.name)
-def test_contract_has_a_gradient_or_says_that_it_has_none(contract):
+def test_contract_has_a_gradient_or_is_declared_not_differentiable(contract):
     assert plugrad.get_gradient(contract.name) is not None, (
         f"declare gradient({contract.name}, …) or not_differentiable in gradients/{contract.family}.py"
     )
@@ -151,7 +151,7 @@ def test_contract_has_a_batching_rule_or_needs_none(contract):
     )
 
 
-def test_families_have_a_file_of_batching_rules_if_they_need_one():
+def test_families_that_need_batching_rules_have_a_file_of_them():
     needing = {contract.family for contract in core_contracts() if needs_batching_rule(contract)}
     files = {path.stem for path in (CORE / "batching").glob("*.py")} - {"__init__"}
     assert files == needing
@@ -208,7 +208,7 @@ CALLABLES_WITHOUT_EXAMPLE = {
 }
 
 
-def test_page_is_explicit():
+def test_public_names_are_imported_explicitly():
     for original, exported in public_names():
         assert exported is not None, f"spell it {original} as {original}"
     tree = ast.parse((CORE / "__init__.py").read_text("utf-8"))
@@ -221,7 +221,7 @@ def test_page_is_explicit():
     assert len(PUBLIC_NAMES) == len(set(PUBLIC_NAMES))
 
 
-def test_type_checkers_see_what_is_imported_when_it_is_used():
+def test_type_checkers_see_lazily_imported_names():
     namespaces, functions = type_checking_imports()
     later = {alias.name: node.module for node in functions for alias in node.names}
     assert later == {
@@ -280,7 +280,7 @@ def listed_names(module):
     return set(dir(module)) - set(MODULE_ATTRIBUTES)
 
 
-def test_page_shows_what_it_exports_and_no_other_module():
+def test_dir_of_plugrad_lists_its_exports_and_no_other_module():
     modules = ("errors", "extend", "kernels", "optimizers", *NAMESPACE_MODULES)
     assert listed_names(plugrad) == {*PUBLIC_NAMES, "newaxis", *modules}
     for name in listed_names(plugrad):
@@ -288,7 +288,7 @@ def test_page_shows_what_it_exports_and_no_other_module():
 
 
 @pytest.mark.parametrize("space", NAMESPACE_MODULES)
-def test_namespace_shows_its_own_names_and_nothing_else(space):
+def test_dir_of_a_namespace_lists_only_its_own_names(space):
     tree = ast.parse((CORE / f"{space}.py").read_text("utf-8"))
     aliases = [a for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names]
     assert listed_names(getattr(plugrad, space)) == {alias.asname for alias in aliases}

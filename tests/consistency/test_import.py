@@ -1,4 +1,4 @@
-"""``import plugrad`` loads no plugin, and nothing that only plugins need."""
+"""``import plugrad`` loads no plugin, and no library that only plugins need."""
 
 import json
 import os

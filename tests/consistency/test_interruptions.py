@@ -94,7 +94,7 @@ def find_unexcused_lines(path):
     return bare + [start for start in excuses if not any(line.startswith(start) for line in lines)]
 
 
-def test_what_comes_from_outside_is_not_dropped():
+def test_no_code_swallows_interruptions():
     assert {
         str(path): lines for path in SOURCE_FILES if (lines := find_unexcused_lines(path))
     } == {}
@@ -110,7 +110,7 @@ def test_what_comes_from_outside_is_not_dropped():
         "with contextlib.suppress(OSError): f()",
     ],
 )
-def test_what_drops_everything_is_found(code):
+def test_code_that_swallows_interruptions_is_found(code):
     assert len([*iter_swallowing_lines(ast.parse(code))]) == 1
 
 

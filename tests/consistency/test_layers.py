@@ -216,7 +216,7 @@ def core_module_files():
 
 
 @pytest.mark.parametrize("path", sorted((CORE / "host").glob("*.py")), ids=relative_path)
-def test_bodies_on_the_host_import_contracts_and_run_nothing(path):
+def test_host_modules_import_contracts_but_not_the_engine(path):
     found = find_imports(path)
     for package in ("plugrad.tape", "plugrad.registry", "plugrad.tensor.tensor"):
         assert not modules_in_package(found, package)

@@ -30,7 +30,7 @@ for_each_distribution = pytest.mark.parametrize(
 )
 
 
-def test_distributions_are_those_of_the_design():
+def test_distributions_match_the_design():
     assert {project_table(member)["name"] for member in DISTRIBUTION_FOLDERS} == {
         "plugrad",
         "plugrad-core",
@@ -70,7 +70,7 @@ def test_every_member_has_a_package():
     assert len(PACKAGE_FOLDERS) == len(DISTRIBUTION_FOLDERS) - 1  # all but the meta-distribution
 
 
-def test_plugins_are_named_after_their_folder_and_what_they_bring():
+def test_plugin_names_match_their_folder_and_entry_point():
     for plugin in PLUGINS:
         assert project_table(plugin)["name"] == f"plugrad-{plugin.name}"
         package = f"plugrad_{plugin.name}"

@@ -1,4 +1,4 @@
-"""Whatever is public has its place in the reference: names, errors, kernels, commands, settings, hooks and more."""
+"""The reference documents everything public: names, errors, kernels, commands, settings, hooks and more."""
 
 import inspect
 import re
@@ -78,13 +78,13 @@ def missing_entries(kind: str, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", REQUIRED_ENTRIES)
-def test_everything_has_its_place(kind):
+def test_every_public_entry_is_in_the_reference(kind):
     assert len({*REQUIRED_ENTRIES[kind][0]()}) > 5
     assert missing_entries(kind, page_texts(REQUIRED_ENTRIES[kind][1])) == []
 
 
 @pytest.mark.parametrize("kind", REQUIRED_ENTRIES)
-def test_what_is_removed_from_a_page_is_missed(kind):
+def test_entries_removed_from_a_page_are_reported(kind):
     wanted, pages, _ = REQUIRED_ENTRIES[kind]
     gone = max({*wanted()}, key=len)
     without = re.sub(rf"\b{re.escape(gone)}\b", "", page_texts(pages))
@@ -122,7 +122,7 @@ def test_entry_of_an_op_or_its_page_tells(what):
     assert silent == []
 
 
-def test_kernels_of_an_op_are_those_of_its_code_and_of_its_example():
+def test_kernels_of_an_op_include_those_of_its_code_and_of_its_example():
     assert kernels_of_op(plugrad.relu) == ["Relu"]
     assert kernels_of_op(plugrad.max) == ["Max", "Any"]  # of bools
     assert {"Sub", "Multiply", "Add"} <= {*kernels_of_op(plugrad.moving_average)}  # operators

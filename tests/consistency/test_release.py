@@ -74,7 +74,7 @@ def test_release_sets_the_version_and_moves_the_fragments(repository_copy):
     assert later.count("# Changelog\n") == 1
 
 
-def test_release_refuses_what_makes_no_sense(repository_copy):
+def test_release_rejects_wrong_versions_and_fragments(repository_copy):
     before = named_versions(repository_copy)
     (repository_copy / "changes" / "902.feat.md").write_text("A kind that does not exist.\n")
     for arguments in ([], ["1.2"], ["1.2.3"]):

@@ -13,7 +13,7 @@ def test_no_op_is_forgotten_or_invented():
     assert tfjs_ops().keys() == tfjs_signatures().keys()
 
 
-def test_targets_exist():
+def test_mapped_plugrad_functions_exist():
     assert [place.op for place in AVAILABLE_OPS if not callable(place.target)] == []
 
 
@@ -40,7 +40,7 @@ def test_reasons_are_written_out():
     assert [p.op for p in AVAILABLE_OPS if not all(p.without.values())] == []
 
 
-def test_mappings_have_nothing_idle():
+def test_mappings_have_no_unused_entries():
     for place in AVAILABLE_OPS:
         _, theirs = tfjs_signatures()[place.op]
         assert place.arguments.keys() | place.without.keys() <= set(theirs), place.op

@@ -28,14 +28,14 @@ def parameter_id(argument):
 
 
 @pytest.mark.parametrize(("row", "op"), RULES_WITH_OPS, ids=parameter_id)
-def test_rule(row, op):
+def test_changed_call_behaves_as_the_rule_says(row, op):
     row.check(op)
 
 
 @pytest.mark.parametrize(
     "op", sorted({op for row in ALL_RULES for op in row.names if not row.call})
 )
-def test_call_that_is_changed_works(op):
+def test_unchanged_call_of_a_rule_works(op):
     call_op(op, changed_arguments(op, {}))
 
 
@@ -45,7 +45,7 @@ def test_every_rule_has_a_row():
     assert sum(count_tfjs_rules().values()) == 614
 
 
-def test_rows_say_everything():
+def test_rules_have_all_required_fields():
     for row in ALL_RULES:
         if row.error is None:
             assert row.because, row.label
@@ -58,7 +58,7 @@ def test_rows_say_everything():
         assert issubclass(row.error, PlugradError) or row.error is TypeError
 
 
-def test_rows_change_what_is_there():
+def test_rules_change_arguments_of_the_valid_call():
     for row, op in RULES_WITH_OPS:
         if row.error is not TypeError and row.call is None:
             assert row.change.keys() <= tfjs_ops()[op].parameters.keys(), f"{row.label}: {op}"

@@ -35,7 +35,7 @@ def test_every_version_of_python_has_a_job():
     assert JOB_TEXTS["free-threaded"].count('PYTHON_GIL: "0"') == 2
 
 
-def test_what_the_jobs_run_is_there():
+def test_scripts_that_the_jobs_run_exist():
     commands = re.findall(r"- run: (.*)", WORKFLOW_TEXT)
     assert len(commands) >= 8
     named = {w for c in commands for w in c.split() if re.match(r"(tests|plugins|core|\.ci)\b", w)}

@@ -1,4 +1,4 @@
-"""What the array API standard asks of a namespace and its arrays, compared with array-api-strict."""
+"""The array API standard's requirements of a namespace and its arrays, compared with array-api-strict."""
 
 import operator
 from itertools import product
@@ -132,7 +132,7 @@ def test_new_axis(backend):
     assert plugrad.ones((2, 3))[:, plugrad.newaxis].shape == (2, 1, 3)
 
 
-def test_defaults_are_what_creation_gives(backend):
+def test_default_dtypes_match_created_tensors(backend):
     info = plugrad.__array_namespace_info__()
     assert plugrad.ones(2).device == info.default_device()
     defaults = info.default_dtypes(device=backend)
@@ -160,7 +160,7 @@ def test_dtypes_of_a_device(backend):
         info.dtypes(kind="floating")
 
 
-def test_devices_are_those_that_tensors_can_be_made_on(backend):
+def test_listed_devices_can_hold_tensors(backend):
     devices = plugrad.__array_namespace_info__().devices()
     assert plugrad.ones(2).device in devices
     for device in devices:

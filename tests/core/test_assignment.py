@@ -96,7 +96,7 @@ def test_mask_may_lie_among_other_axes(backend):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "int64", "float16", "complex64"])
-def test_other_dtypes(dtype, backend):
+def test_assignment_in_other_dtypes(dtype, backend):
     if dtype not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no {dtype}")
     x = (CUBE % 7).astype(dtype)
@@ -108,7 +108,7 @@ def test_other_dtypes(dtype, backend):
             np.testing.assert_array_equal(actual, expected)
 
 
-def test_value_is_converted_to_a_dtype_that_holds_it(backend):
+def test_assigned_value_is_cast_to_the_dtype_of_the_tensor(backend):
     x = plugrad.zeros(3)
     x[0], x[1], x[2] = plugrad.asarray(2), np.int32(3), np.array(True)
     assert (x.tolist(), x.dtype) == ([2, 3, 1], "float32")
@@ -116,13 +116,13 @@ def test_value_is_converted_to_a_dtype_that_holds_it(backend):
     assert x.tolist() == [0, 1, 2]
 
 
-def test_strings(backend):
+def test_assignment_of_strings(backend):
     x = plugrad.asarray(["a", "b", "c"])
     x[1:], x[[0]], x[x == "q"] = "q", ["é"], ["r", "s"]
     assert x.tolist() == ["é", "r", "s"]
 
 
-def test_positions_out_of_range_that_no_one_looked_at(backend):
+def test_assignment_at_unchecked_positions_out_of_range(backend):
     x, far = plugrad.zeros(3), plugrad.asarray(np.array([1, 3, -4], "int32"))
     if backend == "cpu":
         with pytest.raises(TensorIndexError, match="index 3 is out of range"):
@@ -146,7 +146,7 @@ SLICE_KEYS = [
 
 
 @pytest.mark.parametrize("key", SLICE_KEYS, ids=str)
-def test_blocks_and_what_stays_around_them(key, backend):
+def test_assignment_to_a_block_keeps_the_elements_around_it(key, backend):
     values = np.arange(5 * 6 * 4, dtype=np.float32).reshape(5, 6, 4)
     for x in (values, values[::-1], values.transpose(2, 1, 0)):
         given, expected = plugrad.asarray(x), x.copy()
@@ -204,7 +204,7 @@ def test_array_api_extra_assigns(copied, backend):
     ],
     ids=str,
 )
-def test_gradient(key, shape, backend, rng):
+def test_gradient_of_assignment(key, shape, backend, rng):
     def with_assignment(x, y):
         x = x * x
         z = x * y.sum()  # the tape keeps x

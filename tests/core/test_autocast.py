@@ -20,7 +20,7 @@ def random_normal(*shape, seed=0, dtype="float32"):
 
 
 @pytest.mark.parametrize("half", HALF_DTYPES)
-def test_the_table(backend, half):
+def test_kernels_compute_in_the_dtype_of_the_table(backend, half):
     x, image = random_normal(4, 4), random_normal(1, 6, 6, 2)
     filters = random_normal(3, 3, 2, 4)
     narrow = x.astype(half)
@@ -56,7 +56,7 @@ def test_the_table(backend, half):
     assert (x @ x).dtype == "float32"
 
 
-def test_other_dtypes_stay():
+def test_other_dtypes_are_not_cast():
     with plugrad.use("cpu"), plugrad.autocast("bfloat16"):
         x = random_normal(3, 3, dtype="float64")
         assert (x @ x).dtype == plugrad.exp(x).dtype == "float64"
@@ -66,7 +66,7 @@ def test_other_dtypes_stay():
         assert mixed.dtype == "bfloat16"
 
 
-def test_products_are_those_of_cast_operands(backend):
+def test_products_equal_products_of_cast_operands(backend):
     x, w = random_normal(5, 7), random_normal(7, 3, seed=1)
     with plugrad.autocast("bfloat16"):
         y = x @ w
@@ -131,7 +131,7 @@ def network(x, w, v):
 
 
 @pytest.mark.parametrize("half", HALF_DTYPES)
-def test_gradients_are_float32_and_near_those_of_float32(backend, half):
+def test_gradients_are_float32_and_close_to_those_without_autocast(backend, half):
     arguments = random_normal(6, 5), random_normal(5, 4, seed=1), random_normal(4, 3, seed=2)
     expected = plugrad.grads(network)(*arguments)
     with plugrad.autocast(half):
@@ -155,7 +155,7 @@ def test_gradients_do_not_depend_on_where_the_backward_pass_runs(backend):
     np.testing.assert_array_equal(plugrad.grad(network_in_autocast)(x).numpy(), around.numpy())
 
 
-def test_second_order(backend):
+def test_second_order_gradients_inside_autocast(backend):
     x = random_normal(3, 3)
 
     def slope(x):
@@ -168,7 +168,7 @@ def test_second_order(backend):
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=0.1, atol=0.3)
 
 
-def test_what_runs_again_in_the_backward_pass_runs_in_halves(backend):
+def test_recomputation_in_the_backward_pass_uses_half_precision(backend):
     """A checkpoint computes the same values in the backward pass."""
     x, w, v = random_normal(6, 5), random_normal(5, 4, seed=1), random_normal(4, 3, seed=2)
     with plugrad.autocast("bfloat16"):
@@ -195,7 +195,7 @@ def test_a_traced_loop_and_its_gradient(backend):
     np.testing.assert_allclose(traced.numpy(), plain.numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_traced_functions_are_traced_anew(backend):
+def test_traced_functions_are_traced_again_inside_autocast(backend):
     traces = []
 
     @plugrad.jit
@@ -210,7 +210,7 @@ def test_traced_functions_are_traced_anew(backend):
     assert len(traces) == 3
 
 
-def test_examples_at_once(backend):
+def test_vmap_inside_autocast(backend):
     x, w = random_normal(5, 3, 4), random_normal(4, 2, seed=1)
     with plugrad.autocast("bfloat16"):
         found = plugrad.vmap(lambda row: plugrad.softmax(row @ w))(x)
@@ -241,7 +241,7 @@ def test_bodies_of_kernels_keep_the_contract(backend):
         journal.undo()
 
 
-def test_blocks_end_and_nest():
+def test_autocast_blocks_nest_and_end():
     with plugrad.use("cpu"):
         x = random_normal(2, 2)
         with plugrad.autocast("bfloat16"):
@@ -259,7 +259,7 @@ def test_blocks_end_and_nest():
         assert product(x).dtype == product(x).dtype == "bfloat16"
 
 
-def test_it_counts_for_one_thread():
+def test_autocast_affects_only_its_thread():
     with plugrad.use("cpu"), ThreadPoolExecutor(1) as pool:
         x = random_normal(2, 2)
         with plugrad.autocast("bfloat16"):
@@ -267,7 +267,7 @@ def test_it_counts_for_one_thread():
             assert pool.submit(plugrad.carry_context(lambda: (x @ x).dtype)).result() == "bfloat16"
 
 
-def test_it_counts_for_one_task():
+def test_autocast_affects_only_its_task():
     async def result_dtype_in_task(dtype):
         with plugrad.autocast(dtype):
             await asyncio.sleep(0)
@@ -296,6 +296,6 @@ def test_it_counts_for_one_task():
         (3, DTypeError, "3 is not a dtype"),
     ],
 )
-def test_bad_dtypes(dtype, error, message):
+def test_invalid_autocast_dtypes(dtype, error, message):
     with pytest.raises(error, match=message), plugrad.autocast(dtype):
         pass

@@ -104,7 +104,7 @@ BATCHED_FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", BATCHED_FUNCTIONS)
-def test_values_and_gradients(name):
+def test_batched_scans_match_loops_in_value_and_gradient(name):
     function, args = (
         BATCHED_FUNCTIONS[name],
         (as_float64_tensor(EXAMPLES), as_float64_tensor(WEIGHTS)),
@@ -113,7 +113,7 @@ def test_values_and_gradients(name):
     np.testing.assert_allclose(plugrad.jit(function)(*args).numpy(), expected, 1e-11, 1e-12)
 
 
-def test_on_devices(backend):
+def test_batched_scans_on_each_backend(backend):
     x, w = (plugrad.asarray(a.astype("f4"), device=backend) for a in (EXAMPLES, WEIGHTS))
     function = vmap_over_x(plugrad.grad(scan_over_x, 1))
     np.testing.assert_allclose(plugrad.jit(function)(x, w).numpy(), function(x, w), 1e-4, 1e-5)
@@ -134,7 +134,7 @@ def test_the_graph_does_not_grow_with_the_number_of_rounds():
     assert steps(3) == steps(50)
 
 
-def test_variables():
+def test_batched_scans_read_variables():
     v, x = plugrad.Variable(WEIGHTS), as_float64_tensor(EXAMPLES)
 
     def outside(x):
@@ -163,7 +163,7 @@ def random_scan(x):
 
 @pytest.mark.parametrize("randomness", ["different", "same"])
 @pytest.mark.parametrize("wrap", [lambda f: f, plugrad.grad], ids=["value", "gradient"])
-def test_random_numbers(wrap, randomness):
+def test_random_numbers_in_batched_scans(wrap, randomness):
     function = plugrad.vmap(wrap(random_scan), randomness=randomness)
     found = []
     for run in (function, plugrad.jit(function)):

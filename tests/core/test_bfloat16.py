@@ -25,7 +25,7 @@ def _skip_without_bfloat16(request):
             pytest.skip(f"{name} does not store bfloat16")
 
 
-def test_it_is_found_under_its_names():
+def test_bfloat16_is_found_by_name_and_numpy_dtype():
     for spelling in ("bfloat16", ml_dtypes.bfloat16, BFLOAT16, plugrad.bfloat16):
         assert plugrad.as_dtype(spelling) is plugrad.DType("bfloat16") is plugrad.bfloat16
     assert (plugrad.bfloat16.kind, plugrad.bfloat16.itemsize) == ("floating", 2)
@@ -51,12 +51,12 @@ assert (y.dtype, y.tolist()) == ("bfloat16", [1, 1, 1])
 @pytest.mark.parametrize(
     "name", ["", "import ml_dtypes; plugrad.asarray(np.ones(2, ml_dtypes.bfloat16))"]
 )
-def test_it_may_be_named_late(name):
+def test_bfloat16_may_be_named_after_kernels_have_run(name):
     """Kernels that ran before ml_dtypes was imported accept bfloat16; other programs do not import it."""
     subprocess.run([sys.executable, "-c", LATE_IMPORT_PROGRAM.format(name=name)], check=True)
 
 
-def test_without_its_package_the_error_says_what_to_install():
+def test_error_without_ml_dtypes_names_the_package():
     code = """
 import sys
 sys.modules["ml_dtypes"] = None
@@ -84,7 +84,7 @@ JAX_PROMOTION = {
 
 
 @pytest.mark.parametrize(("other", "expected"), JAX_PROMOTION.items())
-def test_promotion_is_that_of_jax(other, expected):
+def test_promotion_matches_jax(other, expected):
     with plugrad.use("cpu"):
         other = plugrad.DType(other)
         assert promote(plugrad.bfloat16, other) == promote(other, plugrad.bfloat16) == expected
@@ -103,7 +103,7 @@ def test_promotion_with_numbers_and_strings():
     assert not plugrad.can_cast("bfloat16", "float16")
 
 
-def test_nearest():
+def test_nearest_stored_dtype_of_bfloat16():
     """bfloat16 has the range of float32 and fewer digits than float16, so neither contains the other."""
     assert nearest_dtype(plugrad.bfloat16, {plugrad.float16, plugrad.float32}) == "float32"
     assert nearest_dtype(plugrad.bfloat16, {plugrad.float16}) == "float16"
@@ -134,7 +134,7 @@ def canonical_bits(x):
     return np.where(np.isnan(values.astype(np.float32)), 0x7FC0, values.view(np.uint16))
 
 
-def test_every_value_goes_to_float32_and_back(backend):
+def test_every_bfloat16_value_survives_a_round_trip_through_float32(backend):
     x = plugrad.asarray(ALL_BFLOAT16_VALUES)
     wide = x.astype("float32")
     np.testing.assert_array_equal(wide.numpy(), ALL_BFLOAT16_VALUES.astype(np.float32))
@@ -181,7 +181,7 @@ def test_empty_and_single_elements(backend, shape):
         assert y.item() == 6.4375
 
 
-def test_gradients_have_its_dtype(backend):
+def test_gradients_of_bfloat16_tensors_are_bfloat16(backend):
     x = plugrad.asarray([[0.5, -1.0], [2.0, 3.0]], dtype="bfloat16")
     slope = plugrad.grad(lambda x: plugrad.sum(plugrad.tanh(x @ x) * x))(x)
     wide = plugrad.grad(lambda x: plugrad.sum(plugrad.tanh(x @ x) * x))(x.astype("float32"))
@@ -191,14 +191,14 @@ def test_gradients_have_its_dtype(backend):
     assert (second.dtype, second.tolist()) == ("bfloat16", [[3, -6], [12, 18]])
 
 
-def test_neighbours(backend):
+def test_next_after_in_bfloat16(backend):
     x = plugrad.asarray([1.0, -1.0, 0.0, np.inf, np.nan], dtype="bfloat16")
     found = plugrad.kernels.binary.next_after(x, plugrad.full_like(x, 2))
     expected = np.nextafter(x.numpy(), np.full(5, 2, BFLOAT16))
     np.testing.assert_array_equal(found.numpy().astype("float32"), expected.astype("float32"))
 
 
-def test_it_is_printed(backend):
+def test_bfloat16_tensors_are_printed(backend):
     x = plugrad.asarray([1.5, -0.25], dtype="bfloat16")
     assert repr(x).startswith("tensor([1.5, -0.25], dtype=bfloat16")
     assert float(x[0]) == 1.5
@@ -212,7 +212,7 @@ def test_drawn_numbers_are_below_the_bound(backend):
     assert abs(values.mean() - 0.5) < 0.05
 
 
-def test_traced_programs_give_the_same(backend):
+def test_traced_programs_match_untraced_ones_in_bfloat16(backend):
     def program(x, y):
         z = plugrad.tanh(x * 2 - y) + plugrad.sum(x, axis=0)
         return plugrad.softmax(z @ plugrad.matrix_transpose(y)), plugrad.max(z), x > y
@@ -225,7 +225,7 @@ def test_traced_programs_give_the_same(backend):
             np.testing.assert_array_equal(found.numpy(), right.numpy())
 
 
-def test_examples_at_once_give_what_each_gives(backend):
+def test_vmap_matches_a_loop_over_examples(backend):
     x = plugrad.random.Generator(2).normal((5, 4), dtype="bfloat16")
     found = plugrad.vmap(lambda row: plugrad.softmax(row) * 2)(x)
     assert found.dtype is plugrad.bfloat16
@@ -235,7 +235,7 @@ def test_examples_at_once_give_what_each_gives(backend):
 # --- elsewhere -----------------------------------------------------------------------------------
 
 
-def test_saved_values_come_back(tmp_path):
+def test_saved_bfloat16_values_are_loaded_again(tmp_path):
     path = tmp_path / "x.safetensors"
     with plugrad.use("cpu"):
         x = plugrad.asarray([[0.5, 1.0], [-3.0, float("inf")]], dtype="bfloat16")
@@ -270,7 +270,7 @@ class UnversionedDLPackArray:
 
 
 @pytest.mark.parametrize("wrap", [lambda x: x, UnversionedDLPackArray])
-def test_dlpack_brings_it_from_others(wrap):
+def test_bfloat16_arrays_are_imported_through_dlpack(wrap):
     with plugrad.use("cpu"):
         x = plugrad.asarray([[1.5, -2.0, np.inf]], dtype="bfloat16")
 
@@ -287,7 +287,7 @@ def test_dlpack_brings_it_from_others(wrap):
     assert (y.dtype, y.tolist()) == ("bfloat16", [[1.5, -2.0, np.inf]])
 
 
-def test_dlpack_refuses_what_numpy_does_not_know():
+def test_dlpack_rejects_dtypes_that_numpy_does_not_know():
     class Float4Array:
         def __dlpack__(self, **_):
             raise BufferError("a float of 4 bits")

@@ -1,4 +1,4 @@
-"""What ops remember about shapes and axes does not let wrong arguments through, nor take one tensor for another."""
+"""Caches of validated attributes let no wrong arguments pass, and confuse no shapes or dtypes."""
 
 import numpy as np
 import pytest

@@ -106,7 +106,7 @@ def public_op(name):
 
 
 @pytest.mark.parametrize("name", TESTED_OPS)
-def test_method_is_the_op(name, rng):
+def test_chained_method_matches_the_op(name, rng):
     shape = INPUT_SHAPE_BY_OP.get(name, IMAGES_SHAPE)
     x, y = (plugrad.asarray(rng.uniform(0.1, 2.5, shape).astype("float32")) for _ in range(2))
     if name.startswith("logical"):
@@ -146,7 +146,7 @@ def test_mistakes_are_errors_of_the_op():
         x.fft()
 
 
-def test_what_is_imported_later_is_the_op_from_then_on():
+def test_lazily_imported_methods_are_the_public_ops():
     code = """
 import sys, plugrad
 names = sorted(set(sys.modules) & {"plugrad.ops.fft", "plugrad.ops.resize"})

@@ -76,7 +76,7 @@ def test_the_gradient_of_the_kernel_itself_counts():
     assert plugrad.grad(cube)(2.0).item() == 100
 
 
-def test_without_a_body_there_is_no_gradient():
+def test_kernel_without_body_or_rule_has_no_gradient():
     declare_kernel()
     config = KernelConfig("Cube", "cpu", lambda x: x**3)
     plugrad.register_kernel(config)
@@ -232,14 +232,14 @@ def test_only_a_declared_kernel_may_have_a_body():
 
 
 @pytest.mark.parametrize("body", [lambda: 1, lambda x, y: x, lambda x, *, other: x])
-def test_the_parameters_are_those_of_the_contract(body):
+def test_body_parameters_match_the_contract(body):
     with pytest.raises(
         RegistrationError, match=r"the body of Cube .*Define it as in def body\(x\)"
     ):
         composite(declare_kernel())(body)
 
 
-def test_there_is_one_body():
+def test_second_body_for_a_kernel_is_rejected():
     cube = declare_kernel()
     composite(cube)(lambda x: x)
     with pytest.raises(RegistrationError, match="'Cube' has a body of ops already"):
@@ -251,12 +251,12 @@ def test_there_is_one_body():
 COMPOSITE_CASES = [row for row in rows() if find_composite(row.kernel) is not None]
 
 
-def test_plugrad_has_bodies_of_its_own():
+def test_plugrad_registers_composites():
     assert len({row.kernel.name for row in COMPOSITE_CASES}) >= 13
 
 
 @pytest.mark.rows("row", COMPOSITE_CASES, ids=str)
-def test_own_bodies_compute_what_their_kernels_do(row):
+def test_plugrads_composites_match_the_kernels_that_they_replace(row):
     while plugrad.get_kernel(row.kernel.name, "cpu") is not None:  # the fixture brings them back
         plugrad.unregister_kernel(row.kernel.name, "cpu")
     with plugrad.use("cpu"), np.errstate(all="ignore"):
@@ -290,7 +290,7 @@ def test_a_body_is_differentiated_in_traces_and_an_implementation_is_seen_after_
     assert total(x).item() == 7
 
 
-def test_a_trace_has_the_ops_of_a_body_that_asks_for_it_in_spite_of_an_implementation():
+def test_composite_with_is_traced_is_traced_as_its_ops_despite_an_implementation():
     cube = declare_kernel()
     composite(cube, is_traced=True)(lambda x: x * x * x)
     plugrad.register_kernel(KernelConfig("Cube", "cpu", lambda x: x**3))

@@ -40,13 +40,13 @@ def reload_setting(name="memory_limit"):
 # --- layers ---------------------------------------------------------------------------------------
 
 
-def test_default(project_folder, monkeypatch):
+def test_default_values_of_settings(project_folder, monkeypatch):
     monkeypatch.delenv("PLUGRAD_WEBGPU_HOST_ELEMENTS", raising=False)  # that of tests of webgpu
     assert reload_setting("backend") == Setting("backend", None, "default")
     assert [s.key for s in config] == list(SETTING_KEYS)
 
 
-def test_keys_tell_what_there_is_to_set():
+def test_keys_list_every_setting():
     keys = {key.name: key for key in config.keys()}  # noqa: SIM118 - it is no mapping
     assert keys == SETTING_KEYS
     assert all(key.meaning and key.accepts for key in keys.values())
@@ -55,7 +55,9 @@ def test_keys_tell_what_there_is_to_set():
         assert key.default is None or key.parse(key.default) == key.default
 
 
-def test_each_layer_wins_over_the_ones_below(project_folder, user_config_file, monkeypatch):
+def test_each_configuration_layer_overrides_those_below(
+    project_folder, user_config_file, monkeypatch
+):
     user_config_file.write_text('memory_limit = "1MB"\nbackend = "cpu"')
     assert reload_setting() == Setting("memory_limit", 10**6, str(user_config_file))
 
@@ -105,7 +107,7 @@ def test_user_file_is_where_the_platform_keeps_such_files(user_config_file, monk
     assert user_file().parts[-3:] == (".config", "plugrad", "config.toml")
 
 
-def test_reset_forgets_one_or_all(project_folder):
+def test_reset_drops_one_setting_or_all(project_folder):
     config.set("memory_limit", 1000)
     config.set("backend", "cpu")
     config.reset("memory_limit")
@@ -218,7 +220,7 @@ def test_malformed_lists_are_refused(value):
 
 
 @pytest.mark.parametrize("value", ["error", "warn", "silent"])
-def test_policies_of_fallback(value):
+def test_values_of_the_fallback_setting(value):
     config.set("fallback", value)
     assert config.get("fallback") == value
 
@@ -228,13 +230,13 @@ def test_policies_of_fallback(value):
     [("1", True), ("true", True), ("Yes", True), ("on", True), (True, True), (1, True),
      ("0", False), ("false", False), ("NO", False), ("off", False), (False, False), (0, False)],
 )  # fmt: skip
-def test_switches(value, read):
+def test_values_of_boolean_settings(value, read):
     config.set("plugins.trace", value)
     assert config.get("plugins.trace") is read
 
 
 @pytest.mark.parametrize("value", ["", "maybe", 2, None, "truee", []])
-def test_malformed_switch_lists_what_is_accepted(value):
+def test_invalid_boolean_setting_lists_the_accepted_values(value):
     with pytest.raises(ConfigError, match="expected is 1, true, yes or on; 0, false, no or off"):
         config.set("plugins.trace", value)
 

@@ -53,7 +53,7 @@ def derivatives_up_to(function, count):
 
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_scan_and_its_gradients_are_those_of_a_plain_loop(order, reverse):
+def test_scan_and_its_gradients_match_a_python_loop(order, reverse):
     args = as_tensors(WEIGHTS, INITIAL_CARRY, INPUTS)
     function = derivatives_up_to(lambda *xs: scan_to_scalar(*xs, reverse=reverse), 3)[order]
     for traced, plain in zip(plugrad.jit(function)(*args), function(*args), strict=True):
@@ -148,7 +148,7 @@ def test_a_loop_uses_and_returns_views_of_constants():
             assert result.tolist() == expected.tolist()
 
 
-def test_a_gradient_inside_a_loop_of_what_it_closes_over():
+def test_gradient_inside_a_loop_for_a_closed_over_tensor():
     def function(weights, start):
         def cell(carry, _):
             inner = plugrad.grad(lambda w: plugrad.sum(plugrad.tanh(carry @ w) ** 2))(weights)
@@ -179,7 +179,7 @@ def test_loops_in_loops():
             np.testing.assert_allclose(traced.numpy(), plain.numpy(), 1e-11, 1e-11)
 
 
-def test_random_numbers_in_a_traced_loop_are_those_of_the_plain_one():
+def test_random_numbers_in_a_traced_loop_match_a_python_loop():
     def noisy(x):
         return plugrad.scan(
             lambda c, _: (c * plugrad.random.uniform((3,), 0.5, 1.5, dtype="float64"), None),
@@ -249,7 +249,7 @@ JIT_ORDERS = {
 
 @pytest.mark.parametrize("wrap", JIT_ORDERS)
 @pytest.mark.parametrize("name", LOOPS_THAT_DRAW_NUMBERS)
-def test_gradients_of_loops_that_draw_are_those_of_the_plain_ones(name, wrap):
+def test_gradients_of_loops_with_random_numbers_match_python_loops(name, wrap):
     def loss(x):
         last, results = LOOPS_THAT_DRAW_NUMBERS[name](x)
         return plugrad.sum(last**2) + plugrad.sum(results)
@@ -290,7 +290,7 @@ def test_cond_runs_one_function_only_and_takes_plain_bools():
     assert traced(plugrad.asarray(2.0), False).item() == -2.0
 
 
-def test_gradients_of_what_the_functions_of_cond_close_over():
+def test_gradients_of_tensors_closed_over_by_cond():
     def function(a, b):
         return plugrad.cond(
             plugrad.sum(a) > 0, lambda: plugrad.sum(a * b), lambda: plugrad.sum(b**3)
@@ -306,7 +306,7 @@ def test_gradients_of_what_the_functions_of_cond_close_over():
                 np.testing.assert_allclose(found.numpy(), plain.numpy(), 1e-12)
 
 
-def test_while_loop(backend):
+def test_while_loop_values(backend):
     def double(x):
         return plugrad.while_loop(lambda c: plugrad.sum(c) < 100, lambda c: c * 2, x)
 
@@ -351,12 +351,12 @@ CLOSED_OVER_NUMBER = 1.0
         (lambda x: plugrad.while_loop(lambda c: c, lambda c: c, x), DTypeError, "float32"),
     ],
 )
-def test_refusals(wrap, function, error, told):
+def test_control_flow_rejects_invalid_functions(wrap, function, error, told):
     with pytest.raises(error, match=told):
         wrap(function)(plugrad.ones(2))
 
 
-def test_refusals_of_traced_functions():
+def test_control_flow_rejects_assignments_and_leaks_in_traced_bodies():
     flag = plugrad.asarray(True)
     x = plugrad.ones(2)
     with pytest.raises(ArgumentError, match="same structure"):

@@ -1,4 +1,4 @@
-"""Files that are cut off while they are read, headers that make no sense, and what killed processes leave."""
+"""Truncated files, invalid headers, and temporary files of killed processes."""
 
 import os
 import subprocess
@@ -18,14 +18,14 @@ def tree_path(tmp_path):
     return tmp_path / "tree.safetensors"
 
 
-def test_reading_takes_no_library(tree_path, monkeypatch):
+def test_load_works_without_the_safetensors_library(tree_path, monkeypatch):
     plugrad.save(tree_path, {"x": plugrad.ones(2)})
     monkeypatch.setitem(sys.modules, "safetensors", None)
     assert plugrad.load(tree_path)["x"].tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("left", [0, 100, 8_000_000])
-def test_a_file_that_is_cut_off_while_it_is_read_is_an_error(tree_path, left, monkeypatch):
+def test_file_truncated_while_it_is_read_raises_an_error(tree_path, left, monkeypatch):
     """It raises an error, and does not kill the process as a memory-mapped file would."""
     plugrad.save(tree_path, {"a": plugrad.ones(1_000_000), "b": plugrad.ones(1_500_000)})
     read = structure.asarray
@@ -79,7 +79,7 @@ DAMAGED_HEADERS = {
 
 
 @pytest.mark.parametrize("header", DAMAGED_HEADERS.values(), ids=DAMAGED_HEADERS)
-def test_headers_that_make_no_sense_are_refused_soon(tree_path, header):
+def test_invalid_headers_are_rejected_quickly(tree_path, header):
     tree_path.write_bytes(len(header).to_bytes(8, "little") + header.encode() + b"\0" * 4)
     start = time.process_time()
     with pytest.raises(DamagedFile, match=r"tree\.safetensors is damaged"):
@@ -123,7 +123,7 @@ def start_saving_process(path, what):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders have no locks there")
-def test_the_next_save_removes_what_killed_ones_left(tree_path):
+def test_next_save_removes_temporary_files_of_killed_processes(tree_path):
     start_saving_process(tree_path, "kill").communicate()
     neighbour = tree_path.with_name("other.safetensors")
     start_saving_process(neighbour, "kill").communicate()
@@ -136,7 +136,7 @@ def test_the_next_save_removes_what_killed_ones_left(tree_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders have no locks there")
-def test_what_another_process_is_writing_stays(tree_path):
+def test_files_that_another_process_is_writing_are_kept(tree_path):
     process = start_saving_process(tree_path, "wait")
     before = os.listdir(tree_path.parent)
     plugrad.save(tree_path, 1)

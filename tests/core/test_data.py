@@ -84,7 +84,7 @@ def test_each_dtype_has_its_warning(fake_backend_name):
 
 
 @pytest.mark.parametrize("way", CONVERSIONS)
-def test_setting_makes_it_an_error_or_silent(way, fake_backend_name):
+def test_setting_makes_dtype_conversion_an_error_or_silent(way, fake_backend_name):
     x = np.array([0.5, 1.0])
     with plugrad.use(fake_backend_name):
         plugrad.config.set(UNSUPPORTED_DTYPE_SETTING, "silent")
@@ -94,7 +94,7 @@ def test_setting_makes_it_an_error_or_silent(way, fake_backend_name):
             CONVERSIONS[way](x, fake_backend_name)
 
 
-def test_setting_has_four_values(monkeypatch):
+def test_unsupported_dtype_setting_has_four_values(monkeypatch):
     monkeypatch.setenv("PLUGRAD_UNSUPPORTED_DTYPE", "silent")
     assert plugrad.config.get(UNSUPPORTED_DTYPE_SETTING) == "silent"
     with pytest.raises(ConfigError, match="expected is 'convert', 'silent', 'always' or 'error'"):

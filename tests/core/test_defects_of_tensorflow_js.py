@@ -1,4 +1,4 @@
-"""What TensorFlow.js 4.22 gets wrong outside gradients, and plugrad gets right: one test for each."""
+"""Defects of TensorFlow.js 4.22 outside gradients that plugrad does not have, one test for each."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_scattered_updates_leave_the_original_alone():
     assert (x.tolist(), y.tolist()) == ([0, 0, 0], [0, 5, 0])
 
 
-def test_joining_promotes():
+def test_concat_promotes_dtypes():
     y = plugrad.concat([tensor([1, 2]), tensor([0.5])])
     assert (y.dtype, y.tolist()) == ("float32", [1.0, 2.0, 0.5])
 
@@ -78,7 +78,7 @@ def test_reshaping_complex_numbers_leaves_the_original_alone():
     assert z.shape == plugrad.real(z).shape == (4,)
 
 
-def test_all_of_nothing_is_true_and_its_mean_is_nan():
+def test_all_of_an_empty_tensor_is_true_and_its_mean_is_nan():
     assert plugrad.all(plugrad.zeros(0, dtype="bool")).item() is True
     assert np.isnan(plugrad.mean(plugrad.zeros(0)).item())
 
@@ -160,7 +160,7 @@ def test_inverse_transform_and_search_keep_the_rank():
     assert plugrad.searchsorted(tensor([1.0, 2.0]), tensor([1.5])).shape == (1,)
 
 
-def test_sizes_of_a_split_stay_as_they_are():
+def test_split_does_not_modify_its_list_of_sizes():
     sizes = [1, -1]
     plugrad.split(plugrad.arange(5), sizes)
     assert sizes == [1, -1]
@@ -181,7 +181,7 @@ def test_backend_names_may_have_underscores():
                 plugrad.unregister_kernel(config.kernel_name, name)
 
 
-def test_a_block_ends_when_it_fails():
+def test_profile_block_ends_with_an_error():
     """TensorFlow.js's profile stays on after an error; each block of plugrad ends with an error."""
     before = plugrad.memory().tensors
 
@@ -206,7 +206,7 @@ def test_adadelta_uses_its_accumulator_after_the_update():
     assert v.item() == pytest.approx(1 - step)
 
 
-def test_momentum_that_is_set_counts():
+def test_changed_momentum_takes_effect():
     v = plugrad.Variable(0.0)
     optimizer = optimizers.Momentum(1.0, momentum=0.9)
     optimizer.apply_gradients([(v, tensor(1.0))])
@@ -224,7 +224,7 @@ def test_slots_belong_to_variables():
     assert (a.item(), b.item()) == (-1.0, -15.0)
 
 
-def test_a_disposed_tensor_says_so():
+def test_use_of_a_disposed_tensor_raises_an_error():
     x = plugrad.ones(2)
     x.dispose()
     with pytest.raises(DisposedTensor, match="this tensor has been disposed"):
@@ -238,7 +238,7 @@ def test_ragged_literals_are_refused(literal):
 
 
 @pytest.mark.parametrize("index", [-3, 2])
-def test_crops_of_images_that_are_not_there_are_refused(index):
+def test_crops_with_an_image_index_out_of_range_are_rejected(index):
     image, box = plugrad.ones((2, 4, 4, 1)), tensor([[0.0, 0.0, 1.0, 1.0]])
     with pytest.raises(TensorIndexError, match=str(index)):
         plugrad.image.crop_and_resize(image, box, tensor([index]), (2, 2))

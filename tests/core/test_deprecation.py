@@ -14,7 +14,7 @@ def surface(w, h):
     return w * h
 
 
-def test_a_call_warns_where_it_is_made_and_says_what_to_write():
+def test_call_of_a_deprecated_function_warns_at_the_caller_with_the_replacement():
     with pytest.warns(
         DeprecationWarning,
         match=r"surface is deprecated since .* 1\.2, and 1\.3 will not have it: call area",
@@ -25,7 +25,7 @@ def test_a_call_warns_where_it_is_made_and_says_what_to_write():
     assert surface.__doc__ == "Return the area."
 
 
-def test_to_define_it_does_not_warn():
+def test_defining_a_deprecated_function_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         deprecated("call area(w, h)", since="1.9", removal="2.0")(lambda: None)
@@ -34,12 +34,12 @@ def test_to_define_it_does_not_warn():
 @pytest.mark.parametrize(
     ("since", "removal"), [("1.2", "1.2"), ("1.2.0", "1.2.9"), ("1.3", "1.2"), ("2.0", "1.9")]
 )
-def test_one_minor_version_lies_between(since, removal):
+def test_removal_is_at_least_one_minor_version_after_deprecation(since, removal):
     with pytest.raises(ArgumentValueError, match=r"at least one minor version after since"):
         deprecated("call area(w, h)", since=since, removal=removal)
 
 
 @pytest.mark.parametrize("version", ["soon", "1", "v1.2"])
-def test_versions_are_versions(version):
+def test_deprecated_rejects_malformed_versions(version):
     with pytest.raises(ArgumentValueError, match=rf"removal={version!r} must be a version"):
         deprecated("call area(w, h)", since="1.2", removal=version)

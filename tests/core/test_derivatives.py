@@ -51,7 +51,7 @@ def test_jvp_takes_and_gives_trees():
     assert map_tree(lambda t: t.item(), tangent) == {"y": 4.0, "z": [10.5]}
 
 
-def test_jvp_of_what_does_not_depend_on_its_argument_is_zero():
+def test_jvp_of_a_function_independent_of_its_argument_is_zero():
     value, tangent = plugrad.jvp(lambda x: plugrad.ones(2), (3.0,), (1.0,))
     assert (value.tolist(), tangent.tolist()) == ([1.0, 1.0], [0.0, 0.0])
 
@@ -104,7 +104,7 @@ def test_jacobian_of_trees():
     assert map_tree(lambda t: t.tolist(), table) == {"s": {"x": [5.0, 5.0], "y": 3.0}}
 
 
-def test_jacobian_of_nothing_is_empty():
+def test_jacobian_of_empty_tensors_is_empty():
     assert plugrad.jacobian(lambda x: x[:0])(plugrad.ones(3)).shape == (0, 3)
     assert plugrad.jacobian(lambda x: plugrad.ones(2))(plugrad.ones(0)).shape == (2, 0)
     assert plugrad.jacobian(lambda x: x[:0])(plugrad.ones(3, dtype="float64")).dtype == "float64"
@@ -202,7 +202,7 @@ def test_gradient_penalty_trains(rng, backend):
     assert values[-1] < 0.02 * values[0]
 
 
-def test_ten_thousand_steps_leave_nothing_behind(rng):
+def test_ten_thousand_training_steps_leak_no_memory(rng):
     """The numbers of tensors and bytes stay the same, and no reference cycles are left to the garbage collector."""
     x, y = (plugrad.asarray(rng.normal(size=(4, n)).astype("float32")) for n in (3, 2))
     w = plugrad.Variable(rng.normal(size=(3, 2)).astype("float32"))
@@ -295,14 +295,14 @@ def test_checkpoint_passes_other_arguments_on():
     ],
     ids=["captured", "keyword", "in a list"],
 )
-def test_checkpoint_names_what_it_cannot_differentiate(f):
+def test_checkpoint_errors_name_unsupported_arguments(f):
     assert f(plugrad.asarray(3.0)).item() == 9.0
     with pytest.raises(ArgumentError, match="neither a positional argument nor a Variable; pass"):
         plugrad.grad(f)(3.0)
 
 
 @pytest.mark.parametrize("derive", [plugrad.jacobian, plugrad.hessian])
-def test_forward_mode_gives_what_reverse_mode_gives(derive, rng):
+def test_forward_mode_matches_reverse_mode(derive, rng):
     def f(p, y):
         z = plugrad.tanh(p["x"] @ p["w"]) * y
         return plugrad.sum(z) if derive is plugrad.hessian else {"z": z, "s": plugrad.sum(z * z)}
@@ -317,14 +317,14 @@ def test_forward_mode_gives_what_reverse_mode_gives(derive, rng):
         np.testing.assert_allclose(a.numpy(), c.numpy(), rtol=1e-12, atol=1e-12)
 
 
-def test_modes_that_are_refused():
+def test_invalid_jacobian_modes_are_rejected():
     with pytest.raises(ArgumentValueError, match="mode='up' must be 'reverse' or 'forward'"):
         plugrad.jacobian(plugrad.sin, mode="up")
     with pytest.raises(DTypeError, match="mode='forward' is for real numbers"):
         plugrad.jacobian(plugrad.sin, mode="forward")(plugrad.asarray([1j, 2.0]))
 
 
-def test_what_cannot_be_batched_is_computed_row_by_row(rng):
+def test_jacobian_of_functions_that_cannot_be_batched_is_computed_row_by_row(rng):
     @plugrad.custom_grad
     def reading(x, save):
         return plugrad.sin(x), lambda dy, saved: dy * plugrad.asarray(np.cos(dy.numpy() * 0 + 1.0))

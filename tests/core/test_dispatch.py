@@ -1,4 +1,4 @@
-"""How a call finds its implementation: by decision, once, and within its contract."""
+"""Dispatch: a call finds its implementation once, and the contract is checked."""
 
 import gc
 import traceback
@@ -114,7 +114,7 @@ def test_elementwise_kernels_broadcast_or_say_why_not(backend):
         binary.add(plugrad.ones(2), plugrad.ones(3))
 
 
-def test_operators_check_what_kernels_check(fake_backend_name, x):
+def test_operators_raise_the_errors_of_their_kernels(fake_backend_name, x):
     with pytest.raises(BackendMismatch, match=r"live on cpu:0 and fake_device:0"):
         x + x.to(fake_backend_name)
 
@@ -216,7 +216,7 @@ def test_kernels_without_inputs_run_on_the_backend_that_is_given(fake_backend_na
     assert (made.device, made.tolist()) == ("fake_device:0", [1.0, 1.0])
 
 
-def test_a_kernel_of_ones_own_is_checked_like_any_other(x):
+def test_calls_of_user_defined_kernels_are_checked(x):
     @kernel("Mine", family="example", is_elementwise=True)
     def mine(a: Spec, b: Spec) -> Spec:
         return a
@@ -230,7 +230,7 @@ def test_a_kernel_of_ones_own_is_checked_like_any_other(x):
 # --- remembered -----------------------------------------------------------------------------------
 
 
-def test_what_an_op_remembers_of_right_arguments_does_not_let_wrong_ones_pass():
+def test_cached_valid_arguments_do_not_let_invalid_ones_pass():
     """True, 1 and 1.0 are equal in Python, and so are (0, 1) and (0.0, 1.0)."""
     x = plugrad.asarray([[1.0, 2.0], [3.0, 4.0]])
     right_and_wrong = [
@@ -253,7 +253,7 @@ def test_what_an_op_remembers_of_right_arguments_does_not_let_wrong_ones_pass():
     assert x[0, True].shape == (1, 2)
 
 
-def test_remembered_calls_are_those_of_the_dtype_and_the_backend():
+def test_cached_calls_depend_on_the_dtype_and_the_backend():
     x = plugrad.asarray([[1, 2], [3, 4]])
     floats, booleans = plugrad.astype(x, "float32"), x > 2
     for _ in range(2):
@@ -267,7 +267,7 @@ def test_remembered_calls_are_those_of_the_dtype_and_the_backend():
         assert (floats @ floats).tolist() == [[7, 10], [15, 22]]
 
 
-def test_gradients_cannot_change_remembered_attributes():
+def test_gradient_functions_cannot_change_cached_attributes():
     x = plugrad.asarray([[1.0, 2.0], [3.0, 4.0]])
 
     def pull(dy, attrs):

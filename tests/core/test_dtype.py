@@ -61,7 +61,7 @@ def test_uint64_and_signed_integers_have_no_common_type(signed):
         ("int8", "float16", "float16"),
     ],
 )
-def test_where_the_standard_is_silent_the_kind_decides(a, b, result):
+def test_promotion_between_kinds_beyond_the_standard(a, b, result):
     assert promote(as_dtype(a), as_dtype(b)) == promote(as_dtype(b), as_dtype(a)) == result
 
 
@@ -129,7 +129,7 @@ def test_dtype_has_all_its_spellings(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_there_is_one_object_for_a_dtype_and_it_does_not_change(dtype):
+def test_dtypes_are_immutable_singletons(dtype):
     assert pickle.loads(pickle.dumps(dtype)) is copy(dtype) is deepcopy([dtype])[0] is dtype
     assert plugrad.DType(dtype.name) is dtype
     for change in (lambda: setattr(dtype, "itemsize", 3), lambda: delattr(dtype, "name")):

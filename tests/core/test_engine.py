@@ -1,4 +1,4 @@
-"""One call on its way: by name, by kernel, with wrong inputs, on the wrong backend."""
+"""Calls of kernels: by name, by contract, with wrong inputs, on the wrong backend."""
 
 import numpy as np
 import pytest
@@ -84,7 +84,7 @@ def test_contract_of_a_third_party_says_which_attributes_are_axes():
         turned(x, axis=-1, dim=-7)
 
 
-def test_attributes_may_be_left_out_where_they_have_defaults(x):
+def test_attributes_with_defaults_may_be_omitted(x):
     assert plugrad.run_kernel("Sum", {"x": x}, {"axis": (0,)}).tolist() == [5.0, 7.0, 9.0]
     assert plugrad.run_kernel("BatchMatMul", {"a": x, "b": x}, {"transpose_b": True}).shape == (
         2,
@@ -103,7 +103,7 @@ def test_several_outputs_are_a_list(x):
     assert [p.shape for p in parts] == [(2, 1), (2, 2)]
 
 
-def test_one_part_is_a_list_too(x):
+def test_single_output_of_a_list_kernel_is_a_list(x):
     parts = plugrad.run_kernel("SplitV", {"x": x}, {"num_or_size_splits": (3,), "axis": 1})
     assert isinstance(parts, list)
     assert [p.tolist() for p in parts] == [x.tolist()]
@@ -123,7 +123,7 @@ def test_one_part_is_a_list_too(x):
         ("Sum", {"x": 0}, {"axis": [0]}, r"Sum: axis=\[0\] must be a tuple"),
     ],
 )
-def test_wrong_names_are_refused_with_the_right_ones(x, name, inputs, attrs, message):
+def test_errors_for_unknown_names_list_the_known_ones(x, name, inputs, attrs, message):
     inputs = [x] if isinstance(inputs, list) else dict.fromkeys(inputs, x)
     with pytest.raises(ArgumentError, match=message):
         plugrad.run_kernel(name, inputs, attrs)
@@ -178,7 +178,7 @@ def test_unknown_kernel_suggests_the_nearest_name(x):
         plugrad.run_kernel("Mutiply", {"a": x, "b": x})
 
 
-def test_missing_kernel_names_who_has_it_and_the_remedy(fake_backend_name):
+def test_error_for_a_missing_kernel_names_backends_that_have_it_and_the_remedy(fake_backend_name):
     y = plugrad.asarray([1.0], device=fake_backend_name)
     with pytest.raises(
         KernelNotFound,
@@ -191,7 +191,7 @@ def test_missing_kernel_names_who_has_it_and_the_remedy(fake_backend_name):
         y - y
 
 
-def test_declared_kernel_that_nobody_implements_says_so(x):
+def test_error_for_a_declared_kernel_without_any_implementation(x):
     @kernel("Forgotten", family="tests")
     def forgotten(x: Spec) -> Spec:
         return x

@@ -1,4 +1,4 @@
-"""Files, names and numbers that anybody may have written give plugrad's errors, soon."""
+"""Untrusted files, names and numbers raise errors of plugrad, and quickly."""
 
 import io
 import os
@@ -146,7 +146,7 @@ DECOMPRESSION_BOMBS = {
 
 
 @pytest.mark.parametrize("bomb", DECOMPRESSION_BOMBS)
-def test_images_that_would_fill_the_memory_are_refused_soon(bomb):
+def test_decompression_bombs_are_rejected_quickly(bomb):
     data = DECOMPRESSION_BOMBS[bomb]()
     start = time.process_time()
     with pytest.raises(DamagedFile, match=r"read_png: file=.* is damaged, or too large"):
@@ -179,7 +179,7 @@ def test_paths_of_images_that_are_none():
     ["(" * 10_000 + ")" * 10_000, "(?:" * 5_000 + "a" + ")*" * 5_000, "a{99999999999}", "(?P<"],
     ids=["deep", "deep repeats", "too many repeats", "wrong"],
 )
-def test_patterns_that_cannot_be_compiled_are_refused_soon(pattern):
+def test_invalid_regular_expressions_are_rejected_quickly(pattern):
     start = time.process_time()
     with pytest.raises(ArgumentValueError, match="is not a regular expression"):
         plugrad.string.static_regex_replace(["a"], pattern, "b")
@@ -187,7 +187,7 @@ def test_patterns_that_cannot_be_compiled_are_refused_soon(pattern):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of addresses is that of Linux")
-def test_more_random_numbers_than_there_is_memory_for_are_refused_soon():
+def test_draws_that_exceed_memory_are_rejected_quickly():
     """Two billion numbers are too many for a fixed memory limit, whatever memory the machine has."""
     printed = run_limited(
         """
@@ -238,7 +238,7 @@ HOSTILE_NAMES = {
 
 
 @pytest.mark.parametrize(("name", "shown"), HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
-def test_what_controls_a_terminal_is_shown_escaped(name, shown, capsys):
+def test_terminal_control_characters_are_escaped(name, shown, capsys):
     assert str(ShapeError(f"in {name}")) == f"in {shown}"
     with pytest.warns(RuntimeWarning) as caught:
         warn(f"in {name}")
@@ -248,7 +248,7 @@ def test_what_controls_a_terminal_is_shown_escaped(name, shown, capsys):
         assert capsys.readouterr().out == f"{shown}\n"
 
 
-def test_names_are_escaped_wherever_an_error_takes_them_from(fake_backend_class):
+def test_names_in_errors_are_escaped(fake_backend_class):
     class HostileBackend(fake_backend_class):
         name = "hostile_device"
         distribution = "acme\x1b[2J\u202e"

@@ -53,7 +53,7 @@ REGISTRY_CHANGES = {
 
 
 @pytest.mark.parametrize("name", REGISTRY_CHANGES)
-def test_it_changes_with_every_change(name):
+def test_generation_changes_with_every_registry_change(name):
     before = registry_generation()
     restore = snapshot_registries()
     REGISTRY_CHANGES[name]()
@@ -64,7 +64,7 @@ def test_it_changes_with_every_change(name):
     assert registry_generation() not in (before, changed)
 
 
-def test_it_changes_when_hooks_come_and_go():
+def test_generation_changes_when_hooks_are_added_or_removed():
     before = registry_generation()
     plugrad.register_plugin(PassivePlugin())
     changed = registry_generation()
@@ -72,7 +72,7 @@ def test_it_changes_when_hooks_come_and_go():
     assert len({before, changed, registry_generation()}) == 3
 
 
-def test_it_changes_when_a_device_is_opened_or_closed(fake_backend_name):
+def test_generation_changes_when_a_device_is_opened_or_closed(fake_backend_name):
     before = registry_generation()
     with plugrad.use(fake_backend_name):
         plugrad.zeros(1)
@@ -91,7 +91,7 @@ OVERRIDING_BLOCKS = {
 
 
 @pytest.mark.parametrize("name", OVERRIDING_BLOCKS)
-def test_it_is_another_one_in_blocks_and_the_same_in_equal_blocks(name):
+def test_generation_differs_inside_override_blocks_and_is_equal_in_equal_blocks(name):
     before = registry_generation()
     keys = []
     for _ in range(2):
@@ -105,7 +105,7 @@ def test_it_is_another_one_in_blocks_and_the_same_in_equal_blocks(name):
     hash(keys[0])
 
 
-def test_it_is_another_one_while_a_gradient_is_overridden():
+def test_generation_differs_while_a_gradient_is_overridden():
     before = registry_generation()
     with plugrad.override_gradient(unary.abs, x=lambda dy: dy):
         first = registry_generation()
@@ -115,7 +115,7 @@ def test_it_is_another_one_while_a_gradient_is_overridden():
     assert registry_generation() == before
 
 
-def test_what_does_not_change_a_result_does_not_change_it():
+def test_generation_ignores_changes_that_cannot_change_results():
     before = registry_generation()
     with plugrad.use("cpu"), plugrad.tidy(), plugrad.profile():
         assert registry_generation() == before
@@ -123,13 +123,13 @@ def test_what_does_not_change_a_result_does_not_change_it():
     assert registry_generation() == before
 
 
-def test_gradients_that_are_imported_when_asked_for_do_not_change_it():
+def test_generation_ignores_lazily_imported_gradients():
     before = registry_generation()
     plugrad.get_gradients()
     assert registry_generation() == before
 
 
-def test_a_number_is_never_given_twice(short_switch_interval):  # noqa: F811 - the fixture
+def test_generation_numbers_are_never_reused(short_switch_interval):  # noqa: F811 - the fixture
     seen = []
 
     def replace():
@@ -145,7 +145,7 @@ def test_a_number_is_never_given_twice(short_switch_interval):  # noqa: F811 - t
     assert len(seen) == len(set(seen))
 
 
-def test_it_is_cheap():
+def test_registry_generation_is_cheap_to_compute():
     least = min(timeit.repeat(registry_generation, number=10_000, repeat=20)) / 10_000
     nothing = min(timeit.repeat(lambda: None, number=10_000, repeat=20)) / 10_000
     assert least < 8 * nothing  # 0.1 µs, where a call of nothing takes 0.03

@@ -43,7 +43,7 @@ def wave_gradients(wave, height=2.0):
 # --- the table form -------------------------------------------------------------------------------
 
 
-def test_rules_get_what_they_name(wave_kernel):
+def test_rules_receive_the_values_that_they_name(wave_kernel):
     seen = {}
 
     def rule_of_x(dy, x, speed, out, height, attrs, x_spec, speed_spec):
@@ -86,7 +86,7 @@ def test_only_the_rules_of_differentiated_inputs_are_applied(wave_kernel):
     assert plugrad.grad(lambda x: wave_kernel(x, tensor(5.0)))(3.0).item() == 5.0
 
 
-def test_only_what_rules_name_is_kept(wave_kernel):
+def test_only_values_named_by_rules_are_saved(wave_kernel):
     gradient(wave_kernel, x=lambda dy, speed: dy * speed, speed=lambda dy, x: dy * x)
     calls = []
 
@@ -138,7 +138,7 @@ def test_rule_can_ask_which_outputs_do_not_matter():
     assert seen == [{1}, set()]
 
 
-def test_kernel_with_an_input_called_dy_names_it_dy_input():
+def test_rules_of_a_kernel_with_input_dy_call_it_dy_input():
     x = tensor([-1.0, 2.0])
     f = lambda dy: plugrad.sum(activation.elu_gradient(dy, x) * dy)  # noqa: E731
     assert plugrad.grad(f)(tensor([1.0, 3.0])).tolist() == [0.0, 6.0]
@@ -293,13 +293,13 @@ def test_override_ends_when_its_block_raises():
     assert plugrad.get_gradient("Exp") is before
 
 
-def test_override_of_nothing_leaves_nothing(wave_kernel):
+def test_override_without_earlier_entry_leaves_no_entry(wave_kernel):
     with plugrad.override_gradient(wave_kernel, x=lambda dy: dy):
         assert plugrad.get_gradient("Wave") is not None
     assert plugrad.get_gradient("Wave") is None
 
 
-def test_call_keeps_the_gradient_it_was_recorded_with():
+def test_recorded_call_keeps_its_gradient_after_a_change():
     def f(x):
         with plugrad.override_gradient(unary.sign, x=lambda dy: dy * 5):
             return plugrad.sign(x)
@@ -307,7 +307,7 @@ def test_call_keeps_the_gradient_it_was_recorded_with():
     assert plugrad.grad(f)(2.0).item() == 5.0
 
 
-def test_unregistering_what_is_not_there_raises():
+def test_unregistering_an_unknown_entry_raises():
     with pytest.raises(
         GradientNotFound, match="kernel 'Nothing' has no gradient; nothing to unregister"
     ):
@@ -349,7 +349,7 @@ def run_in_new_process(program):
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_the_first_registration_meets_the_gradient_that_was_not_asked_for_yet():
+def test_registering_a_gradient_conflicts_with_one_that_is_not_loaded_yet():
     run_in_new_process("""
         import plugrad
         from plugrad.kernels import unary
@@ -368,7 +368,7 @@ def test_the_first_registration_meets_the_gradient_that_was_not_asked_for_yet():
     """)
 
 
-def test_gradients_asked_for_by_a_plugin_or_in_vain_belong_to_nobody():
+def test_gradients_loaded_by_a_plugin_are_not_attributed_to_it():
     run_in_new_process("""
         import plugrad
         from plugrad.registry.gradients import gradients
@@ -395,7 +395,7 @@ def test_gradients_asked_for_by_a_plugin_or_in_vain_belong_to_nobody():
     """)
 
 
-def test_contracts_that_a_plugin_is_the_first_to_use_belong_to_nobody():
+def test_contracts_loaded_by_a_plugin_are_not_attributed_to_it():
     run_in_new_process("""
         import sys
         import plugrad
@@ -437,7 +437,7 @@ def test_threads_find_a_gradient_that_another_thread_is_importing():
     """)
 
 
-def test_on_gradient_is_told_of_each_gradient_when_it_is_complete():
+def test_on_gradient_is_called_with_each_complete_gradient():
     a, b, c = (plugrad.Variable(x, name=n) for n, x in (("a", 2.0), ("b", 3.0), ("c", 4.0)))
     unused = plugrad.Variable(1.0, name="unused")
     told = []
@@ -458,7 +458,7 @@ def test_on_gradient_is_told_of_each_gradient_when_it_is_complete():
     assert gradients[3].item() == 0
 
 
-def test_on_gradient_is_told_of_a_variable_that_is_the_result_and_of_conjugates():
+def test_on_gradient_for_a_variable_that_is_the_result_and_for_conjugates():
     z = plugrad.Variable(plugrad.asarray(1.0 + 2.0j))
     told = []
     _, (gradient,) = plugrad.variable_grads(

@@ -96,7 +96,7 @@ def test_steps_begin_with_the_transforms(is_traced, backend):
         (lambda g: [x.astype("float64") for x in g], DTypeError, "cast it"),
     ],
 )
-def test_wrong_transforms_move_nothing(function, error, message):
+def test_failing_gradient_transforms_leave_variables_unchanged(function, error, message):
     w, v = plugrad.Variable([1.0, 2.0], name="w"), plugrad.Variable(np.ones(3, np.float32))
     optimizer = optimizers.Adam().with_transforms(function)
     with pytest.raises(error, match=message):
@@ -104,7 +104,7 @@ def test_wrong_transforms_move_nothing(function, error, message):
     assert (w.tolist(), optimizer.iterations) == ([1.0, 2.0], 0)
 
 
-def test_what_is_no_transform():
+def test_invalid_transforms_are_rejected():
     with pytest.raises(ArgumentError, match=r"SGD.with_transforms takes a function, not float"):
         optimizers.SGD(0.1).with_transforms(1.0)
     with pytest.raises(ArgumentError, match="generator=0 must be one"):
@@ -123,7 +123,7 @@ GROUP_OPTIONS = {
 
 @pytest.mark.parametrize("is_traced", [False, True])
 @pytest.mark.parametrize("name", GROUP_OPTIONS)
-def test_groups_step_where_those_of_torch_step(name, is_traced, backend):
+def test_group_steps_match_torch(name, is_traced, backend):
     is_double = plugrad.float64 in plugrad.which().backend.dtypes()
     dtype, within = (np.float64, 1e-5) if is_double else (np.float32, 2e-4)
     optimizer = OPTIMIZERS_LIKE_TORCHS[name]()
@@ -155,7 +155,7 @@ def test_a_group_of_any_optimizer_steps_as_an_optimizer_of_its_own(make, backend
     assert first.tolist() != second.tolist()
 
 
-def test_groups_follow_the_optimizer_in_what_is_not_theirs():
+def test_groups_use_the_optimizers_value_of_unset_coefficients():
     w, optimizer = plugrad.Variable([0.0]), optimizers.Momentum(0.5, momentum=0.0)
     optimizer.set_group([w], momentum=0.5)
     assert optimizer.group_of(w) == {"momentum": 0.5}
@@ -201,7 +201,7 @@ def test_coefficients_of_groups_are_checked(make, own, error, message):
         optimizer.set_group([1.0], learning_rate=0.1)
 
 
-def test_an_optimizer_of_ones_own_must_keep_its_arguments():
+def test_user_defined_optimizer_must_store_its_arguments():
     class OptimizerWithoutArguments(optimizers.SGD):
         def __init__(self, learning_rate, factor):
             super().__init__(learning_rate * factor)
@@ -213,7 +213,7 @@ def test_an_optimizer_of_ones_own_must_keep_its_arguments():
         OptimizerWithoutArguments(0.1, 2.0).set_group([plugrad.Variable([1.0])], learning_rate=0.5)
 
 
-def test_a_schedule_of_a_group_that_fails_counts_nothing():
+def test_failing_group_schedule_counts_no_step():
     v, w = plugrad.Variable([0.0]), plugrad.Variable([0.0])
     optimizer = optimizers.SGD(1.0)
     optimizer.set_group([w], learning_rate=lambda step: 0.1 if step < 1 else -1.0)

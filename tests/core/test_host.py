@@ -50,7 +50,7 @@ def test_body_gets_numpy_arrays_and_its_results_are_stored(host_inputs, backend)
     assert (parts[1] * 2).tolist() == [6, 4]
 
 
-def test_body_gets_strings_as_they_are(host_inputs, backend):
+def test_host_body_receives_strings_unchanged(host_inputs, backend):
     parts = plugrad.run_kernel("Halves", {"x": plugrad.asarray(["a", "b"]), "y": None}, {"at": 1})
     assert [part.tolist() for part in parts] == [["a"], ["b"]]
 
@@ -115,7 +115,7 @@ def x():
     return plugrad.asarray([1.0, 2.0])
 
 
-def test_list_comes_last(blend_kernel, x):
+def test_list_of_inputs_comes_last(blend_kernel, x):
     assert blend_kernel.inputs == ("x", "y", "weights")
     assert (blend_kernel.takes_list, blend_kernel.is_variadic) == (True, False)
     assert [blend_kernel.input_name(i) for i in range(4)] == ["x", "y", "weights[0]", "weights[1]"]
@@ -180,6 +180,6 @@ def test_every_family_can_be_asked_for_its_bodies(family):
 
 
 @pytest.mark.parametrize("family", ["sparse", host, None])
-def test_what_is_no_family_has_no_bodies(family):
+def test_unknown_family_has_no_host_bodies(family):
     with pytest.raises(ArgumentError, match="host_implementations takes a family of contracts"):
         host_implementations(family)

@@ -86,15 +86,17 @@ def test_index_is_numpys(shape, key, backend):
 
 
 @pytest.mark.rows(("shape", "key"), ALL_SHAPES_AND_KEYS, ids=parameter_id)
-def test_gradient(shape, key, backend, rng):
+def test_gradient_of_indexing(shape, key, backend, rng):
     make_indexing(shape, key).check_gradient(rng, backend)
 
 
 @pytest.mark.parametrize(
-    "key", [INTEGER_KEYS[0], INTEGER_KEYS[20], EVEN, (ALL, EVEN[0])], ids=parameter_id
+    "key",
+    [INTEGER_KEYS[0], INTEGER_KEYS[20], EVEN, (ALL, EVEN[0])],
+    ids=parameter_id,
 )
 @pytest.mark.parametrize("dtype", ["float32", "bool", "uint8", "float64", "complex64"])
-def test_other_dtypes(key, dtype, backend):
+def test_indexing_in_other_dtypes(key, dtype, backend):
     if dtype not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no {dtype}")
     host = (CUBE % 7).astype(dtype)
@@ -162,7 +164,7 @@ def test_gradient_skips_positions_out_of_range_that_no_one_looked_at(backend):
         assert gradient.tolist() == [[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
 
 
-def test_arrays_of_others_are_indices(backend):
+def test_arrays_of_other_libraries_are_indices(backend):
     class ForeignArray:
         def __array__(self, dtype=None, copy=None):
             return np.array([2, 0])
@@ -203,7 +205,9 @@ INVALID_KEYS = [
         lambda: cube_tensor()[0, 0, 0, 0], TensorIndexError, ["4 indices", "3 axes", "(3, 4, 5)"]
     ),
     ErrorCase(
-        lambda: cube_tensor()[EVEN, 0], TensorIndexError, ["4 indices", "3 axes", "(3, 4, 5)"]
+        lambda: cube_tensor()[EVEN, 0],
+        TensorIndexError,
+        ["4 indices", "3 axes", "(3, 4, 5)"],
     ),
     ErrorCase(lambda: cube_tensor()[..., ...], TensorIndexError, ["one ellipsis"]),
     ErrorCase(
@@ -224,7 +228,11 @@ INVALID_KEYS = [
     ErrorCase(
         lambda: cube_tensor()[ROW_MASK[:2]], TensorIndexError, ["(2,)", "axes from 0", "(3, 4, 5)"]
     ),
-    ErrorCase(lambda: cube_tensor()[:, EVEN[:, :, 0]], TensorIndexError, ["(3, 4)", "axes from 1"]),
+    ErrorCase(
+        lambda: cube_tensor()[:, EVEN[:, :, 0]],
+        TensorIndexError,
+        ["(3, 4)", "axes from 1"],
+    ),
     ErrorCase(
         lambda: cube_tensor()[[0, 1], [0, 1, 2]],
         TensorIndexError,

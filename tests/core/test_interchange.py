@@ -1,4 +1,4 @@
-"""Tensors as other libraries ask for them: dtypes by NumPy's names, buffers, Arrow's arrays, pickles elsewhere."""
+"""Exchange of tensors with other libraries: dtypes by NumPy's names, buffers, Arrow's arrays, pickles."""
 
 import ctypes
 import gc
@@ -20,7 +20,7 @@ NUMERIC_DTYPES = [d for d in DTYPES if d is not string]
 
 
 @pytest.mark.parametrize("dtype", NUMERIC_DTYPES, ids=str)
-def test_a_dtype_equals_what_numpy_calls_it(dtype):
+def test_a_dtype_equals_its_numpy_name(dtype):
     known = dtype.numpy
     for other in (known, known.type, known.str, known.str[1:], known.char, str(dtype)):
         assert dtype == other
@@ -30,7 +30,7 @@ def test_a_dtype_equals_what_numpy_calls_it(dtype):
         assert sum(d == other for d in DTYPES) == 1
 
 
-def test_what_no_dtype_equals():
+def test_dtypes_are_not_equal_to_other_objects():
     assert plugrad.bool == bool  # noqa: E721 - a dtype and a type
     for other in (
         float,
@@ -57,7 +57,7 @@ def test_what_no_dtype_equals():
     sys.version_info < (3, 12), reason="Python 3.12 is the first to ask for __buffer__"
 )
 @pytest.mark.parametrize("dtype", NUMERIC_DTYPES, ids=str)
-def test_buffers(dtype, backend):
+def test_buffer_protocol_gives_the_values(dtype, backend):
     if dtype not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no {dtype}")
     values = np.arange(6).reshape(2, 3).astype(dtype.numpy)
@@ -74,7 +74,7 @@ def test_buffers(dtype, backend):
 @pytest.mark.skipif(
     sys.version_info < (3, 12), reason="Python 3.12 is the first to ask for __buffer__"
 )
-def test_buffers_that_are_not_there():
+def test_buffer_protocol_errors():
     with pytest.raises(BufferError, match="string"):
         memoryview(plugrad.asarray(["a"]))
     with pytest.raises(GradientLost):
@@ -130,7 +130,7 @@ def test_arrow_arrays_of_bools_and_texts(backend):
     del held
 
 
-def test_what_arrow_does_not_take():
+def test_arrow_export_rejects_unsupported_tensors():
     with pytest.raises(ShapeError, match=r"x\.reshape\(1\)"):
         plugrad.asarray(1.0).__arrow_c_array__()
     with pytest.raises(DTypeError, match=r"no type for complex64.*plugrad\.real"):
@@ -240,7 +240,7 @@ def test_pickles_of_models_load_where_the_backend_is_not():
     [lambda: plugrad.arange(3), lambda: plugrad.linspace(0, 2, 3)],
     ids=["arange", "linspace"],
 )
-def test_what_others_write_is_not_in_the_next_numbers(make):
+def test_writes_through_dlpack_do_not_change_cached_numbers(make):
     """Few numbers came from a cache, whose memory DLPack gave away."""
     with plugrad.use("cpu"):
         np.from_dlpack(make())[...] = 9

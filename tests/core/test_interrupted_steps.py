@@ -102,7 +102,7 @@ def raising_handler():
 
 
 @pytest.mark.parametrize("mode", ["compile", "replay", "off"])
-def test_an_interrupted_step_has_been_taken_with_all_it_counts_or_not_at_all(mode, backend):
+def test_interrupted_step_is_applied_completely_or_not_at_all(mode, backend):
     with plugrad.config.override("jit", mode):
         training, uninterrupted = TwoVariableTraining(mode), TwoVariableTraining(mode)
         for _ in range(WARM_UP_STEPS):

@@ -1,4 +1,4 @@
-"""What `plugrad.jit` promises of arguments, results, keys and state."""
+"""`plugrad.jit`: arguments, results, the keys of traces, and state."""
 
 import gc
 import pickle
@@ -96,7 +96,7 @@ def test_static_values_are_told_apart(values):
     assert count_traces(f) == len(values)
 
 
-def test_a_nan_is_one_value():
+def test_nan_arguments_share_one_trace():
     f = plugrad.jit(lambda x, value: x * value)
     for _ in range(3):
         f(VECTOR_X, float("nan"))
@@ -167,7 +167,7 @@ def test_static_names_are_those_of_parameters():
 
 
 @pytest.mark.parametrize("function", [None, 3, "f", VECTOR_X])
-def test_what_is_traced_is_a_function(function):
+def test_jit_rejects_arguments_that_are_not_functions(function):
     if function is None:
         assert isinstance(plugrad.jit(None)(lambda: 0), Jitted)
         return
@@ -195,7 +195,7 @@ def test_many_traces_warn_once_and_name_the_argument():
     assert "plugrad.asarray" in str(caught[0].message)
 
 
-def test_as_a_method_and_a_decorator_with_names():
+def test_jit_as_a_method_and_as_a_decorator_with_static_names():
     class Model:
         def __init__(self):
             self.scale = 3.0
@@ -267,7 +267,7 @@ IDENTITY_OPS = {
 
 
 @pytest.mark.parametrize("read", IDENTITY_OPS.values(), ids=IDENTITY_OPS)
-def test_a_variable_read_through_an_op_with_nothing_to_do_stays_one(read):
+def test_variable_passed_through_an_identity_op_is_still_a_variable(read):
     v = plugrad.Variable(VECTOR_X)
     f = plugrad.jit(lambda: read(v))
     assert_identical(plugrad.asarray(f()), VECTOR_X)
@@ -279,7 +279,7 @@ def test_a_variable_read_through_an_op_with_nothing_to_do_stays_one(read):
     assert_identical(g(), VECTOR_X * 2)
 
 
-def test_what_is_assigned_is_seen_inside_and_after_the_call():
+def test_assigned_values_are_visible_inside_and_after_the_call():
     v = plugrad.Variable(VECTOR_X)
 
     @plugrad.jit
@@ -424,7 +424,7 @@ def test_a_signal_during_a_compiled_loop_leaves_variables_and_generators_as_befo
     step()
 
 
-def test_a_variable_that_a_call_makes_and_nobody_keeps_is_an_error():
+def test_variable_created_in_a_call_and_dropped_is_an_error():
     with pytest.raises(TracingError, match="makes a Variable of shape"):
         plugrad.jit(lambda x: plugrad.Variable(x).assign(x))(VECTOR_X)
 
@@ -452,7 +452,7 @@ def test_host_values_are_computed_at_each_call_in_order():
     assert second == [first[0] + 2, first[0] + 3]
 
 
-def test_random_numbers_are_new_at_each_call_and_those_of_untraced_ones():
+def test_random_numbers_change_with_each_call_and_match_untraced_calls():
     def draw():
         return plugrad.random.uniform((4,)), plugrad.random.normal((3,))
 
@@ -465,7 +465,7 @@ def test_random_numbers_are_new_at_each_call_and_those_of_untraced_ones():
         assert_identical(one[1], other[1])
 
 
-def test_the_fused_graph_tells_what_runs_as_one_and_the_planned_peak(backend):
+def test_fused_graph_shows_fused_steps_and_planned_peak_memory(backend):
     def f(x):
         return plugrad.sum(plugrad.exp(x) * 2 + x)
 

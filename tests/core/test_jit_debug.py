@@ -73,7 +73,7 @@ VARIABLE = plugrad.Variable([1.0, 2.0, 3.0], name="v")
 
 
 @pytest.mark.parametrize("name", UNREPEATABLE_FUNCTIONS)
-def test_what_python_computes_anew_is_an_error(name):
+def test_values_that_python_recomputes_raise_in_debug_mode(name):
     function, told = UNREPEATABLE_FUNCTIONS[name]
     with pytest.raises(TracingError, match=rf"jit: .*<lambda> .*{told}"):
         plugrad.jit(function)(VECTOR_X)

@@ -71,7 +71,7 @@ def jvp_with_tangent_1(f):
 
 
 @pytest.mark.parametrize("name", DERIVATIVES)
-def test_derivatives(name):
+def test_traced_derivatives_match_untraced_ones(name):
     traced, untraced = (make(sum_of_cubes_and_sines) for make in DERIVATIVES[name])
     expected = untraced(VECTOR_X)
     for _ in range(2):
@@ -147,5 +147,5 @@ def test_a_tensor_that_is_being_differentiated_is_no_constant():
         plugrad.grad(lambda x: plugrad.sum(plugrad.jit(lambda y: y * x)(VECTOR_Y)))(VECTOR_X)
 
 
-def test_nothing_is_recorded_without_need():
+def test_calls_are_recorded_only_while_differentiating():
     assert plugrad.jit(lambda x: x * 2)(VECTOR_X).node is None

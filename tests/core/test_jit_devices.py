@@ -40,7 +40,7 @@ def test_a_device_with_few_kernels_falls_back(fake_backend_name):
         assert f(x).device.startswith(fake_backend_name)
 
 
-def test_tidy_releases_the_results_and_nothing_else():
+def test_tidy_releases_only_the_results_of_a_traced_call():
     f = plugrad.jit(lambda x: (x + 1, VECTOR_Y, x))
     with plugrad.tidy():
         first, closed_over, _ = f(VECTOR_X)
@@ -75,7 +75,7 @@ def test_a_variable_that_is_disposed_is_an_error():
         f()
 
 
-def test_strings():
+def test_traced_functions_of_strings():
     words = plugrad.asarray(np.array(["a", "bc"], np.dtypes.StringDType()))
     f = plugrad.jit(lambda x: (plugrad.concat([x, words]), x[::-1]))
     assert f(words)[0].tolist() == ["a", "bc", "a", "bc"]
@@ -121,7 +121,7 @@ def test_a_trace_is_not_seen_by_other_threads():
         assert_identical(future.result(), plugrad.exp(VECTOR_X) * 2)
 
 
-def test_debug_checks_what_kernels_return():
+def test_debug_mode_checks_kernel_results_in_traces():
     f = plugrad.jit(plugrad.exp)
     with (
         plugrad.override_kernel("Exp", "cpu", lambda x: x[:1]),

@@ -1,4 +1,4 @@
-"""The short way into a program that runs again and again: whatever decides what a call does besides it is seen."""
+"""The fast path of jitted functions that are called repeatedly notices every change of arguments and context."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def assert_call_result(f, *args, expected=(2, -4, 6), **kwargs):
         np.testing.assert_allclose(f(*args, **kwargs).numpy(), expected)
 
 
-def test_other_arguments(jitted_double):
+def test_fast_path_handles_other_arguments(jitted_double):
     f, x = jitted_double
     assert_call_result(f, plugrad.asarray([1, -2, 3], dtype="int32"))
     assert_call_result(f, x)
@@ -42,7 +42,7 @@ def test_other_arguments(jitted_double):
         assert f(x.reshape(shape)).shape == shape
 
 
-def test_gradients_are_recorded(jitted_double):
+def test_fast_path_records_gradients(jitted_double):
     f, x = jitted_double
     v = plugrad.Variable(x)
     for _ in range(3):
@@ -52,7 +52,7 @@ def test_gradients_are_recorded(jitted_double):
     assert f._enter((x,)) is not ENTRY_MISS
 
 
-def test_blocks_around_a_call(jitted_double):
+def test_fast_path_respects_enclosing_blocks(jitted_double):
     f, x = jitted_double
     with plugrad.tidy():
         y = f(x)
@@ -68,7 +68,7 @@ def test_blocks_around_a_call(jitted_double):
             assert f(x).backend.name == "cpu"
 
 
-def test_changes_between_calls(jitted_double):
+def test_fast_path_respects_changes_between_calls(jitted_double):
     f, x = jitted_double
     backend = x.backend.name
 
@@ -113,7 +113,7 @@ def test_a_disposed_argument_and_a_closed_device():
     np.testing.assert_array_equal(y.numpy(), [16, 32])
 
 
-def test_what_python_decided_is_asked_again():
+def test_changed_optimizer_options_leave_the_fast_path():
     """A step of an optimizer has a fast path until an option changes, and then another one."""
     x, w = plugrad.asarray([1.0, 2.0]), plugrad.Variable([1.0, 1.0])
     optimizer = plugrad.optimizers.SGD(0.5)

@@ -1,4 +1,4 @@
-"""What `plugrad.jit` refuses, when it traces again, and what it says."""
+"""Errors of `plugrad.jit`, the conditions on which it traces again, and its explanations."""
 
 import gc
 
@@ -82,7 +82,7 @@ def test_assigning_to_elements_of_an_argument_is_an_error():
     assert x.tolist() == [1.0, 2.0]
 
 
-def test_assigning_to_elements_of_what_the_function_made_works():
+def test_assigning_to_elements_of_a_local_tensor_works():
     def f(x):
         y = x * 2
         y[0] = 5
@@ -134,7 +134,7 @@ def test_a_registered_kernel_replaces_the_one_that_was_traced(restored_registrie
     assert_identical(f(VECTOR_X), plugrad.zeros(3))
 
 
-def test_an_overridden_kernel_counts_while_it_is():
+def test_kernel_override_applies_inside_its_block():
     f = plugrad.jit(plugrad.exp)
     f(VECTOR_X)
     with plugrad.override_kernel("Exp", "cpu", lambda x: x + 1):
@@ -142,7 +142,7 @@ def test_an_overridden_kernel_counts_while_it_is():
     assert_identical(f(VECTOR_X), plugrad.exp(VECTOR_X))
 
 
-def test_an_overridden_gradient_counts_while_it_is():
+def test_gradient_override_applies_inside_its_block():
     f = plugrad.jit(plugrad.grad(lambda x: plugrad.sum(plugrad.exp(x))))
     assert_identical(f(VECTOR_X), plugrad.exp(VECTOR_X))
     with plugrad.override_gradient(unary.exp, x=lambda dy: dy * 7):
@@ -150,7 +150,7 @@ def test_an_overridden_gradient_counts_while_it_is():
     assert_identical(f(VECTOR_X), plugrad.exp(VECTOR_X))
 
 
-def test_check_finite_counts_inside():
+def test_check_finite_applies_inside_traced_functions():
     f = plugrad.jit(plugrad.log)
     f(VECTOR_X * VECTOR_X)
     with plugrad.config.override("check_finite", True), pytest.raises(PlugradError, match="Log"):

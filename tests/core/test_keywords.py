@@ -61,7 +61,7 @@ def example_op_with_varargs(a, *others, b=2, **more):
     return a, others, b, more
 
 
-def test_a_wrapped_function_takes_and_returns_what_the_function_does():
+def test_wrapped_function_accepts_the_same_arguments_and_returns_the_same_result():
     wrapped, wrapped_for_any = map(explain_wrong_calls, (example_op, example_op_with_varargs))
     for _ in range(3):
         assert wrapped(1, 2, d=4) == wrapped(1, b=2, d=4) == (1, 2, 3, 4, 5)

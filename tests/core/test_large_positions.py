@@ -86,7 +86,7 @@ CALLS_BY_KERNEL = {
 
 
 @pytest.mark.parametrize("kernel", CALLS_BY_KERNEL, ids=lambda kernel: kernel.name)
-def test_implementations_keep_the_promise(kernel, monkeypatch):
+def test_implementations_return_the_position_dtype_of_the_contract(kernel, monkeypatch):
     arrays, attrs = CALLS_BY_KERNEL[kernel]
     run = numpy_implementation(kernel)
     usual = list_of_results(run(*arrays, **attrs))

@@ -33,7 +33,7 @@ LOSS_FUNCTIONS = {"rosenbrock": rosenbrock_loss, "regression": regression_loss}
 
 @pytest.mark.parametrize("is_traced", [False, True])
 @pytest.mark.parametrize("name", STARTING_POINTS)
-def test_the_minimum_is_that_of_torch(name, is_traced, backend):
+def test_the_minimum_matches_torch(name, is_traced, backend):
     """In single precision, rounding hides the lowest point before the step is as small as the tolerance."""
     is_double = plugrad.float64 in plugrad.which().backend.dtypes()
     dtype, near, lower = ("float64", 1e-6, 1e-12) if is_double else ("float32", 2e-3, 1e-6)
@@ -73,7 +73,7 @@ def test_float32_variables_of_several_shapes(backend):
     assert kernel.dtype is plugrad.float32
 
 
-def test_calls_go_on_with_what_was_learnt():
+def test_next_minimize_call_reuses_the_curvature_history():
     w, v = plugrad.Variable(np.array([-1.2, 1.0])), plugrad.Variable(np.array([-1.2, 1.0]))
     short, forgetful = (
         optimizers.LBFGS(max_iterations=3),
@@ -89,7 +89,7 @@ def test_calls_go_on_with_what_was_learnt():
     assert abs(other.item()) < 1e-6
 
 
-def test_the_number_of_calls_is_kept():
+def test_lbfgs_stops_after_max_evaluations():
     w, calls = plugrad.Variable(np.array([-1.2, 1.0])), []
     optimizer = optimizers.LBFGS(max_iterations=50, max_evaluations=7)
     optimizer.minimize(lambda: calls.append(1) or rosenbrock_loss(w), [w])
@@ -97,7 +97,7 @@ def test_the_number_of_calls_is_kept():
     assert not optimizer.has_converged
 
 
-def test_a_step_into_what_cannot_be_computed_is_shortened():
+def test_step_to_a_nonfinite_value_is_shortened():
     w = plugrad.Variable(np.array([5.0]))
     optimizer = optimizers.LBFGS(30.0, max_iterations=30, max_evaluations=90)
     optimizer.minimize(lambda: plugrad.sum(w - plugrad.log(w)), [w])  # NaN where w < 0
@@ -127,7 +127,7 @@ def test_the_start_may_be_the_minimum():
     assert (optimizer.iterations, optimizer.evaluations, optimizer.has_converged) == (0, 1, True)
 
 
-def test_what_is_not_trainable_stays():
+def test_untrainable_variables_stay_unchanged():
     w, fixed = plugrad.Variable([3.0]), plugrad.Variable([2.0], trainable=False)
     optimizers.LBFGS().minimize(lambda: plugrad.sum((w - fixed) ** 2), [w, fixed])
     assert (w.item(), fixed.item()) == (pytest.approx(2.0), 2.0)
@@ -149,7 +149,7 @@ def test_what_is_not_trainable_stays():
         ),
     ],
 )
-def test_what_lbfgs_does_not_take(call, error, message):
+def test_lbfgs_rejects_invalid_arguments(call, error, message):
     with pytest.raises(error, match=message):
         call()
 

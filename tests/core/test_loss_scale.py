@@ -94,7 +94,7 @@ def test_states_hold_the_factor(backend, tmp_path):
     assert "loss_scale" not in Adam().get_state([])
 
 
-def test_nothing_is_scaled_without_one():
+def test_losses_are_unscaled_without_a_loss_scale():
     with plugrad.use("cpu"):
         optimizer = SGD(0.5)
         assert optimizer.loss_scale is None
@@ -114,6 +114,6 @@ def test_nothing_is_scaled_without_one():
         (lambda: LossScale().set_state({"scale": 1}), ArgumentError, "must have scale, good_steps"),
     ],
 )
-def test_bad_arguments(call, error, message):
+def test_loss_scale_rejects_invalid_arguments(call, error, message):
     with pytest.raises(error, match=message):
         call()

@@ -21,7 +21,7 @@ def x():
 # --- tidy -----------------------------------------------------------------------------------------
 
 
-def test_block_disposes_what_was_made_inside(x):
+def test_tidy_block_disposes_tensors_created_inside(x):
     with plugrad.tidy():
         y = x * 2
         z = plugrad.exp(y)
@@ -34,7 +34,7 @@ def test_block_disposes_what_was_made_inside(x):
     )
 
 
-def test_block_keeps_what_it_is_told_to(x):
+def test_tidy_block_keeps_requested_tensors(x):
     with plugrad.tidy() as scope:
         y = scope.keep(x * 2)
         parts = scope.keep({"a": [x + 1, (x + 2,)], "n": 3})
@@ -93,7 +93,7 @@ def test_results_of_an_inner_block_belong_to_the_outer_one(x):
     assert (y.is_disposed, z.is_disposed) == (True, True)
 
 
-def test_block_that_raises_disposes_everything_and_lets_the_error_out(x):
+def test_tidy_block_that_raises_disposes_its_tensors_and_propagates_the_error(x):
     inside = []
 
     def fail():
@@ -116,7 +116,7 @@ def test_keep_survives_every_block(x):
     assert plugrad.keep([y, 3])[0] is y
 
 
-def test_variables_live_on(x):
+def test_variables_survive_tidy_blocks(x):
     with plugrad.tidy():
         w = plugrad.Variable(x * 2)
         w.assign(w + 1)
@@ -148,7 +148,7 @@ def test_tidy_inside_a_differentiated_function(x):
 # --- dispose --------------------------------------------------------------------------------------
 
 
-def test_disposed_tensor_says_so(x):
+def test_use_of_a_disposed_tensor_raises_an_error(x):
     y = x * 2
     y.dispose()
     assert y.is_disposed
@@ -175,13 +175,13 @@ def test_disposing_twice_is_harmless(x):
     assert y["a"][0].is_disposed
 
 
-def test_disposing_one_handle_leaves_others_that_share_its_values(x):
+def test_disposing_a_tensor_keeps_others_that_share_its_buffer(x):
     y = x.reshape(2, 1)
     x.dispose()
     assert y.tolist() == [[1.0], [2.0]]
 
 
-def test_what_numpy_got_outlives_the_tensor(x):
+def test_numpy_array_outlives_its_disposed_tensor(x):
     y = x * 2
     values = y.numpy()
     y.dispose()
@@ -230,7 +230,7 @@ def test_results_of_an_override_are_counted():
         assert plugrad.memory().bytes - before == 4 * y.size
 
 
-def test_tensors_that_share_a_buffer_count_it_once():
+def test_shared_buffers_are_counted_once():
     before = plugrad.memory().bytes
     x = plugrad.zeros(LARGE_SIZE)
     views = [x.reshape(2, -1), x[10:], plugrad.flip(x), plugrad.broadcast_to(x, (5, LARGE_SIZE))]
@@ -283,7 +283,7 @@ def test_releasing_makes_room(limit_memory):
     assert plugrad.memory().backends["cpu:0"].limit is not None
 
 
-def test_limit_must_make_sense():
+def test_invalid_memory_limits_are_rejected():
     with pytest.raises(ArgumentValueError, match="limit=-1 is negative"):
         plugrad.set_memory_limit(-1)
     with pytest.raises(ArgumentError, match=r"limit='1G' must be an integer"):

@@ -1,4 +1,4 @@
-"""What NumPy and the libraries around it do with tensors."""
+"""Tensors in edge cases of NumPy's functions and in libraries that are built on NumPy."""
 
 import subprocess
 import sys
@@ -100,7 +100,7 @@ def test_numpys_elementwise_functions_call_the_ops(backend):
         (lambda x, a: a.__iadd__(x), ["np.add does not write", "+=", "assign its result"]),
     ],
 )
-def test_what_numpys_functions_cannot_do_with_tensors(call, words):
+def test_unsupported_numpy_functions_raise_an_error(call, words):
     a = MATRIX.copy()
     with pytest.raises(ArgumentError) as raised:
         call(plugrad.asarray(MATRIX), a)
@@ -372,7 +372,7 @@ def test_scipys_sparse_matrices_multiply_tensors(backend):
     np.testing.assert_allclose(matrix @ x[:, None], MATRIX @ x[:, None].numpy(), rtol=1e-6)
 
 
-def test_masks_are_not_lost():
+def test_masked_arrays_are_rejected():
     """A tensor has no mask, so masked elements would be treated as values."""
     masked, whole = np.ma.masked_array([1.0, 2.0], [True, False]), np.ma.masked_array([1.0, 2.0])
     for call in (

@@ -107,7 +107,7 @@ def test_gradient_is_that_of_finite_differences(name):
 
 
 @pytest.mark.parametrize("name", OTHER_CALLS)
-def test_gradient_is_right_or_there_is_an_error(name):
+def test_gradient_of_other_functions_is_right_or_an_error(name):
     found = find_gradient_problem(OTHER_CALLS[name])
     assert not found or found.startswith(("raises ArgumentError", "raises GradientLost"))
 
@@ -189,7 +189,7 @@ def test_lists_may_hold_tensors_and_arrays(backend):
     assert np.where([True, False], x, np.float32(9)).tolist() == [1, 9]
 
 
-def test_like_makes_a_tensor_on_the_device(backend):
+def test_like_argument_creates_a_tensor_on_the_device(backend):
     x = plugrad.zeros(2)
     with plugrad.use("cpu"):
         made = [
@@ -210,7 +210,7 @@ def test_like_makes_a_tensor_on_the_device(backend):
         np.fromiter([1], "i4", like=x)
 
 
-def test_facts_need_no_values(backend):
+def test_metadata_functions_read_no_values(backend):
     x = plugrad.asarray([[1.0, 2.0]])
 
     def function(x):
@@ -418,7 +418,7 @@ def test_arrays_of_other_kinds_decide_for_themselves(kind):
         np.concatenate([plugrad.ones((2, 2)), np.ones((2, 2)).view(kind)])
 
 
-def test_the_functions_are_imported_when_they_are_used():
+def test_numpy_functions_are_imported_lazily():
     program = (
         "import sys, numpy, plugrad; x = plugrad.ones(2) + 1; numpy.exp(x)\n"
         "names = [f'plugrad.ops.{n}' for n in ('array_functions', 'numpy_table', 'numpy_functions', 'numpy_shapes')]\n"

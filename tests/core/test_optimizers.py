@@ -172,7 +172,7 @@ def test_state_of_another_optimizer_is_refused():
         optimizers.Momentum(0.1).set_state([w], adam.get_state([w]))
 
 
-def test_wrong_states_change_nothing():
+def test_invalid_states_leave_the_optimizer_unchanged():
     v, optimizer = plugrad.Variable(START, name="v"), optimizers.Momentum(0.1)
     optimizer.minimize(lambda: loss(v), [v])
     saved = optimizer.get_state([v])
@@ -200,7 +200,7 @@ def test_learning_rate_may_be_a_schedule():
     assert optimizer.rate == 0.25
 
 
-def test_what_is_wrong_with_a_schedule_is_said():
+def test_errors_describe_invalid_schedules():
     """An invalid result raises an error that names the schedule; an exception of the schedule is passed on."""
     w = plugrad.Variable([0.0])
     with pytest.raises(ArgumentError, match=r"SGD: learning_rate='fast' must be a number"):
@@ -235,7 +235,7 @@ def test_momentum_may_change():
     assert w.item() == -2.0
 
 
-def test_slots_are_variables_that_nothing_trains():
+def test_slots_are_untrainable_variables():
     """A step and `set_state` assign to the slots as to the weights; they do not replace them."""
     w = plugrad.Variable([1.0, 2.0], name="dense.kernel")
     for make in OPTIMIZERS_LIKE_TORCHS.values():
@@ -335,7 +335,7 @@ def test_a_step_without_pairs_counts(monkeypatch):
     assert optimizer.iterations == 2
 
 
-def test_a_schedule_that_fails_counts_nothing(monkeypatch):
+def test_failing_schedule_counts_no_step(monkeypatch):
     recorded, w = record_host_values(monkeypatch), plugrad.Variable([1.0])
     optimizer = optimizers.Adam(lambda step: 0.1 if step < 1 else None)
     optimizer.apply_gradients([(w, plugrad.ones(1))])
@@ -424,7 +424,7 @@ def test_learning_rate_may_change():
         ),
     ],
 )
-def test_wrong_gradients_move_nothing(pairs, error, message):
+def test_invalid_gradients_leave_variables_unchanged(pairs, error, message):
     w, v = plugrad.Variable([1.0, 2.0], name="w"), plugrad.Variable([5.0])
     optimizer = optimizers.SGD(0.1)
     with pytest.raises(error, match=message):

@@ -53,7 +53,7 @@ def test_a_network_and_its_gradient(backend):
     assert f"device: {backend}:0" in tooltips
 
 
-def test_what_leads_to_what():
+def test_edges_connect_kernels_to_inputs_and_results():
     def f(x, y):
         return plugrad.sin(x) * y
 

@@ -1,4 +1,4 @@
-"""What kernels cost, and where the first NaN comes from."""
+"""Profiles of kernels, and the check that finds the first NaN."""
 
 import json
 import threading
@@ -116,7 +116,7 @@ def test_memory_after_calls(backend):
     assert [event.memory for event in measured._events] == [None]
 
 
-def test_the_name_of_the_file_says_what_is_written(tmp_path):
+def test_file_suffix_selects_the_profile_format(tmp_path):
     with plugrad.profile() as measured:
         pass
     measured.save(str(tmp_path / "empty.html"))

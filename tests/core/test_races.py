@@ -1,4 +1,4 @@
-"""What one thread changes, others do not see, and what several register at once, one of them has registered."""
+"""Threads do not see each other's overrides, and of several concurrent registrations exactly one succeeds."""
 
 import asyncio
 import inspect
@@ -248,7 +248,7 @@ def test_carry_context_carries_blocks(name, fake_backend_name):
         ] * 20
 
 
-def test_generator_that_is_closed_in_another_context_leaves_nothing():
+def test_generator_closed_in_another_context_leaves_no_override():
     def generator():
         with plugrad.override_kernel("Tanh", "cpu", lambda x: x * 0 + 7):
             yield tanh_value()
@@ -401,7 +401,7 @@ def test_one_of_several_threads_registers_a_name(name, monkeypatch):
     assert sorted(added) == list(range(rounds))
 
 
-def test_what_threads_read_again_is_the_environment(monkeypatch):
+def test_threads_that_reread_the_environment_see_its_values(monkeypatch):
     """All threads see a value that the environment variable had, and at the end its last value."""
 
     def change(policy):
@@ -444,7 +444,7 @@ STATELESS_CONTEXTS = {
 NAMES_TESTED_ELSEWHERE = {
     "config.set": "test_settings_that_threads_set_at_once_are_those_of_one_of_them",
     "config.reset": "test_settings_that_threads_set_at_once_are_those_of_one_of_them",
-    "config.reread": "test_what_threads_read_again_is_the_environment",
+    "config.reread": "test_threads_that_reread_the_environment_see_its_values",
     "config.override": "test_block_is_seen_in_its_own_thread_only",
     "set_memory_limit": "test_memory_limits_that_threads_set_at_once_are_those_of_one_of_them",
     "unregister_kernel": "test_one_of_several_threads_takes_a_name_back",

@@ -1,4 +1,4 @@
-"""What reads the values of a tensor, and which of it loses gradients without an error: nothing."""
+"""Reading values during differentiation: no way of reading loses a gradient without an error or a warning."""
 
 import asyncio
 import ctypes
@@ -60,7 +60,7 @@ def test_a_differentiated_tensor_gives_no_array(name, backend):
 
 
 @pytest.mark.parametrize("name", SCALAR_READERS)
-def test_it_gives_numbers_and_text_of_which_debug_warns(name, backend):
+def test_reading_scalars_during_differentiation_warns_in_debug_mode(name, backend):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read_during_grad(SCALAR_READERS[name]) == SCALAR_READERS[name](
@@ -73,7 +73,7 @@ def test_it_gives_numbers_and_text_of_which_debug_warns(name, backend):
         read_during_grad(SCALAR_READERS[name])
 
 
-def test_it_is_saved(tmp_path):
+def test_tensors_are_saved_during_differentiation(tmp_path):
     read_during_grad(lambda x: plugrad.save(tmp_path / "x", {"x": x}))
     assert plugrad.load(tmp_path / "x")["x"].tolist() == [2, 4]
     read_during_grad(lambda x: np.save(tmp_path / "x.npy", x))
@@ -88,7 +88,7 @@ def test_values_without_a_gradient_are_read(backend):
     assert read_during_grad(lambda x: plugrad.ones(2).tolist()) == [1, 1]
 
 
-def test_what_is_left_of_a_function_is_read(backend):
+def test_tensors_that_outlive_a_differentiated_function_are_readable(backend):
     """Tensors that outlive a differentiated function can be read, because its tape has ended."""
     left = []
 
@@ -122,7 +122,7 @@ def test_an_inner_function_that_has_ended_leaves_the_outer_one(backend):
     assert left[0].numpy() == 12
 
 
-def test_variables(backend):
+def test_reading_variables_during_differentiation(backend):
     w = plugrad.Variable([1.0, 2.0])
     fixed = plugrad.Variable([3.0, 4.0], trainable=False)
     with pytest.raises(GradientLost, match=REMEDY_PATTERN):

@@ -31,7 +31,7 @@ def test_registered_kernel_is_found_and_runs():
     assert run_kernel_on_list("Double") == [2.0, 4.0]
 
 
-def test_kernel_that_is_not_there_is_none():
+def test_lookup_of_an_unknown_kernel_returns_none():
     assert plugrad.get_kernel("Double", "cpu") is None
     assert plugrad.get_kernel("Add", "nowhere") is None
     assert plugrad.get_kernels_for_backend("nowhere") == []
@@ -45,7 +45,7 @@ def test_unregistered_kernel_is_gone():
         run_kernel_on_list("Double")
 
 
-def test_unregistering_what_is_not_there_raises():
+def test_unregistering_an_unknown_entry_raises():
     with pytest.raises(KernelNotFound, match="'Double' is registered for backend 'cpu'; nothing"):
         plugrad.unregister_kernel("Double", "cpu")
 
@@ -90,7 +90,7 @@ def test_copying_carries_setup_and_dispose_along():
     assert (config.setup_func, config.dispose_func) == (setup, setup)
 
 
-def test_copying_onto_a_taken_key_registers_nothing():
+def test_copying_kernels_to_a_taken_key_registers_none():
     for name in ("First", "Second"):
         plugrad.register_kernel(KernelConfig(name, "one_gpu", double))
     plugrad.register_kernel(KernelConfig("Second", "other_gpu", np.negative))
@@ -122,7 +122,7 @@ def test_override_restores_setup_and_dispose():
     assert plugrad.get_kernel("Double", "cpu") is config
 
 
-def test_override_of_nothing_leaves_nothing():
+def test_override_without_earlier_entry_leaves_no_entry():
     with plugrad.override_kernel("Double", "cpu", double):
         assert run_kernel_on_list("Double") == [2.0, 4.0]
     assert plugrad.get_kernel("Double", "cpu") is None
@@ -134,7 +134,7 @@ def test_override_ends_when_its_block_raises():
     assert (plugrad.asarray([1.0]) + 1).tolist() == [2.0]
 
 
-def test_registering_several_is_all_or_nothing():
+def test_register_kernels_registers_all_or_none():
     good = KernelConfig("Good", "cpu", double)
     bad = KernelConfig("Relu", "other_gpu", lambda: None)
     with pytest.raises(RegistrationError, match="Relu on 'other_gpu'"):
@@ -207,7 +207,7 @@ def test_kernel_registered_before_its_backend_is_opened_is_set_up_with_it(fake_b
     assert plugrad.run_kernel("Double", {"x": x}).tolist() == [2.0]
 
 
-def test_backend_whose_setup_fails_leaves_no_kernel_behind(register_for_test, fake_backend_class):
+def test_backend_with_a_failing_setup_registers_no_kernel(register_for_test, fake_backend_class):
     def broken(backend):
         raise OSError("no such chip")
 
@@ -265,7 +265,7 @@ def test_override_before_the_backend_is_loaded_ends_with_its_block():
     assert printed == ["102.0", "4.0", "cpu:0"]
 
 
-def test_registering_what_the_backend_brings_itself_is_a_warning():
+def test_registering_over_a_backends_own_kernel_warns():
     printed, error = run_in_new_process(
         """
         import plugrad

@@ -132,7 +132,7 @@ def test_tensors_come_back_on_the_device_that_is_chosen(save_and_load, tree_path
 # --- other programs -------------------------------------------------------------------------------
 
 
-def test_other_programs_read_what_is_saved(tree_path):
+def test_safetensors_library_reads_saved_files(tree_path):
     x = np.arange(4, dtype="c8")
     plugrad.save(tree_path, {"a": {"b": [plugrad.asarray(x)]}, "a.b": [plugrad.ones(2)], "": 0})
     read = safetensors.numpy.load_file(tree_path)
@@ -196,7 +196,7 @@ SELF_CONTAINING_LIST.append(SELF_CONTAINING_LIST)
     ],
     ids=lambda x: x if isinstance(x, str) else type(x).__name__,
 )
-def test_what_cannot_be_saved_is_named_and_leaves_the_old_file(tree_path, tree, message):
+def test_unsupported_values_are_named_and_leave_the_old_file(tree_path, tree, message):
     plugrad.save(tree_path, 1)
     with pytest.raises(ArgumentError, match=message):
         plugrad.save(tree_path, tree)
@@ -216,7 +216,7 @@ def test_paths_that_name_no_file_are_refused(tmp_path):
         plugrad.save(os.devnull, 1)
 
 
-def test_what_the_file_system_says_is_an_os_error(tmp_path):
+def test_file_system_errors_are_os_errors(tmp_path):
     tmp_path.joinpath("file").touch()
     for name, error, code in (
         ("no/folder/x", FileNotFoundError, errno.ENOENT),
@@ -249,7 +249,7 @@ def test_files_that_are_cut_off_are_refused_wherever_they_end(tree_path):
 
 
 def test_changed_bytes_are_refused_or_give_another_tree(tree_path, rng):
-    """Whatever the changed header says, only errors of plugrad are raised."""
+    """A damaged header raises only errors of plugrad."""
     plugrad.save(
         tree_path,
         {"x": plugrad.ones(2), "z": plugrad.asarray(1j, dtype="complex128"), "t": (1.5, "a")},
@@ -317,7 +317,7 @@ def test_missing_library_is_named(tree_path, monkeypatch):
 # --- whole or not at all --------------------------------------------------------------------------
 
 
-def test_failures_leave_the_old_file_and_nothing_else(tree_path, monkeypatch):
+def test_failed_save_leaves_only_the_old_file(tree_path, monkeypatch):
     plugrad.save(tree_path, "old")
 
     def fail(*_):

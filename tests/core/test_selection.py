@@ -1,4 +1,4 @@
-"""Which backend runs: `use`, the configuration, the automatic choice, and moving between backends."""
+"""The choice of the backend: `use`, the configuration, the automatic choice, and copies between backends."""
 
 import asyncio
 import threading
@@ -43,7 +43,7 @@ def test_block_holds_inside_and_nests(fake_backend_name):
     assert plugrad.ones(2).device == active_device() == "cpu:0"
 
 
-def test_block_ends_when_it_raises(fake_backend_name):
+def test_use_block_that_raises_restores_the_backend(fake_backend_name):
     with pytest.raises(KeyError), plugrad.use(fake_backend_name):
         raise KeyError
     assert active_device() == "cpu:0"
@@ -88,7 +88,7 @@ def test_a_block_may_be_entered_inside_of_itself(fake_backend_name):
     assert active_device() == "cpu:0"
 
 
-def test_what_is_chosen_inside_a_block_ends_with_it(fake_backend_name):
+def test_use_inside_a_block_ends_with_the_block(fake_backend_name):
     with plugrad.use("cpu"):
         plugrad.use(fake_backend_name)
         inner = plugrad.use("cpu")
@@ -112,7 +112,7 @@ def test_asynchronous_generator_may_be_closed_elsewhere(fake_backend_name):
     asyncio.run(main())
 
 
-def test_call_holds_from_there_on(fake_backend_name):
+def test_use_without_a_block_stays_in_effect(fake_backend_name):
     def work():
         plugrad.use(fake_backend_name)
         assert active_device() == "fake_device:0"
@@ -149,7 +149,7 @@ def test_a_device_that_was_named_before_is_opened_again_after_it_was_closed(fake
     assert plugrad.ones(2, device=fake_backend_name).backend is not first
 
 
-def test_failed_use_changes_nothing():
+def test_failed_use_keeps_the_active_backend():
     with pytest.raises(BackendNotFound):
         plugrad.use("nowhere")
     assert active_device() == "cpu:0"
@@ -167,7 +167,7 @@ def test_unknown_backend_suggests_the_nearest_and_lists_the_installed():
         plugrad.zeros(2, device="zzz")
 
 
-def test_backend_with_an_extra_names_it(monkeypatch):
+def test_error_for_a_missing_backend_names_its_extra(monkeypatch):
     monkeypatch.setattr(
         listing, "first_party_distributions", lambda: frozenset({"plugrad-quantum"})
     )
@@ -179,7 +179,7 @@ def test_backend_with_an_extra_names_it(monkeypatch):
 
 
 @pytest.mark.parametrize("spec", ["", " ", ":1", ","])
-def test_name_must_be_there(spec):
+def test_empty_backend_names_are_rejected(spec):
     with pytest.raises(
         ConfigError, match="does not name a backend; expected is a name such as 'cpu', 'webgpu:1'"
     ):
@@ -360,7 +360,7 @@ def test_plugrads_own_backends_are_chosen_without_the_meta_distribution(
     assert active_device() == "cpu:0"
 
 
-def test_nothing_to_choose_gives_every_reason_and_says_what_to_install(
+def test_error_without_a_usable_backend_lists_the_reasons_and_what_to_install(
     without_settings, monkeypatch
 ):
     monkeypatch.setattr("plugrad.discovery.selection.first_party_distributions", frozenset)
@@ -389,7 +389,7 @@ def test_values_make_the_round_trip(fake_backend_name):
     assert plugrad.asarray(x, device=fake_backend_name).device == "fake_device:0"
 
 
-def test_gradient_comes_back_the_way_it_went(fake_backend_name):
+def test_gradient_is_copied_back_to_the_original_device(fake_backend_name):
     def f(x):
         return plugrad.sum(plugrad.exp(x.to(fake_backend_name)).to("cpu") * x)
 

@@ -100,7 +100,7 @@ def test_reduced_shape_is_numpys(keep):
         assert reduced_shape(x.shape, axes, keep) == x.sum(axes, keepdims=keep).shape
 
 
-def test_sliced_sizes_are_those_of_ranges():
+def test_sliced_sizes_match_ranges():
     assert sliced_shape((5, 4), (4, 0), (-1, 4), (-2, 3)) == (3, 2)
     assert sliced_shape((5,), (5,), (5,), (1,)) == (0,)
     for begin, end, strides in (((0,), (6,), (1,)), ((0,), (3,), (0,)), ((0, 0), (1, 1), (1, 1))):
@@ -112,7 +112,7 @@ def test_sliced_sizes_are_those_of_ranges():
 @pytest.mark.parametrize("length", [1, 2, 3])
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("dilation", [1, 2])
-def test_windows_stop_where_they_should(size, length, stride, dilation):
+def test_window_output_sizes(size, length, stride, dilation):
     extent = (length - 1) * dilation + 1
     arguments = (size, size), (length, length), (stride, stride)
     same = sliding_window(*arguments, "same", (dilation, dilation))
@@ -182,7 +182,7 @@ def test_kernels_take_axes_sorted_and_from_the_front(name, attrs):
         KERNELS[name].infer(plugrad.ones((2, 3, 4)), **attrs)
 
 
-def test_data_formats():
+def test_data_formats_of_each_rank():
     assert is_channels_first("NCHW", 2, "op")
     assert not is_channels_first("NDHWC", 3, "op")
     with pytest.raises(ArgumentValueError, match="op: data_format='NHWC' must be 'NDHWC' or"):

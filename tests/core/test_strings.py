@@ -25,7 +25,7 @@ STRINGS = [["a", "bé", ""], ["ccc", "a", "日本"]]
 @pytest.mark.parametrize(
     "spelling", ["string", str, np.str_, STRING_DTYPE, np.dtype("<U7"), string]
 )
-def test_spellings(spelling):
+def test_names_of_the_string_dtype(spelling):
     assert as_dtype(spelling) is string
     assert string.numpy == STRING_DTYPE
     assert repr(string) == "plugrad.string"
@@ -51,7 +51,7 @@ def test_spellings(spelling):
         (["a", np.str_("b")], ["a", "b"]),
     ],
 )
-def test_made_of(values, expected, backend):
+def test_string_tensors_from_texts_bytes_and_arrays(values, expected, backend):
     for x in (plugrad.asarray(values), plugrad.asarray(values, dtype=str)):
         assert x.dtype is string
         assert x.tolist() == expected
@@ -59,7 +59,7 @@ def test_made_of(values, expected, backend):
         assert x.device == f"{backend}:0"
 
 
-def test_nothing_may_be_strings(backend):
+def test_empty_lists_may_become_strings(backend):
     assert plugrad.asarray([], dtype="string").dtype is string
     assert plugrad.asarray([[], []], dtype="string").shape == (2, 0)
     assert plugrad.asarray([]).dtype is float32
@@ -97,7 +97,7 @@ def test_values_are_copied(backend):
         x.numpy()[0] = "changed"
 
 
-def test_reading(backend):
+def test_reading_string_tensors(backend):
     x = plugrad.asarray(STRINGS)
     assert x.numpy().dtype == np.asarray(x).dtype == STRING_DTYPE
     assert x[1, 2].item() == "日本"
@@ -161,7 +161,7 @@ COMPARING_EXPRESSIONS = [
 
 
 @pytest.mark.rows(("call", "expected"), MOVING_EXPRESSIONS)
-def test_movements(call, expected, backend):
+def test_movement_ops_on_strings(call, expected, backend):
     result = eval(call, {"plugrad": plugrad, "x": plugrad.asarray(STRINGS)})
     assert result.dtype is string
     assert result.tolist() == expected
@@ -169,7 +169,7 @@ def test_movements(call, expected, backend):
 
 
 @pytest.mark.parametrize(("call", "expected"), COMPARING_EXPRESSIONS)
-def test_comparisons(call, expected, backend):
+def test_comparisons_of_strings(call, expected, backend):
     result = eval(call, {"plugrad": plugrad, "x": plugrad.asarray(STRINGS)})
     assert (result.dtype, result.device) == ("bool", f"{backend}:0")
     assert result.tolist() == expected
@@ -186,7 +186,7 @@ def test_empty_arrays_move(backend):
     assert plugrad.unstack(x, axis=1) == ()
 
 
-def test_what_is_no_string_is_not_equal(backend):
+def test_strings_are_not_equal_to_other_values(backend):
     x = plugrad.asarray(["a"])
     assert (x == None) is False  # noqa: E711
     assert (plugrad.ones(2) == "a") is False
@@ -234,7 +234,7 @@ def test_numbers_do_not_fill_strings(call, backend):
         getattr(plugrad, call)(2, dtype="string")
 
 
-def test_kernel_that_fails_on_strings_says_so(backend):
+def test_error_of_a_kernel_that_fails_on_strings(backend):
     """The contract of OneHot checks only the indices, so the kernel must report strings."""
     with pytest.raises(
         UnsupportedDtype,
@@ -248,7 +248,7 @@ def test_errors_of_kernels_are_the_same_with_strings(backend):
         movement.slice(plugrad.asarray(["a"]), begin=(2,), size=(1,))
 
 
-def test_promotion():
+def test_promotion_of_strings():
     assert promote(string, string) is string
     assert scalar_dtype("a") is string
     for a, b in ((string, float32), (float32, string)):

@@ -43,7 +43,7 @@ def call_during_backward():
 # --- what is recorded -----------------------------------------------------------------------------
 
 
-def test_nothing_is_recorded_when_nobody_differentiates():
+def test_calls_are_not_recorded_without_differentiation():
     before = count_tape_nodes()
     x = plugrad.asarray([1.0, 2.0])
     results = [x * x, plugrad.exp(x) + 1, *plugrad.split(x, 2), x[0], plugrad.concat([x, x])]
@@ -73,7 +73,7 @@ def assert_unrecorded(y):
     assert y.node is None
 
 
-def test_what_a_kernel_calls_is_not_recorded():
+def test_kernels_called_by_a_kernel_are_not_recorded():
     """An implementation that calls ops is still recorded as one step."""
 
     def doubled(x):
@@ -213,7 +213,7 @@ def test_nodes_are_freed_on_the_way_back(call_during_backward):
     assert counts[0] - counts[1] >= 9
 
 
-def test_nothing_is_left_after_a_gradient():
+def test_no_nodes_remain_after_a_gradient():
     before = count_tape_nodes()
     f = plugrad.value_and_grad(lambda x: plugrad.sum(plugrad.exp(x) * x))
     value, gradient = f(tensor([1.0, 2.0]))
@@ -247,7 +247,7 @@ def test_no_reference_cycles_are_made():
 
 
 @pytest.mark.parametrize("when", ["forward", "backward"])
-def test_nothing_is_left_after_an_error(call_during_backward, when):
+def test_no_nodes_remain_after_an_error(call_during_backward, when):
     def fail():
         raise ArithmeticError(when)
 
@@ -269,7 +269,7 @@ def test_nothing_is_left_after_an_error(call_during_backward, when):
     assert (plugrad.asarray(1.0) + 1).node is None
 
 
-def test_tape_hangs_on_the_tensors_and_goes_with_them():
+def test_tape_is_freed_with_its_tensors():
     seen = []
     before = count_tape_nodes()
     plugrad.grad(lambda x: (seen.append(plugrad.exp(x)), x)[1])(1.0)
@@ -482,7 +482,7 @@ def test_thresholds_that_the_program_sets_stay(gc_thresholds):
     assert gc_thresholds() == (500, 5, 5)
 
 
-def test_thresholds_are_those_of_before_when_the_last_thread_has_ended(gc_thresholds):
+def test_garbage_collection_thresholds_are_restored_after_the_last_thread(gc_thresholds):
     started, ended = threading.Event(), threading.Event()
 
     def slow(x):

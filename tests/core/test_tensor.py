@@ -81,7 +81,7 @@ def test_operator_works_from_both_sides(x, op, other):
         assert is_identical(op(operand, x), op(host, MATRIX))
 
 
-def test_powers(x):
+def test_power_operator(x):
     y = np.abs(MATRIX)
     assert is_identical(plugrad.asarray(y) ** 2, y**2)
     assert is_identical(plugrad.asarray(y) ** OTHER_MATRIX, y**OTHER_MATRIX)
@@ -96,13 +96,13 @@ def test_matrix_product_from_both_sides(x):
     assert is_identical(x @ x.T, MATRIX @ MATRIX.T)
 
 
-def test_signs(x):
+def test_unary_sign_operators(x):
     assert is_identical(-x, -MATRIX)
     assert is_identical(abs(x), np.abs(MATRIX))
     assert (+x).array is x.array
 
 
-def test_logic():
+def test_logical_operators():
     a, b = np.array([True, True, False]), np.array([True, False, False])
     x = plugrad.asarray(a)
     for op in (operator.and_, operator.or_, operator.xor):
@@ -122,7 +122,7 @@ def test_in_place_operators_make_new_tensors(x):
     assert is_identical(y, MATRIX + 1)
 
 
-def test_comparison_with_what_is_no_number():
+def test_comparison_with_other_objects():
     x = plugrad.asarray(1.0)
     assert (x == None, x != None, x == "a") == (False, True, False)  # noqa: E711
     with pytest.raises(TypeError):
@@ -207,7 +207,7 @@ def test_copies_are_differentiated():
         assert plugrad.grad(lambda x, f=copied: f(x) * x)(3.0).item() == 6.0
 
 
-def test_single_values():
+def test_conversion_of_single_elements_to_python():
     assert plugrad.asarray([[2.5]]).item() == 2.5
     assert type(plugrad.asarray(3).item()) is int
     assert type(plugrad.asarray(True).item()) is bool
@@ -228,7 +228,7 @@ def test_conversion_needs_one_element(x, convert):
             convert(wrong)
 
 
-def test_truth():
+def test_truth_value_of_tensors():
     assert plugrad.asarray([1.0])
     assert not plugrad.asarray(0)
     assert plugrad.asarray([[True]])
@@ -254,7 +254,7 @@ def test_membership_is_by_value(x):
     assert hash(x) != hash(x + 0)
 
 
-def test_attributes(x):
+def test_attributes_of_tensors(x):
     assert (x.shape, x.ndim, x.size, x.dtype, x.device) == ((2, 3), 2, 6, plugrad.float32, "cpu:0")
     assert is_identical(x.T, MATRIX.T)
     with pytest.raises(ShapeError, match="T is for two axes"):
@@ -317,14 +317,14 @@ def test_tensor_prints_readably(make, text):
     assert repr(make()) == str(make()) == f"{make()}" == text
 
 
-def test_large_tensors_are_abridged():
+def test_large_tensors_are_printed_abbreviated():
     assert (
         repr(plugrad.arange(5000))
         == "tensor([   0,    1,    2, ..., 4997, 4998, 4999], dtype=int32, shape=(5000,))"
     )
 
 
-def test_tensors_elsewhere_say_where(fake_backend_name):
+def test_repr_of_tensors_on_other_devices_names_the_device(fake_backend_name):
     assert (
         repr(plugrad.ones(2, device=fake_backend_name))
         == "tensor([1., 1.], dtype=float32, device='fake_device:0')"
@@ -362,7 +362,7 @@ def test_single_values_are_formatted():
         (np.array([None]), ArgumentError, "obj must hold numbers or strings; it holds object"),
     ],
 )
-def test_what_cannot_be_a_tensor_is_named(value, error, message):
+def test_errors_name_values_that_cannot_be_tensors(value, error, message):
     with pytest.raises(error, match=message) as caught:
         plugrad.asarray(value)
     assert isinstance(caught.value, PlugradError)
@@ -451,7 +451,7 @@ def test_unsupported_dtype_names_the_backend_and_the_remedy(fake_backend_name):
             make()
 
 
-def test_negative_zero_is_not_the_zero_that_was_remembered(backend):
+def test_negative_zero_is_not_replaced_by_a_cached_zero(backend):
     x = plugrad.ones((1,))
     assert not np.signbit(plugrad.maximum(x * 0.0, 0.0).numpy())
     assert np.signbit((x * -0.0).numpy())

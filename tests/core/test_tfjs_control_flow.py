@@ -286,7 +286,7 @@ RESIZED_LIST_RESULTS = [
 
 
 @pytest.mark.parametrize("name", CONTROL_FLOW_CASES)
-def test_control_flow_gives_what_python_gives(name, backend, tmp_path):
+def test_control_flow_matches_python(name, backend, tmp_path):
     make, inputs, wanted = CONTROL_FLOW_CASES[name]
     making, outputs = make()
     model = plugrad.tfjs.load_graph_model(making.write(str(tmp_path), *outputs))
@@ -295,7 +295,7 @@ def test_control_flow_gives_what_python_gives(name, backend, tmp_path):
         assert result.shape == np.shape(want)
 
 
-def test_changed_lists_are_other_lists(tmp_path):
+def test_changing_a_tensor_list_returns_another_list(tmp_path):
     making, outputs = resized_tensor_lists()
     results = plugrad.tfjs.load_graph_model(making.write(str(tmp_path), *outputs)).run(
         {"x": MATRIX}
@@ -305,7 +305,7 @@ def test_changed_lists_are_other_lists(tmp_path):
 
 
 @needs_tfjs
-def test_control_flow_gives_what_tensorflow_js_gives(tmp_path):
+def test_control_flow_matches_tensorflow_js(tmp_path):
     jobs, wanted = [], []
     for place, (make, inputs, values) in enumerate(CONTROL_FLOW_CASES.values()):
         making, outputs = make()
@@ -389,7 +389,7 @@ def test_loops_that_shapes_decide_can_be_compiled(tmp_path):
     )
 
 
-def test_a_function_can_be_called(tmp_path):
+def test_partitioned_call_runs_a_function(tmp_path):
     m, body = GraphModelWriter(), GraphModelWriter()
     m.placeholder("x", VECTOR)
     body.node("square", "Mul", "a", "a")
@@ -399,7 +399,7 @@ def test_a_function_can_be_called(tmp_path):
     np.testing.assert_allclose(model(VECTOR).numpy(), VECTOR * VECTOR)
 
 
-def test_what_control_flow_cannot_be_is_an_error(tmp_path):
+def test_invalid_control_flow_graphs_are_errors(tmp_path):
     def load(place, m, *outputs):
         return plugrad.tfjs.load_graph_model(m.write(str(tmp_path / str(place)), *outputs))
 

@@ -268,7 +268,7 @@ def assert_results_close(results, wanted, name):
 
 
 @pytest.mark.parametrize("name", OPS_AND_INPUTS)
-def test_kernels_come_back(name, tmp_path):
+def test_saved_kernels_are_loaded_again(name, tmp_path):
     inputs = save_case(name, tmp_path)
     results = tfjs.load_graph_model(tmp_path).run(inputs)
     assert_results_close([y.numpy() for y in results], run_case(name), name)

@@ -176,7 +176,7 @@ def list_outputs(compute, x):
 
 
 @pytest.mark.parametrize("name", NETWORK_CASES)
-def test_a_network_comes_back(name, backend, tmp_path):
+def test_saved_network_is_loaded_again(name, backend, tmp_path):
     compute, x = save_case(name, tmp_path)
     result = tfjs.load_graph_model(tmp_path)(x)
     tolerance = 1e-6 if backend == "cpu" else 2e-5
@@ -186,7 +186,7 @@ def test_a_network_comes_back(name, backend, tmp_path):
 
 
 @pytest.mark.parametrize("name", FUNCTION_CASES)
-def test_a_function_comes_back(name, tmp_path):
+def test_saved_function_is_loaded_again(name, tmp_path):
     compute, x = save_case(name, tmp_path)
     results = tfjs.load_graph_model(tmp_path).run({"x0": x})
     for result, want in zip(results, list_outputs(compute, x), strict=True):
@@ -194,7 +194,7 @@ def test_a_function_comes_back(name, tmp_path):
 
 
 @needs_tfjs
-def test_tensorflow_js_runs_what_is_saved(tmp_path):
+def test_tensorflow_js_runs_saved_models(tmp_path):
     jobs, wanted = [], []
     for place, name in enumerate(ALL_CASES):
         folder = tmp_path / str(place)
@@ -332,7 +332,7 @@ def test_weights_may_be_in_groups(saved_model, tmp_path):
 # --- what cannot be -------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_saved_is_named(tmp_path):
+def test_errors_name_unsupported_functions(tmp_path):
     def save(compute, x=(1.0, 2.0), **options):
         tfjs.save_graph_model(compute, x, folder=tmp_path / "no", **options)
 
@@ -413,7 +413,7 @@ def mutate_json(value, rng):
     return value
 
 
-def test_damaged_files_give_errors_of_plugrad_and_nothing_outside_is_opened(
+def test_damaged_files_raise_plugrad_errors_and_open_no_files_outside_the_folder(
     saved_model, monkeypatch
 ):
     """``DAMAGED_FILES=2000`` tries 2000 damages."""

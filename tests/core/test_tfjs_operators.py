@@ -51,7 +51,7 @@ def outputs_by_case(request, tmp_path_factory):
 @pytest.mark.rows(
     "place", range(len(OPERATOR_CASES)), ids=lambda place: f"{OPERATOR_CASES[place]}-{place}"
 )
-def test_an_operator_gives_what_tensorflow_js_gives(place, outputs_by_case):
+def test_an_operator_matches_tensorflow_js(place, outputs_by_case):
     case, results = OPERATOR_CASES[place], outputs_by_case[place]
     for result, want in zip(results, expected_outputs(case, RECORDS[place]), strict=True):
         got, want = result.numpy(), np.asarray(want)
@@ -74,7 +74,7 @@ def test_all_operators_are_known():
 
 
 @pytest.mark.parametrize("op", sorted(UNSUPPORTED_OPERATORS))
-def test_what_is_refused_is_named(op, tmp_path):
+def test_errors_name_unsupported_operators(op, tmp_path):
     making = GraphModelWriter()
     making.placeholder("x", np.ones(1, np.float32))
     making.node("table", op, "x")
@@ -131,7 +131,7 @@ def test_classes_are_drawn_by_their_weights(tmp_path):
 
 
 @needs_tfjs
-def test_the_records_are_what_tensorflow_js_gives(tmp_path):
+def test_records_match_an_installed_tensorflow_js(tmp_path):
     jobs = []
     for place, case in enumerate(OPERATOR_CASES):
         making = GraphModelWriter()

@@ -55,7 +55,7 @@ def test_bytes_are_little_endian_and_in_order():
     json.dumps(specs)
 
 
-def test_weights_come_back(backend):
+def test_encoded_weights_are_decoded_again(backend):
     data, specs = tfjs.encode_weights(WEIGHT_VALUES)
     for pieces in (data, [data[:3], data[3:20], data[20:]]):
         found = tfjs.decode_weights(pieces, specs)
@@ -112,7 +112,7 @@ def test_quantizing_moves_values_by_a_step_at_most(rng, kind, low, high):
         assert (restored[values == 0] == 0).all()
 
 
-def test_quantizing_keeps_what_needs_no_steps():
+def test_quantization_keeps_constant_empty_and_integer_weights():
     weights = {
         "same": [0.1, 0.1],
         "none": plugrad.zeros((0,)),
@@ -130,7 +130,7 @@ def test_quantizing_keeps_what_needs_no_steps():
     assert found["w"].tolist() == [float(np.float16(0.1)), -35_008.0]
 
 
-def test_what_cannot_be_encoded_is_named():
+def test_errors_name_weights_that_cannot_be_encoded():
     for kind, value in (("uint8", math.nan), ("uint16", math.inf), ("float16", 70_000.0)):
         with pytest.raises(
             ArgumentValueError, match=f"'w' reaches .* {kind} does not hold; save it without"
@@ -178,7 +178,7 @@ def test_specs_that_do_not_fit_are_refused(data, found):
 # --- manifests ------------------------------------------------------------------------------------
 
 
-def test_manifest_and_its_files_come_back(tmp_path):
+def test_written_manifest_and_files_are_read_again(tmp_path):
     path = tmp_path / "m.json"
     tfjs.write_weights(path, WEIGHT_VALUES, shard_bytes=10)
     names = [f"m-shard{i}of4.bin" for i in range(1, 5)]

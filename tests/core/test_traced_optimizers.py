@@ -112,7 +112,7 @@ def test_coefficients_may_change_between_calls():
         assert_same_state(plain, traced, "cpu")
 
 
-def test_a_schedule_that_fails_changes_nothing():
+def test_failing_schedule_leaves_the_state_unchanged():
     program = LineFit(optimizers.Adam)
     step = plugrad.jit(program.step)
     step(program.x)
@@ -193,7 +193,7 @@ def test_variables_that_are_frozen_after_a_trace_no_longer_move():
     assert "a static value is another one" in step.explain(program.x)
 
 
-def test_a_kernel_that_fails_takes_back_what_was_counted():
+def test_failing_kernel_undoes_the_counted_step():
     program, fails = LineFit(optimizers.Adam), [False]
 
     def step(x):

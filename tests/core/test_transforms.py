@@ -18,7 +18,7 @@ def cube(x):
 # --- grad and value_and_grad ----------------------------------------------------------------------
 
 
-def test_something_beside_the_value(backend):
+def test_has_aux_returns_auxiliary_results(backend):
     x = plugrad.asarray([1.0, 2.0])
 
     def function(x):
@@ -36,7 +36,7 @@ def test_something_beside_the_value(backend):
     assert traced(x).tolist() == [1, 4]
 
 
-def test_what_is_beside_a_value_is_differentiated_from_outside():
+def test_auxiliary_results_are_differentiated_from_outside():
     def outer(x):
         (_, cubes), _ = plugrad.value_and_grad(lambda y: (y * x, y * y * x), has_aux=True)(x)
         return cubes
@@ -45,7 +45,7 @@ def test_what_is_beside_a_value_is_differentiated_from_outside():
 
 
 @pytest.mark.parametrize("result", [lambda x: x, lambda x: (x,), lambda x: [x, x]])
-def test_a_pair_is_wanted_beside_a_value(result):
+def test_has_aux_requires_a_pair(result):
     with pytest.raises(ArgumentError, match="must return a pair"):
         plugrad.value_and_grad(result, has_aux=True)(1.0)
 
@@ -93,7 +93,7 @@ def test_identity_has_gradient_one():
     assert plugrad.grad(lambda x: x)(tensor([1.0, 2.0]), dy=[5.0, 6.0]).tolist() == [5.0, 6.0]
 
 
-def test_several_arguments():
+def test_gradients_of_several_arguments():
     f = lambda x, y: x * x * y  # noqa: E731
     assert plugrad.grad(f, 1)(3.0, 4.0).item() == 9.0
     dx, dy = plugrad.grad(f, (0, 1))(3.0, 4.0)
@@ -136,7 +136,7 @@ def test_arrays_and_keywords_are_taken():
     assert (gradient.tolist(), gradient.dtype) == ([3.0, 12.0], plugrad.float64)
 
 
-def test_value_is_what_the_function_returns():
+def test_value_and_grad_returns_the_functions_value():
     x = tensor([1.0, 2.0])
     value, gradient = plugrad.value_and_grad(cube)(x, dy=plugrad.ones_like(x))
     assert (value.tolist(), gradient.tolist()) == ([1.0, 8.0], [3.0, 12.0])
@@ -145,7 +145,7 @@ def test_value_is_what_the_function_returns():
 # --- unused inputs --------------------------------------------------------------------------------
 
 
-def test_input_that_does_not_matter_is_an_error_unless_allowed():
+def test_unused_argument_is_an_error_unless_allowed():
     f = lambda x, y: y * y  # noqa: E731
     with pytest.raises(
         GradientNotFound, match="does not depend on differentiated tensor number 0; pass"
@@ -171,7 +171,7 @@ def test_constant_result_has_no_gradient():
         lambda f: plugrad.jvp(f, (1.0,), (1.0,)),
     ],
 )
-def test_what_is_transformed_must_be_callable(transform):
+def test_transforms_reject_values_that_are_not_callable(transform):
     with pytest.raises(ArgumentError, match="takes a function, not int"):
         transform(3)
 
@@ -362,7 +362,7 @@ def test_vjp_gives_zeros_for_arguments_that_do_not_matter():
     assert [g.tolist() for g in pull([1.0])] == [[2.0], [0.0, 0.0]]
 
 
-def test_vjp_outlives_the_tensors_that_it_was_made_of():
+def test_vjp_function_works_after_its_tensors_are_deleted():
     x, y = tensor([1.0, 2.0]), tensor(3.0)
     with plugrad.tidy():
         value, pull = plugrad.vjp(lambda x, y: x * x, x, y)
@@ -394,7 +394,7 @@ def test_custom_gradient_is_used():
     assert plugrad.grad(halved)(3.0).item() == 0.5
 
 
-def test_custom_gradient_is_differentiated_through_what_it_saved():
+def test_custom_gradient_is_differentiated_through_its_saved_tensors():
     for order in range(1, 4):
         f = lambda x: saved_exp(x) * x  # noqa: E731
         for _ in range(order):
@@ -413,7 +413,7 @@ def test_custom_gradient_may_save_its_inputs():
     assert mixed(3.0, 4.0).item() == 8.0
 
 
-def test_argument_that_a_custom_gradient_returns_and_saves_is_the_argument():
+def test_custom_gradient_may_return_and_save_its_argument():
     @plugrad.custom_grad
     def identity(x, save):
         save(x)
@@ -436,7 +436,7 @@ def test_custom_gradient_has_the_dtype_of_its_argument():
     assert plugrad.grad(scaled)(tensor(1.0), tensor(2)).item() == 2.0
 
 
-def test_custom_gradient_may_return_nothing_for_an_argument():
+def test_custom_gradient_may_return_none_for_an_argument():
     half = plugrad.custom_grad(lambda a, b, save: (a * b, lambda dy, saved: (dy, None)))
     assert [g.item() for g in plugrad.grad(half, (0, 1), allow_unused=True)(3.0, 4.0)] == [1.0, 0.0]
 

@@ -37,14 +37,14 @@ VECTOR = [1.0, 2.0]
         ("requires_grad", r"plugrad\.variable_grads"),
     ],
 )
-def test_what_other_frameworks_have_says_what_plugrad_has(name, remedy):
+def test_errors_for_attributes_of_other_frameworks_name_plugrads_counterpart(name, remedy):
     for x in (plugrad.asarray(VECTOR), plugrad.Variable(VECTOR)):
         with pytest.raises(AttributeError, match=f"tensors do not have '{name}': .*{remedy}"):
             getattr(x, name)
         assert not hasattr(x, name)
 
 
-def test_functions_of_other_frameworks_say_what_plugrad_has():
+def test_errors_for_functions_of_other_frameworks_name_plugrads_counterpart():
     for name, remedy in (
         ("transpose", "permute_dims"),
         ("no_grad", "stop_gradient"),
@@ -70,7 +70,7 @@ def test_functions_of_other_frameworks_say_what_plugrad_has():
         ("fft", "qqqq", ""),
     ],
 )
-def test_namespaces_say_what_they_have(monkeypatch, namespace, name, remedy):
+def test_errors_of_namespaces_suggest_their_names(monkeypatch, namespace, name, remedy):
     monkeypatch.delattr(plugrad, namespace, raising=False)  # as before its first use
     with pytest.raises(
         AttributeError, match=rf"plugrad\.{namespace} does not have '{name}'.*{remedy}"
@@ -78,7 +78,7 @@ def test_namespaces_say_what_they_have(monkeypatch, namespace, name, remedy):
         getattr(getattr(plugrad, namespace), name)
 
 
-def test_optimizers_say_what_they_have_instead_of_steps():
+def test_optimizer_errors_name_the_replacement_of_step():
     optimizer = optimizers.SGD(0.1)
     for name in ("step", "zero_grad"):
         with pytest.raises(AttributeError, match=rf"'{name}': .*minimize\(f, variables\)"):
@@ -100,7 +100,7 @@ def test_functions_and_paths_in_the_wrong_place_are_named(tmp_path):
     assert plugrad.load(path) == "text"
 
 
-def test_plugins_show_what_they_are():
+def test_repr_of_plugins():
     shown = repr(plugrad.backends())
     assert re.search(r"<backend 'cpu' \(plugrad-cpu [\d.]+\): \w+>", shown)
 
@@ -155,7 +155,7 @@ def make_saving_function(*values):
         (make_saving_function([3.0]), "save takes tensors, not 3.0"),
     ],
 )
-def test_custom_gradients_that_are_wrong_say_how_to_write_them(function, message):
+def test_errors_of_wrong_custom_gradients_show_the_right_form(function, message):
     with pytest.raises(ArgumentError, match=f"^custom_grad: .*{message}"):
         custom_gradient_at_x(function)
 
@@ -173,7 +173,7 @@ def test_errors_inside_of_custom_gradients_are_their_own():
         assert "must take" not in str(caught.value)
 
 
-def test_minimize_without_variables_says_what_it_takes():
+def test_error_of_minimize_without_variables_shows_the_arguments():
     for take in (plugrad.optimizers.SGD(0.1).minimize, plugrad.variable_grads):
         with pytest.raises(ArgumentError, match=rf"{take.__name__}\(f, \[w, b\]\)"):
             take(lambda: plugrad.ones(()))
@@ -231,7 +231,7 @@ def test_gradient_functions_are_checked_when_they_are_registered():
         (lambda: plugrad.override_kernel("Relu", "cpu"), r"write override_kernel\(kernel_name, ba"),
     ],
 )
-def test_declarations_that_are_wrong_show_how_they_are_written(declare, message):
+def test_errors_of_wrong_declarations_show_the_right_form(declare, message):
     with pytest.raises(ArgumentError, match=message):
         declare()
 

@@ -1,4 +1,4 @@
-"""What plugins keep in the user's cache directory: only what the user wrote, and all of it, comes back."""
+"""The user's cache directory returns only complete files that the user has written."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ def only_file(cache):
     return file
 
 
-def test_what_is_written_is_read_in_any_process(cache_home):
+def test_cached_content_is_read_in_other_processes(cache_home):
     UserCache("plugin").write("key", b"value" * 1000)
     assert UserCache("plugin").read("key") == b"value" * 1000
     UserCache("plugin").write("key", b"")
@@ -87,7 +87,7 @@ def test_files_and_directories_are_private(cache_home):
 
 
 @posix_only
-def test_what_others_could_have_written_is_not_read(cache_home):
+def test_files_writable_by_others_are_not_read(cache_home):
     cache = UserCache("plugin")
     cache.write("key", b"value")
     only_file(cache).chmod(0o620)
@@ -123,7 +123,7 @@ def test_the_files_of_another_user_are_not_used(cache_home, monkeypatch):
     cache.write("key", b"value")
 
 
-def test_nothing_is_kept_where_nothing_can_be_written(cache_home, monkeypatch):
+def test_cache_stores_nothing_without_a_writable_directory(cache_home, monkeypatch):
     (cache_home / "home").write_text("a file, and not a directory")
     (cache_home / "temporary").rmdir()
     (cache_home / "temporary").write_text("likewise")

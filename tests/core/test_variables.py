@@ -13,7 +13,7 @@ tensor = plugrad.asarray
 # --- assignment -----------------------------------------------------------------------------------
 
 
-def test_variable_is_a_tensor_whose_value_changes():
+def test_variable_is_a_tensor_with_a_replaceable_value():
     w = plugrad.Variable([1.0, 2.0], name="w")
     before = w * 1
     w.assign([3.0, 4.0])
@@ -116,7 +116,7 @@ def test_trainable_is_a_flag():
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
-def test_copies_keep_what_a_variable_is(copied):
+def test_copies_of_variables_keep_their_properties(copied):
     w = plugrad.Variable([1.0, 2.0], trainable=False, name="w")
     v = copied(w)
     v.assign([5.0, 6.0])

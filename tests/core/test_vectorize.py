@@ -40,7 +40,7 @@ def test_axes_are_broadcast_as_in_numpy(shapes):
         np.testing.assert_allclose(y.numpy(), z, rtol=1e-12)
 
 
-def test_without_a_signature():
+def test_vectorize_without_a_signature():
     a, b = random_tensors((4, 1), (3,))
 
     @plugrad.vectorize
@@ -75,7 +75,7 @@ def test_gradients_and_jit():
 
 
 @pytest.mark.parametrize("signature", ["", "n->m", "(n)", "(n)->", "(n),->(n)", "(n m)->()(", 3])
-def test_signatures_that_are_none(signature):
+def test_malformed_signatures_are_rejected(signature):
     with pytest.raises(ArgumentValueError, match="must name the axes of arguments and results"):
         plugrad.vectorize(plugrad.sin, signature=signature)
 
@@ -107,6 +107,6 @@ def test_results_that_are_refused():
 
 
 @pytest.mark.parametrize("excluded", [1.5, [None], [object()], "a"])
-def test_what_is_excluded_are_positions(excluded):
+def test_excluded_must_be_positions(excluded):
     with pytest.raises(ArgumentError, match="positions of arguments"):
         plugrad.vectorize(plugrad.exp, excluded=excluded)

@@ -51,7 +51,7 @@ SMALL_SHAPES = st.lists(st.integers(1, 3), min_size=0, max_size=3)
 
 @given(SMALL_SHAPES, SMALL_SHAPES, st.data())
 @settings(max_examples=60, deadline=None)
-def test_axes_are_those_of_the_loop(a_shape, b_shape, data):
+def test_axes_match_the_loop(a_shape, b_shape, data):
     n = data.draw(st.integers(1, 3))
     arrays, axes = [], []
     for shape in (a_shape, b_shape):
@@ -102,7 +102,7 @@ def test_numbers_and_arrays_and_keywords():
     assert_close(found, ROWS.astype("float32") + 3, 1e-6)
 
 
-def test_what_does_not_depend_on_the_example():
+def test_results_independent_of_the_example_are_repeated():
     x, shared = tensor(ROWS), tensor([1.0, 2.0])
     a, b, c = plugrad.vmap(lambda x: (shared * 2, 3.0, x.shape[0]), out_axes=(1, 0, None))(x)
     assert_close(a, np.repeat([[2.0], [4.0]], 3, 1))
@@ -112,7 +112,7 @@ def test_what_does_not_depend_on_the_example():
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_chunks(size):
+def test_chunk_size_does_not_change_results(size):
     f = plugrad.vmap(lambda x, w: (energy(x, w), x), (0, None), (0, 1), chunk_size=size)
     for found, expected in zip(
         f(tensor(ROWS), tensor(WEIGHTS)),
@@ -122,7 +122,7 @@ def test_chunks(size):
         assert_close(found, expected)
 
 
-def test_no_examples(monkeypatch):
+def test_vmap_over_zero_examples(monkeypatch):
     monkeypatch.setattr(batched_kernels, "_warned_kernels", set())
     empty = tensor(np.zeros((0, 4)))
     assert plugrad.vmap(lambda x: plugrad.fft.rfft(x))(empty).shape == (0, 3)
@@ -156,7 +156,7 @@ def test_gradients_in_and_of_batches():
     assert_close(plugrad.jit(second)(w), plain(w))
 
 
-def test_gradients_of_what_a_function_closes_over():
+def test_gradients_of_closed_over_tensors():
     x, w = tensor(ROWS), tensor(WEIGHTS)
 
     def f(w):
@@ -227,7 +227,7 @@ def product_with_custom_gradient(x, w, save):
     return y, lambda dy, saved: (7 * dy * saved[0], plugrad.sum(dy * saved[1]) * w)
 
 
-def test_gradients_of_ones_own():
+def test_custom_gradients_under_vmap():
     x, w = tensor(ROWS), tensor(ROWS[0])
 
     def total(x, w):
@@ -262,7 +262,7 @@ def test_constants_are_constants_on_tapes_outside():
     assert_close(plugrad.vmap(gradient)(x), ROWS)
 
 
-def test_variables():
+def test_variables_under_vmap():
     x, v = tensor(ROWS), plugrad.Variable(WEIGHTS[:, 0], name="v")
 
     def f(x):
@@ -292,7 +292,7 @@ def cond_on_sum(x):
     return plugrad.cond(plugrad.sum(x) > 0, lambda x: {"y": x * x}, lambda x: {"y": -x}, x)["y"]
 
 
-def test_choices():
+def test_cond_under_vmap():
     x = tensor(ROWS)
     assert len({row.sum() > 0 for row in ROWS}) == 2
     gradient = plugrad.grad(lambda x: plugrad.sum(cond_on_sum(x)))
@@ -320,7 +320,7 @@ def while_sum_is_small(x):
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, plugrad.jit], ids=["plain", "jit"])
-def test_loops_of_unknown_length(wrap):
+def test_while_loops_under_vmap(wrap):
     x = tensor(ROWS)
     values, counts = wrap(plugrad.vmap(while_sum_is_small))(x)
     singly = [while_sum_is_small(x[i]) for i in range(3)]
@@ -351,7 +351,7 @@ def scan_over_x(x):
 @pytest.mark.parametrize(
     "function", [scan_over_x, plugrad.grad(scan_over_x)], ids=["value", "grad"]
 )
-def test_scans(function):
+def test_scans_under_vmap(function):
     x = tensor(ROWS)
     assert_close(plugrad.vmap(function)(x), python_vmap(function, x))
     assert_close(plugrad.jit(plugrad.vmap(function))(x), python_vmap(function, x))
@@ -360,7 +360,7 @@ def test_scans(function):
 # --- random numbers -------------------------------------------------------------------------------
 
 
-def test_random_numbers():
+def test_random_numbers_under_vmap():
     x = tensor(ROWS)
 
     def draw(x):
@@ -380,7 +380,7 @@ def test_random_numbers():
     assert not np.isin(traced(x).numpy(), traced(x).numpy()).any()
 
 
-def test_the_first_example_draws_what_a_call_alone_draws():
+def test_first_example_draws_the_numbers_of_a_single_call():
     def draw(generator):
         return plugrad.vmap(lambda x: generator.normal((2, 3)), randomness="different")(
             tensor(ROWS)
@@ -398,7 +398,7 @@ def test_a_seed_inside_gives_the_same_numbers_in_each_call():
     assert_close(traced(tensor(ROWS, "float32")), traced(tensor(ROWS, "float32")))
 
 
-def test_classes_that_are_drawn_for_a_shared_state_are_those_of_the_loop():
+def test_classes_that_are_drawn_for_a_shared_state_match_the_loop():
     state = plugrad.asarray([1, 0, 2, 0, 0, 0])
     logits = tensor(RNG.normal(size=(3, 2, 5)), "float32")
 
@@ -431,7 +431,7 @@ def reversing_kernel(restored_registries):
     return reversed_and_scaled
 
 
-def test_a_kernel_without_a_rule_runs_as_a_loop_and_a_warning_says_so_once(reversing_kernel):
+def test_kernel_without_a_rule_runs_as_a_loop_and_warns_once(reversing_kernel):
     x = tensor(ROWS)
     expected = ROWS[:, ::-1] * 2
     with pytest.warns(
@@ -443,7 +443,7 @@ def test_a_kernel_without_a_rule_runs_as_a_loop_and_a_warning_says_so_once(rever
         assert_close(plugrad.vmap(lambda x: reversing_kernel(x, scale=2.0))(x), expected)
 
 
-def test_a_rule_of_ones_own(reversing_kernel):
+def test_user_defined_batching_rule(reversing_kernel):
     register_batching(reversing_kernel, lambda batch, x, *, scale: plugrad.flip(x, axis=1) * scale)
     found = plugrad.vmap(lambda x: reversing_kernel(x, scale=2.0))(tensor(ROWS))
     assert_close(found, ROWS[:, ::-1] * 2)
@@ -524,12 +524,12 @@ def test_a_kernel_without_a_contract_runs_as_a_loop(restored_registries):
         ),
     ],
 )
-def test_errors(call, error, message):
+def test_vmap_rejects_invalid_arguments(call, error, message):
     with pytest.raises(error, match=message):
         call(tensor(ROWS, "float32"))
 
 
-def test_a_tensor_that_is_kept_from_the_function():
+def test_tensor_that_outlives_vmap_is_an_error():
     kept = []
     x = tensor(ROWS)
     plugrad.vmap(lambda x: kept.append(x) or x)(x)
@@ -558,7 +558,7 @@ def test_an_argument_that_is_assigned_to():
     assert_close(plugrad.vmap(of_copy)(tensor(ROWS)), expected)
 
 
-def test_other_devices():
+def test_vmap_on_other_devices():
     x = tensor(ROWS, "float32")
     there = plugrad.ones(4, device="wasm")
     with pytest.raises(BackendMismatch, match=r"runs on cpu:0.*tensor on wasm.*copy it"):
@@ -594,7 +594,7 @@ def test_blocks_inside_and_outside():
     assert plugrad.vmap(lambda x: float(plugrad.extend.is_traced(x)))(x).tolist() == [1.0] * 3
 
 
-def test_strings():
+def test_strings_under_vmap():
     words = plugrad.asarray([["a b", "c"], ["d", "e f"]])
     found = plugrad.vmap(lambda x: plugrad.concat([x, plugrad.asarray(["z"])], axis=0))(words)
     assert found.tolist() == [["a b", "c", "z"], ["d", "e f", "z"]]

@@ -1,4 +1,4 @@
-"""What the tests of `plugrad.jit` share."""
+"""Values and helpers that the tests of `plugrad.jit` share."""
 
 from collections import namedtuple
 

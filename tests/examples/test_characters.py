@@ -39,7 +39,7 @@ def test_the_program_is_short():
     assert len([line for line in code.splitlines() if line.strip()]) <= 40
 
 
-def test_first_losses_are_those_of_the_cpu(characters_module, backend):
+def test_first_losses_match_the_cpu(characters_module, backend):
     found, (model, params, numbers, _) = first_losses(characters_module, 5)
     with plugrad.use("cpu"):
         expected, _ = first_losses(characters_module, 5)
@@ -48,7 +48,7 @@ def test_first_losses_are_those_of_the_cpu(characters_module, backend):
     assert len(characters_module.generate(model, params, numbers[:40], 3)) == 43
 
 
-def test_it_learns_the_alphabet(characters_module):
+def test_model_learns_the_alphabet(characters_module):
     with plugrad.use("cpu"):
         found, (model, params, numbers, alphabet) = first_losses(
             characters_module, 40, 0.01, LETTERS
@@ -74,7 +74,7 @@ def test_a_training_that_is_continued_is_one_without_a_break(characters_module, 
     assert f"loss {found[0]:.6f} to {found[1]:.6f}\n{TEXT[:32]}" in capsys.readouterr().out
 
 
-def test_traced_steps_are_untraced_ones_bit_for_bit(characters_module, backend):
+def test_traced_steps_match_untraced_ones_bit_for_bit(characters_module, backend):
     """Batches and dropout are drawn at each step, from the number of the step."""
     with plugrad.config.override("jit", "replay"):
         traced, (_, params, *_) = first_losses(characters_module, 4)

@@ -40,7 +40,7 @@ def test_gradient_to_second_order(page, backend, rng):
     check_gradient(page["softsign"], x, order=2, dtype="float32")
 
 
-def test_page_touches_nothing_of_plugrad(page):
+def test_page_uses_no_private_names_of_plugrad(page):
     text = PAGE.read_text("utf-8")
     assert "plugrad._" not in text
     assert "setattr" not in text

@@ -20,10 +20,10 @@ PICTURES_FOLDER = Path(__file__).parents[2] / "docs" / "examples"
 SMALL_CONSTANTS = {
     "ecosystem": {"DIGIT_COUNT": 200},
     "autoencoder": {"EPOCHS": 3, "BATCH_SIZE": 512},
-    "fine_tuning": {"EPOCHS": 1, "STEPS": 3},
-    "images": {"SIZE": 48},
+    "fine_tuning": {"EPOCH_COUNT": 1, "STEP_COUNT": 3},
+    "images": {"IMAGE_SIZE": 48},
     "pendulum": {"MEASUREMENT_COUNT": 9, "TRAINING_STEPS": 4},
-    "reaction_diffusion": {"SIZE": 24, "STEPS": 8},
+    "reaction_diffusion": {"GRID_SIZE": 24, "STEP_COUNT": 8},
     "scaling": {},
 }
 
@@ -81,29 +81,31 @@ def run_on_cpu(name):
 
 
 @pytest.mark.parametrize("name", ["autoencoder", "fine_tuning", "pendulum"])
-def test_what_learns_does_so_as_on_the_cpu(name, backend):
+def test_trained_examples_match_the_cpu(name, backend):
     losses = run_example(name)["losses"]
     assert losses[-1] < losses[0]
     np.testing.assert_allclose(losses, run_on_cpu(name)["losses"], rtol=1e-3)
 
 
-def test_reaction_and_diffusion_are_those_of_numpy(backend):
+def test_reaction_and_diffusion_match_numpy(backend):
     u, v = (run_example("reaction_diffusion")[name].numpy() for name in "uv")
     known = run_on_cpu("reaction_diffusion")
     expected_u, expected_v = 1 - known["initial_v"].astype(float), known["initial_v"].astype(float)
     around = np.array([[0.05, 0.2, 0.05], [0.2, -1, 0.2], [0.05, 0.2, 0.05]])
-    for _ in range(known["STEPS"]):
+    for _ in range(known["STEP_COUNT"]):
         spread_u, spread_v = (
             scipy.ndimage.convolve(x, around, mode="wrap") for x in (expected_u, expected_v)
         )
         reaction = expected_u * expected_v**2
-        expected_u = expected_u + spread_u - reaction + known["FEED"] * (1 - expected_u)
-        expected_v += spread_v / 2 + reaction - (known["FEED"] + known["KILL"]) * expected_v
+        expected_u = expected_u + spread_u - reaction + known["FEED_RATE"] * (1 - expected_u)
+        expected_v += (
+            spread_v / 2 + reaction - (known["FEED_RATE"] + known["KILL_RATE"]) * expected_v
+        )
     np.testing.assert_allclose(u, expected_u, atol=1e-5)
     np.testing.assert_allclose(v, expected_v, atol=1e-5)
 
 
-def test_filters_and_warps_are_those_of_scipy_and_of_the_cpu(backend):
+def test_filters_and_warps_match_scipy_and_the_cpu(backend):
     known, expected = run_example("images"), run_on_cpu("images")
     grey = known["grayscale"].numpy()[..., 0].astype(float)
     edges = np.hypot(*(scipy.ndimage.sobel(grey, axis) for axis in (0, 1)))

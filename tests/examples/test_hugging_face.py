@@ -42,14 +42,14 @@ def assert_close_to_recorded(found, kind):
 
 
 @pytest.mark.parametrize("how", [{}, {"dtype": "F16"}, {"dtype": "BF16", "files": 3}], ids=str)
-def test_bert_computes_what_transformers_computes(how, tmp_path, backend):
+def test_bert_matches_transformers(how, tmp_path, backend):
     model, params = load_small_model("bert", tmp_path, **how)
     tokens, types, present, _ = folders.model_inputs()
     logits = model(params, plugrad.asarray(tokens), types=types, present=present)
     assert_close_to_recorded(logits.numpy(), "bert")
 
 
-def test_vision_transformer_computes_what_transformers_computes(tmp_path, backend):
+def test_vision_transformer_matches_transformers(tmp_path, backend):
     model, params, config = load_small_model("vision_transformer", tmp_path)
     assert_close_to_recorded(
         model(params, plugrad.asarray(folders.model_inputs()[-1])).numpy(), "vision_transformer"
@@ -58,7 +58,7 @@ def test_vision_transformer_computes_what_transformers_computes(tmp_path, backen
 
 
 @pytest.mark.parametrize("how", [{}, {"dtype": "BF16", "files": 2}], ids=str)
-def test_gpt2_computes_what_transformers_computes(how, tmp_path, backend):
+def test_gpt2_matches_transformers(how, tmp_path, backend):
     """At once, and by steps of several tokens and of one, with what has been read in a state."""
     model, params = load_small_model("gpt2", tmp_path, **how)
     tokens = plugrad.asarray(folders.model_inputs()[0])

@@ -151,7 +151,7 @@ def test_wheel_holds_the_package_and_its_manifest(installed_project):
     assert {f"{package}/__init__.py", f"{package}/plugrad-{kind}.toml"} <= names
 
 
-def test_plugrad_lists_what_it_brings_without_running_it(installed_project):
+def test_plugrad_lists_a_plugins_kernels_without_running_it(installed_project):
     program = (
         "import json, plugrad, sys\n"
         "found = [p for p in plugrad.plugins() if p.distribution.startswith(('plugrad-acme', 'plugrad-torch'))]\n"

@@ -1,4 +1,4 @@
-"""Where the elements of inputs come from."""
+"""Random inputs of test cases: the domains from which elements are drawn."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def bools() -> Domain:
 
 
 def distinct(step: float = 0.25) -> Domain:
-    """Numbers around 0 in random order, of which any two differ by at least `step`."""
+    """Return numbers around 0 in random order, of which any two differ by at least `step`."""
 
     def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
         count = int(np.prod(shape))

@@ -1,4 +1,4 @@
-"""What is the same on every backend is computed once: the results of references, and the derivatives of the cpu."""
+"""Cached expected results, which are the same on every backend: references, and derivatives on the cpu."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of convolutions share: the ways to slide, and the cases of both gradients."""
+"""Strides, paddings and gradient cases that the tests of convolutions share."""
 
 import numpy as np
 

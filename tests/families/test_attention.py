@@ -1,4 +1,4 @@
-"""Averages of values, weighted by how well keys match queries."""
+"""Attention: averages of values, weighted by how well keys match queries."""
 
 import tracemalloc
 

@@ -1,4 +1,4 @@
-"""What tests/conftest.py does with a backend that cannot run, a missing kernel, a known defect, and rows of tables."""
+"""tests/conftest.py handles unavailable backends, missing kernels, known defects, and rows of tables."""
 
 import os
 import shutil
@@ -116,7 +116,7 @@ def test_each_row_that_fails_is_reported(unexpected):
     assert "PASSED test_it.py::test_rows[exp-cpu]" in unexpected
 
 
-def test_rows_that_raise_nothing_where_they_should_fail(unexpected):
+def test_row_that_should_fail_but_raises_nothing_is_reported(unexpected):
     assert "FAILED test_it.py::test_rows_that_should_raise[rows]" in unexpected
     assert "The row is '2'." in unexpected
 

@@ -48,7 +48,7 @@ def expected_exactness(kernel):
 
 
 @pytest.mark.parametrize("name", TESTED_KERNELS)
-def test_rows(name, backend):
+def test_batched_rows_match_loops_over_examples(name, backend):
     if TESTED_KERNELS.index(name) % TEST_INTERVAL_BY_BACKEND.get(backend, DEFAULT_TEST_INTERVAL):
         pytest.skip(f"a part of the kernels runs on {backend}; plugrad-test runs all of them")
     found = [row for row in rows() if row.kernel.name == name]

@@ -1,4 +1,4 @@
-"""The bits of whole numbers."""
+"""Bitwise functions of integers and bools."""
 
 import operator
 

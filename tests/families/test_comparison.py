@@ -22,7 +22,7 @@ def check_succeeds(check, *args):
 @pytest.mark.parametrize(
     "dtype", ["float16", "float32", "float64", "complex64", "uint8", "int64", "bool"]
 )
-def test_arrays_pass_if_they_do_with_numpy(dtype):
+def test_comparison_passes_exactly_when_numpys_does(dtype):
     with np.errstate(all="ignore"):
         for a, b in product(COMPARED_NUMBERS, COMPARED_NUMBERS):
             x, y = (np.array([number, 1]).astype(dtype) for number in (a, b))
@@ -35,6 +35,6 @@ def test_arrays_pass_if_they_do_with_numpy(dtype):
 
 
 @pytest.mark.parametrize("check", [assert_equal, lambda x, y: assert_close(x, y, 1e-6, 1e-6)])
-def test_shapes_count(check):
+def test_arrays_of_different_shapes_are_not_equal(check):
     with pytest.raises(AssertionError, match="shapes"):
         check(np.ones((2, 3)), np.ones(3))

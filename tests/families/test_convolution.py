@@ -1,4 +1,4 @@
-"""Filters that slide over images."""
+"""Convolutions of images."""
 
 from dataclasses import replace
 

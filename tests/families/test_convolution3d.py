@@ -1,4 +1,4 @@
-"""Filters that slide over volumes."""
+"""Convolutions of volumes."""
 
 import numpy as np
 import pytest

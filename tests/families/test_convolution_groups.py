@@ -281,5 +281,5 @@ ERROR_CASES = [
 
 
 @pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_refusals(refusal, backend):
+def test_invalid_convolution_groups(refusal, backend):
     refusal.check()

@@ -1,4 +1,4 @@
-"""Tensors made from numbers and shapes."""
+"""Functions that create tensors from numbers and shapes."""
 
 import numpy as np
 import pytest
@@ -268,7 +268,7 @@ def test_no_dtype_that_the_backend_lacks(backend):
                 make(3, dtype=dtype)
 
 
-def test_copies(backend):
+def test_asarray_copies_only_if_asked(backend):
     x = plugrad.asarray([1.0, 2.0])
     assert plugrad.asarray(x).array is x.array
     assert plugrad.asarray(x, copy=False).array is x.array

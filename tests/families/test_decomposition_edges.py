@@ -81,7 +81,7 @@ def test_gradients_of_determinants_of_several_ranks_at_once(rng, backend):
         check_gradient(det_plus_sum, x)
 
 
-def test_gradients_of_determinants_of_nothing(backend):
+def test_gradients_of_determinants_of_empty_matrices(backend):
     for shape in ((0, 0), (3, 0, 0), (0, 2, 2)):
         assert plugrad.grad(lambda x: linalg.det(x).sum())(plugrad.zeros(shape)).shape == shape
 

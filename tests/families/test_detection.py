@@ -1,4 +1,4 @@
-"""The choice among overlapping boxes."""
+"""Non-maximum suppression of overlapping boxes."""
 
 import numpy as np
 import pytest

@@ -304,7 +304,7 @@ def test_inputs_are_not_overwritten(backend):
 
 
 @pytest.mark.parametrize("activation", ACTIVATION_NAMES)
-def test_nan_stays(activation, backend):
+def test_nan_propagates_through_fused_kernels(activation, backend):
     slopes = {"prelu_activation_weights": 0.5} if activation == "prelu" else {}
     y = plugrad.fused.matmul([[plugrad.nan], [1.0]], [[1.0]], activation=activation, **slopes)
     assert np.isnan(y.numpy()).tolist() == [[True], [False]]

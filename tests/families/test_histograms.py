@@ -12,7 +12,7 @@ from plugrad.testing import check_gradient
 @pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize("limits", [None, (-1, 1.5), (0.5, 0.5)], ids=str)
 @pytest.mark.rows("bins", [10, 1, [-1, 0, 0.5, 2]], ids=str)
-def test_counts(bins, limits, is_weighted, density, backend, rng):
+def test_counts_in_bins(bins, limits, is_weighted, density, backend, rng):
     for dtype in ("float32", "float64"):
         if dtype not in plugrad.which().backend.dtypes():
             continue
@@ -33,7 +33,7 @@ def test_edges_belong_to_the_bin_on_their_right_and_the_last_one_to_its_own(back
     assert counts.tolist() == [1, 3]
 
 
-def test_few_elements(backend):
+def test_histograms_of_few_elements(backend):
     assert plugrad.histogram([], 2)[1].tolist() == [0, 0.5, 1]
     assert plugrad.histogram([], 2)[0].tolist() == [0, 0]
     assert plugrad.histogram([3, 3, 3], 2)[1].tolist() == [2.5, 3, 3.5]
@@ -50,7 +50,7 @@ def test_weights_have_gradients(rng):
         )
 
 
-def test_traced(backend, rng):
+def test_traced_histograms(backend, rng):
     x = plugrad.asarray(rng.normal(size=30).astype("float32"))
     found = plugrad.jit(lambda x: plugrad.histogram(x, 5).counts)(x)
     assert found.tolist() == plugrad.histogram(x, 5).counts.tolist()

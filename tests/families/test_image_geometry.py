@@ -1,4 +1,4 @@
-"""What the numbers of cuts, rotations and transforms mean: where pixels go."""
+"""The geometry of crops, rotations and transforms: where pixels go for given parameters."""
 
 import math
 

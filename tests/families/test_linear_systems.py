@@ -28,7 +28,7 @@ def stored_dtypes():
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_factors_are_those_of_lapack(shape, backend, rng):
+def test_factors_match_lapack(shape, backend, rng):
     for dtype in stored_dtypes():
         x = random_array(rng, shape, dtype)
         found = linalg.lu(x)

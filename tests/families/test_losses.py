@@ -1,4 +1,4 @@
-"""How far predictions are from what they should be."""
+"""Loss functions."""
 
 import numpy as np
 import pytest

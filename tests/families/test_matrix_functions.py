@@ -63,7 +63,7 @@ def test_roots(backend):
             np.testing.assert_allclose(mine, expected, rtol=50 * allowed, atol=50 * allowed)
 
 
-def test_no_root(backend):
+def test_matrices_without_a_square_root(backend):
     assert np.isnan(linalg.sqrtm([[-1.0, 0.0], [0.0, 2.0]]).numpy()).all()
     assert np.isnan(linalg.sqrtm([[0.0, 1.0], [0.0, 0.0]]).numpy()).any()
     for wrong in (np.nan, np.inf):
@@ -223,7 +223,7 @@ def test_powers(power, backend):
             np.testing.assert_allclose(mine, expected, rtol=0, atol=tolerance)
 
 
-def test_no_logarithm(backend):
+def test_matrices_without_a_logarithm(backend):
     for function in (linalg.logm, raise_to_power):
         assert np.isnan(function([[-1.0, 0.0], [0.0, 2.0]]).numpy()).all()
         with pytest.raises(ArgumentValueError, match="singular"):
@@ -235,7 +235,7 @@ def test_no_logarithm(backend):
 
 
 @pytest.mark.parametrize("function", [linalg.expm, linalg.sqrtm, linalg.logm, raise_to_power])
-def test_nothing(function, backend):
+def test_empty_matrices(function, backend):
     assert function(np.zeros((2, 0, 0), "float32")).shape == (2, 0, 0)
     assert function(np.zeros((0, 3, 3), "float32")).shape == (0, 3, 3)
     with pytest.raises(ShapeError, match="must be square"):

@@ -35,7 +35,7 @@ def test_values(name, axis, keepdims, backend, rng):
         np.testing.assert_allclose(found, expected, rtol=allowed, atol=allowed)
 
 
-def test_corrections(backend):
+def test_corrections_of_variances(backend):
     x = np.array([[1.0, np.nan, 4.0, 9.0], [np.nan, 2.0, np.nan, np.nan]], "float32")
     with warnings.catch_warnings(action="ignore"):
         expected = np.nanvar(x, axis=1, ddof=1)
@@ -45,7 +45,7 @@ def test_corrections(backend):
     )
 
 
-def test_other_dtypes(backend):
+def test_nan_functions_of_other_dtypes(backend):
     x = plugrad.asarray([1, 2, 5])
     assert plugrad.nansum(x).dtype == plugrad.nanmax(x).dtype == "int32"
     assert plugrad.nanmean(x).dtype == plugrad.nanstd(x).dtype == "float32"
@@ -54,7 +54,7 @@ def test_other_dtypes(backend):
     assert plugrad.nanmax([-np.inf, np.nan]).item() == -np.inf
 
 
-def test_nothing_is_left(backend):
+def test_reductions_of_nans_only_and_of_empty_tensors(backend):
     x = plugrad.asarray([np.nan, np.nan])
     assert plugrad.nansum(x).item() == 0
     assert plugrad.nanprod(x).item() == 1
@@ -83,7 +83,7 @@ def test_running_sums_and_products(name, axis, backend, rng):
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", [None, 0, -1], ids=str)
 @pytest.mark.parametrize("name", ["nanargmax", "nanargmin"])
-def test_positions(name, axis, keepdims, backend, rng):
+def test_positions_of_extremes_that_are_not_nan(name, axis, keepdims, backend, rng):
     x = np.round(2 * random_numbers_with_nans(rng, "float32"))  # with equal elements
     x[0, 0, :2] = np.inf, -np.inf
     expected = getattr(np, name)(x, axis=axis, keepdims=keepdims)

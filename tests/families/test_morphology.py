@@ -1,4 +1,4 @@
-"""The largest sums of pixels and weights."""
+"""Grayscale dilation of images."""
 
 from dataclasses import replace
 

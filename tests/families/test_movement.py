@@ -216,7 +216,7 @@ def test_special_values_are_moved(backend):
     ],
     ids=str,
 )
-def test_nothing(empty, backend, rng):
+def test_empty_tensors(empty, backend, rng):
     empty.check_values(rng)
 
 

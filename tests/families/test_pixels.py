@@ -92,7 +92,7 @@ def test_rounding_errors_are_no_errors(backend):
     assert y[0, :, 0].tolist() == [0, 255]
 
 
-def test_there_and_back(backend, rng):
+def test_round_trip_between_pixels_and_tensors(backend, rng):
     for channels in (3, 4):
         x = rng.integers(0, 256, (5, 6, channels), dtype="uint8")
         y = image.to_pixels(image.from_pixels(x, channels))

@@ -284,7 +284,7 @@ ERROR_CASES = [
 
 
 @pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_refusals(refusal, backend):
+def test_invalid_pooling_positions(refusal, backend):
     refusal.check()
 
 

@@ -1,4 +1,4 @@
-"""What positions may be: integers, in range, from anywhere; and what is refused."""
+"""Arguments of positions: integers in range are accepted from any source, others are rejected."""
 
 import numpy as np
 import pytest

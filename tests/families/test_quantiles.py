@@ -70,7 +70,7 @@ def test_levels_of_two_axes_and_whole_numbers(backend):
     assert plugrad.median(3).item() == 3
 
 
-def test_infinities(backend):
+def test_quantiles_of_infinities(backend):
     inf, nan = np.inf, np.nan
     x = [[inf, inf, inf], [1.0, 2.0, inf], [-inf, inf, inf], [-inf, -inf, 1.0]]
     assert plugrad.quantile(x, 0.5, axis=1).tolist() == [inf, 2, inf, -inf]

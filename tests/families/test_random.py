@@ -206,7 +206,7 @@ def test_the_device_is_chosen(name, backend):
     assert DRAWS[name](generator(), device="cpu").device == "cpu:0"
 
 
-def test_a_dtype_that_the_backend_lacks_draws_nothing(backend):
+def test_failed_draw_in_an_unsupported_dtype_advances_no_counter(backend):
     a, b = generator(0), generator(0)
     for dtype in {"float64", "float16"} - plugrad.which().backend.dtypes():
         with pytest.raises(UnsupportedDtype, match=f"{backend}.*does not have {dtype}"):
@@ -465,7 +465,7 @@ def rerun_host_functions(functions):
 
 
 @pytest.mark.parametrize("name", DRAWS)
-def test_a_second_call_draws_what_a_second_draw_does(name, host_functions):
+def test_second_traced_call_draws_the_numbers_of_a_second_draw(name, host_functions):
     with plugrad.use("cpu"):
         traced, untraced = generator(0), generator(0)
         DRAWS[name](traced)
@@ -523,7 +523,7 @@ def test_masks_of_dropout_have_no_gradient_and_normal_numbers_pass_it_on(backend
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="it reserves terabytes")
-def test_more_numbers_than_memory_raise_soon():
+def test_draws_that_exceed_memory_are_rejected_quickly():
     program = """
 import resource
 resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))

@@ -138,7 +138,7 @@ def used_optimizer():
 
 
 @pytest.mark.parametrize("what", READING_CALLS)
-def test_what_must_read_does(what, cpu_without_reading):
+def test_ops_that_must_read_values_do(what, cpu_without_reading):
     """This keeps the list of reading calls complete."""
     with pytest.raises(ValueRead):
         READING_CALLS[what](plugrad.asarray([1, 2, 3]))

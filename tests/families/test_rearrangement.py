@@ -238,7 +238,7 @@ def test_values_of_views(case, backend, rng):
     ],
     ids=str,
 )
-def test_nothing(empty, backend, rng):
+def test_empty_tensors(empty, backend, rng):
     empty.check_values(rng)
 
 

@@ -1,4 +1,4 @@
-"""Cells of recurrent networks."""
+"""Recurrent cells."""
 
 import numpy as np
 import pytest

@@ -217,14 +217,14 @@ def test_position_of_infinity(backend):
         (plugrad.any, np.any, "bool"),
     ],
 )
-def test_values_of_nothing(op, reference, dtype, axis, backend):
+def test_values_of_empty_tensors(op, reference, dtype, axis, backend):
     for shape in [(0, 3), (3, 0), (0, 0)]:
         Case(op, reference, [], attrs={"axis": axis}).check_values_of_arrays(
             [np.zeros(shape, dtype)], dtype
         )
 
 
-def test_mean_of_nothing_is_nan(backend):
+def test_mean_of_an_empty_tensor_is_nan(backend):
     assert np.isnan(plugrad.mean(plugrad.zeros((0, 2)), axis=0).numpy()).all()
     assert plugrad.mean(plugrad.zeros((0, 2)), axis=1).shape == (0,)
 
@@ -263,7 +263,7 @@ def test_dtype_of_the_result(op, result, backend):
 
 
 @pytest.mark.parametrize(("op", "result"), [(plugrad.all, False), (plugrad.any, True)])
-def test_numbers_are_asked_whether_they_are_0(op, result, backend):
+def test_any_and_all_of_numbers_compare_with_0(op, result, backend):
     assert op(plugrad.asarray([0.0, -0.5])).item() is result
     assert op(plugrad.asarray([0, 7])).item() is result
 
@@ -370,7 +370,7 @@ def case_id(case):
 
 
 @pytest.mark.rows("case", [*BINCOUNT_CASES, *WEIGHTED_BINCOUNT_CASES], ids=case_id)
-def test_counts(case, backend, rng):
+def test_bin_counts(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
@@ -394,7 +394,7 @@ def test_gradient_of_counts(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-def test_gradient_of_nothing(backend):
+def test_gradient_of_empty_tensors(backend):
     for op in (plugrad.sum, plugrad.prod, plugrad.mean):
         gradient = plugrad.grad(lambda x, op=op: plugrad.sum(op(x, axis=0)))(plugrad.zeros((0, 3)))
         assert gradient.shape == (0, 3)

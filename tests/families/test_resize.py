@@ -1,4 +1,4 @@
-"""Images of another size."""
+"""Resized images."""
 
 import numpy as np
 import pytest
@@ -143,7 +143,7 @@ def test_no_images(backend):
             assert pull(plugrad.zeros(expected))[0].shape == shape
 
 
-def test_not_a_number_stays_where_it_is(backend):
+def test_nan_affects_only_neighbouring_pixels(backend):
     x = np.zeros((1, 4, 4, 1), "float32")
     x[0, 1, 1] = np.nan
     assert np.isnan(image.resize_nearest_neighbor(x, 8).numpy()).sum() == 4

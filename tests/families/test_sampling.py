@@ -97,7 +97,7 @@ RESIZE_CASES += [
 
 
 @pytest.mark.rows("case", RESIZE_CASES, ids=lambda case: f"{case} {case.shapes[0]}")
-def test_sizes(case, backend, rng):
+def test_resized_images(case, backend, rng):
     case.check_values(rng)
 
 
@@ -216,7 +216,7 @@ GRID_SAMPLE_CASES += [
 
 
 @pytest.mark.rows("case", GRID_SAMPLE_CASES, ids=lambda case: f"{case} {case.shapes[0]}")
-def test_points(case, backend, rng):
+def test_grid_samples(case, backend, rng):
     case.check_values(rng)
 
 
@@ -330,5 +330,5 @@ ERROR_CASES = [
 
 
 @pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_refusals(refusal, backend):
+def test_invalid_sampling_arguments(refusal, backend):
     refusal.check()

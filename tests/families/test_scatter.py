@@ -164,7 +164,7 @@ def test_updates_for_one_place(backend):
     assert gradient(updated) == gradient(dense) == [0, 3, 0, 5]
 
 
-def test_input_stays_as_it_is(backend):
+def test_scatter_does_not_modify_its_input(backend):
     """TensorFlow.js writes into the input tensor."""
     x = plugrad.zeros((3,))
     assert plugrad.tensor_scatter_update(x, [[1]], [5.0]).tolist() == [0, 5, 0]

@@ -1,4 +1,4 @@
-"""Tensors as sets: their different elements, membership and differences."""
+"""Set functions: unique elements, membership and differences."""
 
 import numpy as np
 import pytest
@@ -91,7 +91,7 @@ def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
-def test_parts_of_what_is_found(backend):
+def test_fields_of_unique_results(backend):
     x = [[3.0, 1.0], [3.0, 2.0]]
     found = plugrad.unique_all(x)
     assert found._fields == UNIQUE_ALL_FIELDS

@@ -162,7 +162,7 @@ def test_window_with_other_coefficients():
 @pytest.mark.parametrize("pad_end", [False, True])
 @pytest.mark.rows("shape", [(9,), (2, 9), (3,), (0,), (2, 0)])
 @pytest.mark.parametrize(("length", "step"), [(3, 2), (4, 4), (2, 5), (1, 1), (12, 3)])
-def test_frames(shape, length, step, pad_end, backend, rng):
+def test_frames_of_signals(shape, length, step, pad_end, backend, rng):
     x = rng.normal(size=shape).astype("float32")
     starts = [s for s in range(0, shape[-1], step) if pad_end or s + length <= shape[-1]]
     filled = np.concatenate([x, np.full((*shape[:-1], length), 7, "float32")], -1)

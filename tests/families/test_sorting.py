@@ -214,7 +214,7 @@ BOUND_CASES = [
 
 
 @pytest.mark.rows("case", [*SEARCHSORTED_CASES, *BOUND_CASES], ids=case_id)
-def test_places(case, backend, rng):
+def test_positions_of_binary_search(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 

@@ -1,4 +1,4 @@
-"""What describes the elements along axes: variances, norms, differences."""
+"""Statistics along axes: variances, norms, differences."""
 
 import warnings
 
@@ -125,7 +125,7 @@ def test_whole_numbers_become_float32(backend):
 
 
 @pytest.mark.parametrize("correction", [2, 3.5])
-def test_nothing_left_to_divide_by_gives_nan(correction, backend):
+def test_variance_without_degrees_of_freedom_is_nan(correction, backend):
     assert np.isnan(plugrad.var([1.0, 2.0], correction=correction).item())
     assert np.isnan(plugrad.std([1.0, 2.0], correction=correction).item())
 
@@ -158,7 +158,7 @@ def test_log_sum_exp_of_special_values(x, result, backend):
     assert plugrad.log_sum_exp(x).item() == pytest.approx(result, nan_ok=True)
 
 
-def test_log_sum_exp_of_nothing(backend):
+def test_log_sum_exp_of_empty_tensors(backend):
     assert plugrad.log_sum_exp(plugrad.zeros((0, 2)), axis=0).tolist() == [-np.inf, -np.inf]
     assert plugrad.log_sum_exp(plugrad.zeros((0, 2)), axis=1).shape == (0,)
 

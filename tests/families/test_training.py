@@ -63,13 +63,13 @@ def test_without_a_seed_the_generator_of_the_module_decides(backend):
     assert second == plugrad.dropout(ones(30), 0.5, seed=generator).tolist()
 
 
-def test_what_is_dropped_is_0_whatever_it_was(backend):
+def test_dropped_elements_are_0_even_if_not_finite(backend):
     y = plugrad.dropout(plugrad.asarray([np.inf, np.nan] * 20), 0.5, seed=0).numpy()
     assert (y == 0).sum() > 5
     assert plugrad.dropout(plugrad.zeros((0, 3)), 0.5).shape == (0, 3)
 
 
-def test_gradient_goes_through_what_is_kept(backend):
+def test_gradient_flows_through_kept_elements(backend):
     x = plugrad.asarray([1.0, 2.0, 3.0, 4.0])
     kept = plugrad.dropout(ones(4), 0.5, seed=5)
     dx = plugrad.grad(lambda x: plugrad.sum(plugrad.dropout(x, 0.5, seed=5)))(x)
@@ -150,7 +150,7 @@ def test_the_gradient_of_a_batch_has_a_mask_for_each_example(wrap, levels, backe
     np.testing.assert_allclose(slope(x), 2 * masks, rtol=1e-6)
 
 
-def test_average_moves(backend):
+def test_moving_average_values(backend):
     average = plugrad.moving_average([1.0, 2.0], plugrad.asarray([3.0, 6.0]), 0.75)
     assert average.tolist() == [1.5, 3]
     assert plugrad.moving_average([1.0], [3.0], 1).tolist() == [1]

@@ -21,7 +21,7 @@ def skip_without(name):
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.filterwarnings("ignore")
-def test_consumers_give_what_they_give_for_arrays(backend, name):
+def test_consumers_give_the_same_results_for_tensors_and_arrays(backend, name):
     skip_without(name)
     tensor, array, real = make_constructors()
     assert describe_difference(CALLS[name](tensor), CALLS[name](array), TOLERANCE[real.name]) == ""

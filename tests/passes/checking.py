@@ -1,4 +1,4 @@
-"""What tests of passes share: graphs as they were recorded, and passes that are checked after each step."""
+"""Helpers of the tests of passes: unsimplified graphs, and passes whose result is verified after each step."""
 
 from contextlib import contextmanager
 from unittest.mock import patch

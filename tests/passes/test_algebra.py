@@ -29,7 +29,7 @@ def kernel_names_after_pass(function, *args):
         (lambda x: plugrad.squeeze(x[None]), []),
     ],
 )
-def test_what_is_exact_for_all_arrays(function, left):
+def test_identity_calls_are_removed(function, left):
     graph = remove_dead_steps(check_pass(simplify_algebra, function, MATRIX))
     assert kernel_names(graph) == left
 
@@ -78,7 +78,7 @@ def test_a_copy_is_left_out_only_where_the_layout_is_known(function):
         (lambda y: y[0] * plugrad.ones_like(y), False),  # the result has another shape
     ],
 )
-def test_numbers_that_change_nothing(function, is_left_out):
+def test_arithmetic_with_neutral_numbers_is_removed(function, is_left_out):
     graph = check_pass(simplify_algebra, lambda x: function(x @ x), SQUARE_MATRIX)
     assert (graph.results == graph.steps[0].outputs) is is_left_out
 
@@ -89,7 +89,7 @@ def test_a_product_of_complex_numbers_stays():
     assert "Multiply" in kernel_names_after_pass(lambda z: (z @ z) * plugrad.ones_like(z), z)
 
 
-def test_reshapes_of_what_may_have_strides_stay():
+def test_reshapes_of_possibly_strided_views_stay():
     """The first copies a transposed array, and without it the result would be a view."""
     graph = check_pass(simplify_algebra, lambda x: x.reshape(-1).reshape(3, 2), MATRIX)
     assert kernel_names(graph) == ["Reshape", "Reshape"]
@@ -117,7 +117,7 @@ def test_parts_of_complex_numbers_are_not_packed():
     assert "Neg" in kernel_names_after_pass(lambda z: plugrad.negative(-plugrad.real(z @ z)), z)
 
 
-def test_a_variable_may_become_what_an_identity_gave():
+def test_variable_may_be_assigned_the_result_of_an_identity():
     v = plugrad.Variable(plugrad.ones((2, 2)))
 
     def step():

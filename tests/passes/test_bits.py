@@ -21,7 +21,7 @@ ROW_STRIDE = 12
 
 
 @pytest.mark.rows("row", rows(), ids=str)
-def test_rows(row, backend, request):
+def test_replayed_rows_have_the_bits_of_untraced_ones(row, backend, request):
     if backend != "cpu" and rows().index(row) % ROW_STRIDE:
         pytest.skip("a twelfth of the rows runs here; the conformance kit runs all of them")
     with verified_passes():

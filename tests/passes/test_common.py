@@ -23,7 +23,7 @@ def test_equal_calls_are_made_once():
     assert graph.results == (graph.steps[1].outputs[0], graph.steps[0].outputs[0])
 
 
-def test_what_follows_equal_calls_is_equal():
+def test_calls_on_merged_results_are_merged_too():
     def f(x):
         return plugrad.sum(plugrad.exp(x) * 2) - plugrad.sum(plugrad.exp(x) * 2)
 
@@ -89,7 +89,7 @@ def test_host_values_stay():
     assert (second - first).numpy().tolist() == [1, 1, 1]
 
 
-def test_updates_read_what_is_left():
+def test_updates_read_the_values_that_merging_keeps():
     v, w = plugrad.Variable(VECTOR), plugrad.Variable(VECTOR)
 
     def step():

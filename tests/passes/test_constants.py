@@ -83,7 +83,7 @@ def test_host_values_and_variables_are_no_constants():
     assert not np.array_equal(traced().numpy(), first)
 
 
-def test_strings():
+def test_strings_are_not_folded():
     words = plugrad.asarray(np.array(["a b", "c"], np.dtypes.StringDType()))
     traced = plugrad.jit(lambda x: (x, plugrad.concat([words, words])))
     assert kernel_names(traced.graph(VECTOR)) == []

@@ -9,7 +9,7 @@ from plugrad.passes.dead import remove_dead_steps
 VECTOR = plugrad.asarray(np.ones(3, "float32"))
 
 
-def test_what_nobody_reads_is_not_computed():
+def test_unread_results_are_not_computed():
     def f(x):
         plugrad.sin(plugrad.cos(x))
         return plugrad.exp(x)
@@ -18,7 +18,7 @@ def test_what_nobody_reads_is_not_computed():
     assert kernel_names(graph) == ["Exp"]
 
 
-def test_what_a_variable_becomes_is_computed():
+def test_new_values_of_variables_are_computed():
     v = plugrad.Variable(VECTOR)
 
     def f(x):

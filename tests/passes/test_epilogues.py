@@ -78,7 +78,7 @@ def test_a_bias_on_the_left_or_of_other_shapes_or_a_residual():
         )
 
 
-def test_transposed_products_stay_so():
+def test_transposed_products_keep_their_flags():
     def layer(x, w, b):
         y = plugrad.matmul(x, w, transpose_a=True, transpose_b=True)
         return plugrad.relu(y + b)
@@ -87,7 +87,7 @@ def test_transposed_products_stay_so():
     assert step.attrs["transpose_a"] is step.attrs["transpose_b"] is True
 
 
-def test_what_is_read_elsewhere_is_made():
+def test_results_read_outside_an_epilogue_are_computed():
     def read_product(x, w, b):
         y = x @ w
         return plugrad.relu(y + b), y

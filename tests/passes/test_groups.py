@@ -86,7 +86,7 @@ def test_groups_between_which_a_sum_stands_do_not_become_one():
     assert len(find_groups(graph)) == 2
 
 
-def test_what_needs_a_sum_of_a_group_is_no_part_of_it():
+def test_calls_that_depend_on_a_reduction_of_a_group_do_not_join_it():
     def softmax(x):
         y = plugrad.exp(x - 1)
         return y / plugrad.sum(y, axis=1, keepdims=True) + 1

@@ -66,7 +66,7 @@ def test_an_argument_a_constant_and_a_result_are_not_written_over():
     assert plan_function(f, MATRIX).peak_bytes == 2 * TENSOR_BYTES
 
 
-def test_only_what_is_read_in_order_is_written_over():
+def test_only_inputs_read_in_order_are_overwritten():
     def turned(x):
         y = plugrad.exp(x)
         return y + plugrad.matrix_transpose(y)
@@ -116,7 +116,7 @@ def test_views_take_no_memory_and_keep_that_of_their_input():
     assert find_storage(graph, PACKED_VIEWS)[flat] == made
 
 
-def test_what_a_variable_becomes_remains():
+def test_new_values_of_variables_are_not_overwritten():
     v = plugrad.Variable(MATRIX)
 
     def step():
@@ -128,7 +128,7 @@ def test_what_a_variable_becomes_remains():
     assert plan.held_bytes == TENSOR_BYTES + 4
 
 
-def test_a_loop_needs_what_its_body_needs():
+def test_loop_counts_the_memory_of_its_body():
     body = replace(recorded_graph(lambda x: plugrad.sin(x @ x) @ x, MATRIX))
     specs = {0: Shaped((10, 10), plugrad.float32), 1: Shaped((10, 10), plugrad.float32)}
     step = Scan(body, 3, (0,), (), (), (1,), False, SourceLine("", 0, ""))

@@ -66,7 +66,7 @@ def test_second_derivatives():
         np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=2e-5, atol=2e-5)
 
 
-def test_what_is_cheap_is_computed_again():
+def test_cheap_calls_are_recomputed_instead_of_stored():
     def loss(x, xs):
         return plugrad.sum(plugrad.scan(lambda a, b: (a * b * (a + b), None), x, xs)[0])
 

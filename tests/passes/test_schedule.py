@@ -62,7 +62,7 @@ def test_groups_give_the_same_bits(function):
 
 
 @pytest.mark.parametrize("function", [softmax, group_between_sums, function_with_loops])
-def test_each_step_comes_after_what_it_reads(function):
+def test_each_step_follows_the_steps_it_reads(function):
     verify_graph(fuse_groups(recorded_graph(function, MATRIX)))
 
 

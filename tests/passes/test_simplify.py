@@ -8,7 +8,7 @@ from plugrad.passes.simplify import simplify_graph
 MATRIX = plugrad.asarray(np.random.default_rng(0).normal(size=(3, 3)).astype("float32"))
 
 
-def test_what_one_pass_finds_gives_another_something_to_do():
+def test_simplification_passes_enable_each_other():
     def f(x):
         y = x @ x
         return plugrad.exp(plugrad.negative(-y)) + plugrad.exp(y * plugrad.ones_like(y))

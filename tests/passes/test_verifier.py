@@ -56,7 +56,7 @@ def test_values_are_defined_once_and_before_use(graph):
     )
 
 
-def test_specs_are_those_of_contracts(graph):
+def test_specs_match_contracts(graph):
     first = graph.steps[0].outputs[0]
     assert_rejected(
         replace(graph, specs={**graph.specs, first: ROWS}), r"float32\[5, 3\] stands where"
@@ -75,7 +75,7 @@ def test_constants_and_variables_have_their_specs(graph):
     assert_rejected(replace(graph, specs={**graph.specs, variable: ROWS}), f"variable %{variable}")
 
 
-def test_updates(graph):
+def test_invalid_updates_are_found(graph):
     ((variable, value),) = graph.updates
     assert_rejected(
         replace(graph, updates=((variable, 99),)), "update %99 of a variable is not defined"

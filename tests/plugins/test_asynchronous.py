@@ -10,7 +10,7 @@ import plugrad
 from plugrad.errors import ArgumentError, BackendFailed, DisposedTensor
 
 
-def test_values_are_those_of_numpy(backend):
+def test_values_match_numpy(backend):
     for values in (np.float32([[1, 2], [3, 4]]), np.zeros((0, 3), np.float32), np.bool_(True)):
         x = plugrad.asarray(values)
         found = asyncio.run(x.numpy_async())
@@ -93,7 +93,7 @@ def test_synchronize_returns_when_the_work_is_done(backend):
     plugrad.synchronize()
 
 
-def test_what_synchronize_cannot_wait_for(monkeypatch):
+def test_errors_of_synchronize(monkeypatch):
     def fail():
         raise OSError("no answer")
 

@@ -17,7 +17,7 @@ from plugrad.cli import COMMAND_SUMMARIES, layout
 # --- the whole -----------------------------------------------------------------------------------
 
 
-def test_without_a_command_it_explains_itself(run_cli):
+def test_without_a_command_an_overview_is_printed(run_cli):
     status, printed, _ = run_cli()
     assert status == 0
     assert all(f"    {name} " in printed for name in COMMAND_SUMMARIES)
@@ -33,7 +33,7 @@ def test_every_command_explains_itself_and_its_exit_statuses(run_cli, name):
     assert "--json" in printed
 
 
-def test_version(run_cli):
+def test_version_option_prints_the_version(run_cli):
     from importlib_metadata import version
 
     assert run_cli("--version") == (0, f"plugrad {version('plugrad-core')}\n", "")
@@ -174,7 +174,7 @@ def test_listing_imports_neither_numpy_nor_a_plugin(site, arguments):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_page_runs_when_a_plugin_needs_it(site):
+def test_package_is_imported_when_a_plugins_command_needs_it(site):
     site.install_pack("plugins", "late", COMMAND_SOURCE)
     done = run_command_in_new_process("acme", folder=site.folder)
     assert (done.returncode, done.stdout, done.stderr) == (3, "tensor([4.], dtype=float32)\n", "")
@@ -205,7 +205,7 @@ def test_plugin_brings_a_command(run_cli, site):
     assert run_cli("acme", "--number", "5")[1] == "tensor([10.], dtype=float32)\n"
 
 
-def test_commands_of_ones_own_run_no_plugin(run_cli, site):
+def test_builtin_commands_import_no_command_plugin(run_cli, site):
     site.install_pack("plugins", "says", COMMAND_SOURCE)
     assert run_cli("list")[0] == 0
     assert site.imported() == []

@@ -1,4 +1,4 @@
-"""What the commands that list and show print, as text and as JSON, and their exit statuses."""
+"""The output of the listing commands, as text and as JSON, and their exit statuses."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def run_json_command(run_cli):
 # --- list and info --------------------------------------------------------------------------------
 
 
-def test_list(run_cli, site, monkeypatch):
+def test_list_command(run_cli, site, monkeypatch):
     site.install("toy")
     monkeypatch.setenv("PLUGRAD_BACKEND", "toy:1")
     site.install_pack("kernels", "toy.extra", "", target=":kernels")
@@ -60,12 +60,12 @@ def test_list_without_an_active_backend_says_why(run_cli, run_json_command, monk
     assert not any(record["is_active"] for record in run_json_command("list")[1])
 
 
-def test_list_without_backends_says_what_to_install(run_cli, monkeypatch):
+def test_list_without_backends_names_packages_to_install(run_cli, monkeypatch):
     monkeypatch.setattr("plugrad.cli.commands.list.plugins", list)
     assert run_cli("list") == (1, "No backend is installed; run: pip install plugrad\n", "")
 
 
-def test_info(run_cli, run_json_command):
+def test_info_command(run_cli, run_json_command):
     status, printed, _ = run_cli("info", "cpu")
     assert status == 0
     assert "plugrad-cpu::cpu" in printed
@@ -78,7 +78,7 @@ def test_info(run_cli, run_json_command):
     assert set(record["stored_dtypes"]) >= {"float32", "complex64", "string"}
 
 
-def test_info_shows_options_and_what_the_manifest_says(run_cli, site):
+def test_info_shows_options_and_the_manifest(run_cli, site):
     manifest = (
         'api = "1.0"\nsummary = "a toy"\nurl = "https://example.com"\ncapabilities = ["gpu"]\n'
         'install = "Install the driver."\n'
@@ -119,7 +119,7 @@ def test_info_of_an_unknown_name_suggests_one(run_cli):
 # --- devices --------------------------------------------------------------------------------------
 
 
-def test_devices(run_cli, run_json_command, site):
+def test_devices_command(run_cli, run_json_command, site):
     site.install("toy")
     site.install("exits", "raise SystemExit(3)")
     status, printed, _ = run_cli("devices")
@@ -152,7 +152,7 @@ def test_devices_of_one_that_fails_is_a_finding(run_cli, site):
 # --- kernels --------------------------------------------------------------------------------------
 
 
-def test_kernels(run_cli, run_json_command, site):
+def test_kernels_command(run_cli, run_json_command, site):
     site.install("toy")
     status, printed, _ = run_cli("kernels", "exp", "--backend", "toy", "--backend", "cpu")
     assert status == 0
@@ -206,7 +206,7 @@ def test_kernels_of_a_backend_that_cannot_start_are_its_manifests(run_cli, run_j
         ("poling", " (did you mean 'pooling'?)"),
     ],
 )
-def test_kernels_that_match_nothing(run_cli, pattern, hint):
+def test_kernels_command_with_an_unknown_pattern(run_cli, pattern, hint):
     printed = f"No kernel matches {pattern!r}{hint}.\n"
     assert run_cli("kernels", pattern, "--backend", "cpu") == (0, printed, "")
 
@@ -214,7 +214,7 @@ def test_kernels_that_match_nothing(run_cli, pattern, hint):
 # --- config ---------------------------------------------------------------------------------------
 
 
-def test_config(run_cli, run_json_command, site):
+def test_config_command(run_cli, run_json_command, site):
     (site.folder / "plugrad.toml").write_text('backend = "wasm"\nmemory_limit = "1GB"\n')
     plugrad.config.reset()
     status, printed, _ = run_cli("config")
@@ -248,7 +248,7 @@ def test_config_that_is_malformed_is_misuse(run_cli, site):
     assert "memory_limit='lots' is malformed" in error
 
 
-def test_config_shows_what_plugins_suggest(site):
+def test_config_shows_settings_suggested_by_plugins(site):
     site.install_pack(
         "plugins",
         "suggests",
@@ -287,7 +287,7 @@ def test_conformance_of_one_that_computes_wrongly_is_a_finding(site):
     assert re.search(r"  skipped: wrong does not store float64 \(\d+\)\n", summary)
 
 
-def test_conformance_without_a_test_says_so(run_cli, monkeypatch):
+def test_conformance_that_selects_no_test_is_an_error(run_cli, monkeypatch):
     ended = subprocess.CompletedProcess[bytes]([], int(pytest.ExitCode.NO_TESTS_COLLECTED))
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
     status, _, error = run_cli("conformance", "cpu", "-k", "nothing")

@@ -132,7 +132,7 @@ def test_the_first_implementation_that_is_meant_runs(toy_backend, make):
     assert function(make(16, integer)) == "own"
 
 
-def test_what_is_behind_an_implementation_for_all_inputs_does_not_run(toy_backend):
+def test_implementations_after_an_unconditional_one_do_not_run(toy_backend):
     assert (
         dispatch_on_conditions([BACKEND_CONFIG, FLOAT32_CONFIG], toy_backend)(
             np.ones(99, "float32")
@@ -181,12 +181,12 @@ def test_a_kernel_without_inputs_has_no_conditions():
         plugrad.register_kernel(*table, replace=True)
 
 
-def test_a_table_refuses_what_is_no_dtype():
+def test_kernel_table_rejects_unknown_dtypes():
     with pytest.raises(DTypeError, match="'float23' is not a dtype"):
         KernelTable("toy").update({unary.sqrt: np.sqrt}, dtypes=["float23"])
 
 
-def test_the_native_pack_says_for_which_inputs_it_is_meant():
+def test_native_pack_declares_dtypes_and_min_bytes():
     pytest.importorskip("plugrad_native.variants").has_any_variant() or pytest.skip(
         "no native code"
     )

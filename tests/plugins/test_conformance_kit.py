@@ -136,7 +136,7 @@ LEVELS_WITHOUT_TESTS = {
 
 
 @pytest.mark.long
-def test_backend_passes_all_that_it_claims(backend, tmp_path):
+def test_backend_passes_the_conformance_kit(backend, tmp_path):
     left_out = " and ".join(f"not test_{name}[" for name in LEVELS_TESTED_ELSEWHERE[backend])
     code, printed, report = run_conformance_kit(
         tmp_path, backend, badge="badge.svg", arguments=["-k", left_out]
@@ -518,7 +518,7 @@ def test_pytest_is_needed_by_the_kit_only(tmp_path):
         (("xfailed",), "0 kernels pass, 1 excused", "#8a6100"),
     ],
 )
-def test_badge_says_how_it_went(outcomes, text, colour):
+def test_badge_summarizes_the_conformance_run(outcomes, text, colour):
     report = reports.KitReport()
     for outcome in outcomes:
         report.results_of_backend("a<b").add("core", "Exp", "core/Exp.1", outcome, "because")

@@ -78,7 +78,7 @@ PLUGINS_FAILING_IN_USE = {
 @pytest.mark.parametrize(
     ("wrong", "message"), PLUGINS_FAILING_IN_USE.values(), ids=PLUGINS_FAILING_IN_USE
 )
-def test_plugin_that_fails_is_an_error_for_who_asked_and_nobody_else(site, wrong, message):
+def test_failing_plugin_raises_only_for_its_user(site, wrong, message):
     options = {"name": "hostile", **wrong}
     source = options.pop("source", None) or backend_source(**options)
     site.install("hostile", source)
@@ -98,7 +98,7 @@ def test_plugin_that_fails_is_an_error_for_who_asked_and_nobody_else(site, wrong
     assert plugrad.asarray([1.0]).device == "cpu:0"
 
 
-def test_failure_keeps_its_traceback_and_says_how_to_switch_it_off(site):
+def test_plugin_failure_keeps_its_traceback_and_says_how_to_disable_it(site):
     site.install("hostile", "import a_library_that_is_not_there")
     with pytest.raises(
         BackendUnavailable,
@@ -197,7 +197,7 @@ def test_bad_manifest_is_reported_without_running_the_plugin(site, manifest, mes
     ("api", "outdated"),
     [("2.0", "plugrad-core"), ("1.99", "plugrad-core"), ("0.9", "acme-hostile")],
 )
-def test_another_api_version_names_what_to_upgrade(site, api, outdated):
+def test_error_for_another_api_version_names_the_package_to_upgrade(site, api, outdated):
     site.install("hostile", "raise AssertionError", manifest=f'api = "{api}"')
     assert backend_candidate("hostile").status == "incompatible"
     with pytest.raises(
@@ -301,7 +301,7 @@ def test_shadowed_copy_of_a_distribution_counts_once(site, tmp_path, monkeypatch
     assert backend_candidate("toy").target == "acme_toy_new:backend"
 
 
-def test_kernel_that_the_plugin_lacks_names_who_has_it(site):
+def test_error_for_a_missing_kernel_names_backends_that_have_it(site):
     site.install("toy")
     x = plugrad.asarray([1.0], device="toy")
     with pytest.raises(

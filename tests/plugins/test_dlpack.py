@@ -1,4 +1,4 @@
-"""A backend's own arrays go to other libraries and come from them without the host, through DLPack."""
+"""DLPack exchanges a backend's own arrays with other libraries without copying them to the host."""
 
 import textwrap
 from contextlib import ExitStack

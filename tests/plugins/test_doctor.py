@@ -73,7 +73,7 @@ def test_backend_whose_kernel_raises(examine_plugins, site):
     assert "ZeroDivisionError: division by zero" in text
 
 
-def test_backend_that_refuses_is_a_note_unless_it_is_asked_for(examine_plugins, site, monkeypatch):
+def test_unavailable_backend_is_a_note_unless_requested(examine_plugins, site, monkeypatch):
     for name, value in ENVIRONMENT_WITHOUT_OTHER_PLUGINS.items():
         monkeypatch.setenv(name, value)
     refusal = 'return Probe(False, "no such hardware here")'
@@ -141,7 +141,7 @@ def test_crash_while_the_interpreter_ends(examine_plugins, site):
     assert "crashes with SIGSEGV while the interpreter ends" in report["findings"][0]["text"]
 
 
-def test_what_a_plugin_starts_ends_with_it(examine_plugins, site):
+def test_processes_started_by_a_plugin_are_killed_with_it(examine_plugins, site):
     marker = site.folder / "alive"
     code = (
         "import subprocess, sys, time\n"
@@ -263,7 +263,7 @@ def test_hooks_of_one_plugin_are_not_blamed_on_another(examine_plugins, site):
 # --- the environment --------------------------------------------------------------------------------
 
 
-def test_environment_says_what_is_set_and_who_is_active(site, monkeypatch):
+def test_environment_lists_settings_and_the_active_backend(site, monkeypatch):
     (site.folder / "plugrad.toml").write_text("memory_limit = '1GB'\n")
     _, printed = run_doctor(site.folder, PLUGRAD_BACKEND="cpu", **ENVIRONMENT_WITHOUT_OTHER_PLUGINS)
     words = " ".join(printed.split())
@@ -347,7 +347,7 @@ def test_unknown_name_is_misuse(site, capsys):
 # --- tracebacks -------------------------------------------------------------------------------------
 
 
-def test_essence_is_what_stands_in_the_plugin():
+def test_relevant_traceback_lines_are_those_of_the_plugin():
     try:
         plugrad.asarray(object())
     except plugrad.errors.PlugradError as error:

@@ -87,7 +87,7 @@ def test_hostile_plugin_is_reported_with_its_own_line_of_code(hostile_report, na
 
 
 @pytest.mark.parametrize("name", ["cpu", "wasm", "webgpu"])
-def test_backends_of_ours_are_fine_beside_them(hostile_report, name):
+def test_first_party_backends_work_beside_hostile_plugins(hostile_report, name):
     ours = [
         p for p in hostile_report["plugins"] if p["qualified_name"] == f"plugrad-{name}::{name}"
     ]
@@ -106,7 +106,7 @@ def test_all_together_take_not_much_longer_than_the_one_that_hangs(hostile_repor
     assert hostile_report["seconds"] < 4 * float(DOCTOR_TIMEOUT)
 
 
-def test_text_names_them_all(hostile_folder):
+def test_doctor_reports_every_hostile_plugin(hostile_folder):
     names = [name for name in HOSTILE_PLUGINS if name != "hang"]
     done = run_command_in_new_process("doctor", *names, folder=hostile_folder)
     assert done.returncode == 1
@@ -116,7 +116,7 @@ def test_text_names_them_all(hostile_folder):
     assert done.stdout.endswith(f"\n{len(names) + 1} problems, 0 notes.\n")  # the duplicate is two
 
 
-def test_interruption_ends_what_was_started(hostile_folder):
+def test_interrupted_doctor_kills_its_processes(hostile_folder):
     doctor = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTIBLE_COMMAND_PROGRAM, "doctor", "hang", "--timeout", "600"],
         env=clean_environment(hostile_folder),

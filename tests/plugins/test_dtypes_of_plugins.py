@@ -51,7 +51,7 @@ def float8(site):
             plugin.imported.undo()
 
 
-def test_it_is_found_under_its_names(float8):
+def test_plugin_dtype_is_found_by_name_and_numpy_dtype(float8):
     assert (float8.name, float8.kind, float8.itemsize) == ("float8_e5m2", "floating", 1)
     assert float8.numpy == np.dtype(ml_dtypes.float8_e5m2)
     for spelling in ("float8_e5m2", ml_dtypes.float8_e5m2, float8.numpy, float8):
@@ -89,7 +89,7 @@ def test_data_and_casts(float8):
         ("float16", "float16"),
     ],
 )
-def test_promotion(float8, other, expected):
+def test_promotion_of_plugin_dtypes(float8, other, expected):
     other = plugrad.DType(other)
     assert promote(float8, other) == promote(other, float8) == expected
     total = plugrad.ones(2, dtype=float8) + plugrad.ones(2, dtype=other)
@@ -104,13 +104,13 @@ def test_promotion_with_numbers_and_strings(float8):
         promote(float8, plugrad.DType("string"))
 
 
-def test_nearest(float8):
+def test_nearest_stored_dtype_of_a_plugin_dtype(float8):
     assert nearest_dtype(float8, set(DTYPES)) == "float16"
     assert nearest_dtype(float8, {plugrad.float32}) == "float32"
     assert nearest_dtype(plugrad.float16, {float8, plugrad.float32}) == "float32"
 
 
-def test_kernels_of_its_kind_take_it(float8):
+def test_kernels_accept_plugin_dtypes_of_their_kind(float8):
     x = plugrad.asarray([0.5, 1.0], dtype=float8)
     assert plugrad.exp(x).dtype is float8
     assert plugrad.sum(x).dtype is float8
@@ -150,7 +150,7 @@ def test_saved_values_need_the_plugin_that_brings_their_dtype(float8, tmp_path):
             plugrad.load(path)
 
 
-def test_it_goes_with_its_plugin(float8):
+def test_plugin_dtype_is_removed_with_its_plugin(float8):
     (plugin,) = [p for p in plugrad.backends() if p.name == "brain"]
     plugin.imported.undo()
     with pytest.raises(DTypeError, match="'float8_e5m2' is not a dtype"):
@@ -195,7 +195,7 @@ INT4_REGISTRATION = {
         ("brain", ml_dtypes.int4, {"promotion": 3}, "must be a dict from dtypes"),
     ],
 )
-def test_clashes(name, numpy, change, message):
+def test_conflicting_plugin_dtypes_are_rejected(name, numpy, change, message):
     with pytest.raises(RegistrationError, match=message):
         register_dtype(name, numpy, **{**INT4_REGISTRATION, **change})
     assert every_dtype() == (*DTYPES, *known_bfloat16())

@@ -170,6 +170,6 @@ def test_no_python_code_runs_when_an_array_dies(backend):
     assert before.bytes - after.bytes >= 160_000
 
 
-def test_interrupts_are_raised_at_once_and_leave_nothing_behind(backend, try_count):
+def test_interrupts_are_raised_at_once_and_leak_nothing(backend, try_count):
     done = run_program(INTERRUPTED_PROGRAM, backend, str(max(20, 2 * try_count)))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

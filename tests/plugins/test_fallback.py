@@ -83,9 +83,7 @@ FUNCTIONS_BY_KERNEL = {
 
 
 @pytest.mark.parametrize(("f", "shapes"), FUNCTIONS_BY_KERNEL.values(), ids=FUNCTIONS_BY_KERNEL)
-def test_values_and_gradients_to_second_order_are_those_of_cpu(
-    backend_lacking_kernels, f, shapes, rng
-):
+def test_values_and_gradients_to_second_order_match_cpu(backend_lacking_kernels, f, shapes, rng):
     values = [rng.uniform(0.1, 0.9, shape).astype(np.float32) for shape in shapes]
 
     def total(*args):
@@ -227,7 +225,7 @@ POLICIES_AND_REMEDIES = {  # fallback, fallback_order, who computes Log for toy,
 @pytest.mark.parametrize(
     ("value", "order", "expected"), POLICIES_AND_REMEDIES.values(), ids=POLICIES_AND_REMEDIES
 )
-def test_policy(site, set_policy, value, order, expected):
+def test_values_of_the_fallback_policy(site, set_policy, value, order, expected):
     site.install("toy")
     site.install("other_toy")
     site.install("broken", "1 / 0")
@@ -251,7 +249,7 @@ def test_malformed_policy_is_refused(site, value):
         plugrad.config.set("fallback", value)
 
 
-def test_order_that_names_nothing_is_refused(site, set_policy):
+def test_fallback_order_without_a_backend_name_is_rejected(site, set_policy):
     site.install("toy")
     set_policy("silent", ":1")
     with pytest.raises(ConfigError, match=r"plugrad.config.set: ':1' does not name a backend"):
@@ -294,7 +292,7 @@ def site_source_with_software_device():
 # --- warnings and counts --------------------------------------------------------------------------
 
 
-def test_first_call_of_a_kernel_warns_where_it_is_called(site, set_policy):
+def test_first_fallback_of_a_kernel_warns_at_the_caller(site, set_policy):
     site.install("toy")
     set_policy("warn")
     x = plugrad.asarray([1.0, 2.0], device="toy")
@@ -327,7 +325,7 @@ def test_report_counts_calls_bytes_and_time(site, set_policy):
     assert plugrad.fallback_report() == []
 
 
-def test_kernel_that_is_there_pays_nothing(site, set_policy, monkeypatch):
+def test_implemented_kernels_skip_the_fallback(site, set_policy, monkeypatch):
     site.install("toy")
     set_policy("silent")
     x = plugrad.asarray([1.0], device="toy")
@@ -341,7 +339,7 @@ def test_kernel_that_is_there_pays_nothing(site, set_policy, monkeypatch):
 # --- the error ------------------------------------------------------------------------------------
 
 
-def test_error_lists_who_has_the_kernel_loaded_or_not(site):
+def test_error_lists_loaded_and_unloaded_backends_with_the_kernel(site):
     site.install("toy")
     manifest = 'api = "1.0"\nkernels = ["ThirdPower"]\n'
     site.install("promising", manifest=manifest)
@@ -360,7 +358,7 @@ def test_error_lists_who_has_the_kernel_loaded_or_not(site):
     assert site.imported() == ["acme_toy"]
 
 
-def test_error_when_nobody_has_it(site, set_policy):
+def test_error_for_a_kernel_that_no_backend_has(site, set_policy):
     lonely = plugrad.extend.kernel("Lonely", family="test")(lambda x: x)
     with pytest.raises(
         KernelNotFound, match="'cpu' does not implement kernel 'Lonely', nor does any other"
@@ -373,7 +371,7 @@ def test_error_when_nobody_has_it(site, set_policy):
         lonely(plugrad.zeros(1))
 
 
-def test_name_that_nobody_knows_suggests_the_nearest(site):
+def test_unknown_kernel_name_suggests_the_nearest(site):
     with pytest.raises(KernelNotFound, match=r"no kernel is called 'Sine' \(did you mean 'Sin'"):
         plugrad.run_kernel("Sine", {"x": plugrad.zeros(1)})
 

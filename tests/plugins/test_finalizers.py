@@ -82,7 +82,7 @@ def test_no_python_code_runs_where_something_dies(backend):
 
 
 @pytest.mark.parametrize("kind", ["finalizer", "reference", "method"])
-def test_the_watch_sees_them(kind):
+def test_finalizer_watch_detects_finalizers(kind):
     import weakref
 
     class Mortal:

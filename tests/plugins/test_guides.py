@@ -93,7 +93,7 @@ def write_block(text, folder):
 
 
 @pytest.mark.parametrize("page", ["cli.md", "writing-a-backend.md"])
-def test_commands_print_what_the_page_says(programs_folder, tmp_path, page):
+def test_commands_print_the_output_shown_on_the_page(programs_folder, tmp_path, page):
     shell = ShellSession(programs_folder, tmp_path)
     count = 0
     for language, text in code_blocks(page):

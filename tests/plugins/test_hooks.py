@@ -196,7 +196,7 @@ def test_bad_plugin_of_this_process_is_an_error_at_once(site):
 
 
 @pytest.mark.parametrize("failure", [ValueError("oh"), SystemExit(3)])
-def test_hook_that_raises_is_a_warning_that_names_it(register_hooks, failure):
+def test_failing_hook_is_a_warning_that_names_the_plugin(register_hooks, failure):
     def fails():
         raise failure
 
@@ -216,7 +216,7 @@ def test_hook_that_raises_is_a_warning_that_names_it(register_hooks, failure):
     )
 
 
-def test_hook_may_take_fewer_arguments_and_return_nothing(register_hooks):
+def test_hook_may_take_fewer_arguments_and_return_none(register_hooks):
     seen = []
     register_hooks("a", plugrad_backend_activated=lambda: seen.append("a"))
     register_hooks("b", plugrad_backend_activated=lambda backend: seen.append(backend))
@@ -250,7 +250,7 @@ def test_every_hook_has_a_manual():
         assert hook is getattr(hooks, name)
 
 
-def test_configure_suggests_what_no_other_layer_says(register_hooks, monkeypatch):
+def test_configure_hook_sets_only_settings_without_another_layer(register_hooks, monkeypatch):
     register_hooks(plugrad_configure=lambda config: {"memory_limit": "1MB", "fallback": "silent"})
     setting = plugrad.config.explain("memory_limit")
     assert (setting.value, setting.layer) == (10**6, "plugin <this process>::acme")
@@ -315,7 +315,7 @@ def test_candidates_cannot_be_allowed_by_a_plugin(without_chosen_backend, regist
         assert plugrad.which().backend.name == "cpu"
 
 
-def test_no_candidates_leave_nothing_to_choose(without_chosen_backend, register_hooks):
+def test_empty_candidate_list_leaves_no_backend(without_chosen_backend, register_hooks):
     def nobody(backends):
         return []
 
@@ -414,7 +414,7 @@ def test_fallback_is_told(site, register_hooks):
     assert seen == [("Log", "toy", "cpu", 40)]
 
 
-def test_each_kernel_is_reported_while_somebody_listens(register_hooks):
+def test_each_kernel_call_is_reported_while_a_plugin_has_the_hook(register_hooks):
     seen = []
 
     def finished(kernel_name, backend, shapes, milliseconds):
@@ -435,7 +435,7 @@ def test_each_kernel_is_reported_while_somebody_listens(register_hooks):
     assert len(seen) == 2
 
 
-def test_nothing_is_watched_for_plugins_without_that_hook(register_hooks):
+def test_kernels_are_not_watched_without_the_hook(register_hooks):
     register_hooks(plugrad_configure=lambda: None)
     assert watching.watchers == ()
 

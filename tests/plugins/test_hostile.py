@@ -61,7 +61,7 @@ def test_using_one_gives_its_own_error(hostile_plugins, name):
     assert set(hostile_plugins.imported()) <= {f"acme_{name}"}
 
 
-def test_everything_else_is_unaffected_in_a_fresh_process(hostile_plugins):
+def test_other_backends_work_beside_hostile_plugins_in_a_new_process(hostile_plugins):
     done = run_with_hostile_plugins(
         hostile_plugins.folder,
         "import json, sys, plugrad\n"
@@ -86,7 +86,7 @@ def test_automatic_choice_passes_all_by(hostile_plugins):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
-def test_the_one_that_kills_the_process_kills_only_who_uses_it(hostile_plugins):
+def test_plugin_that_kills_the_process_affects_only_its_users(hostile_plugins):
     assert (
         run_with_hostile_plugins(
             hostile_plugins.folder, "import plugrad; plugrad.use('segfault')"
@@ -95,7 +95,7 @@ def test_the_one_that_kills_the_process_kills_only_who_uses_it(hostile_plugins):
     )
 
 
-def test_the_one_that_hangs_hangs_only_who_uses_it(hostile_plugins):
+def test_plugin_that_hangs_affects_only_its_users(hostile_plugins):
     with pytest.raises(subprocess.TimeoutExpired):
         run_with_hostile_plugins(
             hostile_plugins.folder, "import plugrad; plugrad.use('hang')", timeout=3

@@ -1,4 +1,4 @@
-"""What comes from outside, such as the handler of a signal, passes unchanged, and spoils nothing.
+"""Interruptions, such as exceptions of signal handlers, pass unchanged and leave consistent state.
 
     pytest tests/plugins/test_interruptions.py --tries 300      each kind three hundred times
 
@@ -113,13 +113,13 @@ def catch_exception(function, *arguments):
 @pytest.mark.parametrize(
     "raise_signal", SIGNAL_HANDLERS.values(), ids=SIGNAL_HANDLERS, indirect=True
 )
-def test_what_a_handler_raises_is_an_interruption(raise_signal):
+def test_exception_of_a_signal_handler_is_an_interruption(raise_signal):
     assert is_interruption(catch_exception(raise_signal))
     assert is_interruption(catch_exception(lambda: [raise_signal() for _ in range(2)]))
 
 
 @pytest.mark.parametrize("kind", [InterruptedLate, TimeoutError, SystemExit])
-def test_what_another_thread_raises_is_an_interruption(kind):
+def test_exception_injected_by_another_thread_is_an_interruption(kind):
     """The exception arrives in a loop, where no call can have failed."""
 
     def work():
@@ -171,11 +171,11 @@ ORDINARY_FAILURES = {
 
 
 @pytest.mark.parametrize("name", ORDINARY_FAILURES)
-def test_what_code_raises_itself_is_none(name):
+def test_exception_raised_by_code_is_no_interruption(name):
     assert not is_interruption(catch_exception(ORDINARY_FAILURES[name]))
 
 
-def test_what_appears_between_the_values_of_an_expression_is_an_interruption():
+def test_exception_thrown_into_a_generator_expression_is_an_interruption():
     numbers = (number for number in range(2))
     next(numbers)
     with pytest.raises(InterruptedLate) as caught:
@@ -365,7 +365,7 @@ def test_an_alarm_is_no_failure_of_the_system(raise_signal, tmp_path, monkeypatc
     )
 
 
-def test_suppressed_failures_are_those_of_the_code_inside(raise_signal):
+def test_suppress_failures_suppresses_only_errors_of_the_block(raise_signal):
     def interrupted(*kinds):
         with suppress_failures(*kinds):
             raise_signal()

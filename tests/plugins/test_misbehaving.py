@@ -169,7 +169,7 @@ def check_other_backends():
 
 
 @pytest.mark.parametrize("name", MISBEHAVING_PLUGINS)
-def test_misbehaving_plugin_hurts_nobody_else(site, run_cli, name):
+def test_misbehaving_plugin_does_not_affect_others(site, run_cli, name):
     plugin = MISBEHAVING_PLUGINS[name]
     before = registered_names()
     site.packages.append(install_misbehaving(site.folder, name))
@@ -196,5 +196,5 @@ def test_doctor_names_each(doctor_report, name):
     assert re.search(plugin.doctor or plugin.message, found[0]["text"])
 
 
-def test_there_are_enough_of_them():
+def test_at_least_25_misbehaving_plugins_are_tested():
     assert len(MISBEHAVING_PLUGINS) >= 25

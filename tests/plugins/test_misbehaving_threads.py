@@ -50,7 +50,7 @@ def test_slow_plugin_does_not_stop_others(site, thread_gate, source):
     assert plugrad.get_kernel("Late", "cpu") is not None  # what others did meanwhile stays
 
 
-def test_what_others_register_stays_when_a_slow_import_fails(site, thread_gate):
+def test_failed_slow_import_keeps_registrations_of_others(site, thread_gate):
     site.install(
         "slow",
         "import threading, plugrad\n"
@@ -152,7 +152,7 @@ INTERRUPTED_PLUGINS = {
 
 
 @pytest.mark.parametrize("source", INTERRUPTED_PLUGINS.values(), ids=INTERRUPTED_PLUGINS)
-def test_interruption_passes_and_leaves_nothing(site, source, monkeypatch):
+def test_interrupted_plugin_load_propagates_and_is_rolled_back(site, source, monkeypatch):
     monkeypatch.setattr(plugrad, "interrupted", None, raising=False)
     del plugrad.interrupted
     before = registered_names()
@@ -208,7 +208,7 @@ def test_device_is_released_if_its_kernels_cannot_be_set_up(site):
     assert acme_toy.STEPS == ["setup", "setup", "dispose", "close"]
 
 
-def test_what_an_import_registered_is_back_when_the_backend_can_start_at_last(site):
+def test_registrations_of_an_import_return_when_the_backend_starts(site):
     site.install(
         "toy",
         "import plugrad\n"

@@ -50,7 +50,7 @@ OP_PACK_SOURCE = """
 """
 
 
-def test_op_pack_is_imported_when_it_is_asked_for(site):
+def test_op_pack_is_imported_on_first_use(site):
     site.install_pack("ops", "acme", OP_PACK_SOURCE)
     assert (find_plugin("acme", "ops").status, site.imported()) == ("available", [])
     acme = plugrad.op_pack("acme")
@@ -59,7 +59,7 @@ def test_op_pack_is_imported_when_it_is_asked_for(site):
     assert find_plugin("acme", "ops").status == "active"
 
 
-def test_op_pack_is_found_by_a_kernel_that_nobody_knows(site):
+def test_op_pack_is_found_by_an_unknown_kernel_name(site):
     site.install_pack("ops", "acme", OP_PACK_SOURCE)
     x = plugrad.asarray([2.0])
     assert plugrad.grad(lambda x: plugrad.run_kernel("ThirdPower", {"x": x}))(x).tolist() == [12.0]
@@ -76,7 +76,7 @@ def test_op_pack_that_lists_its_kernels_is_imported_for_these_only(site):
     assert plugrad.run_kernel("ThirdPower", {"x": x}).tolist() == [8.0]
 
 
-def test_op_pack_that_fails_leaves_nothing_behind(site):
+def test_failing_op_pack_is_rolled_back(site):
     site.install_pack("ops", "bad", OP_PACK_SOURCE + "\n    1 / 0\n")
     site.install_pack("ops", "good", OP_PACK_SOURCE)
     for _ in range(2):
@@ -97,7 +97,7 @@ def test_op_pack_that_fails_while_somebody_looks_for_a_kernel_is_a_warning(site)
         assert cube_of_2("cpu") == [8.0]
 
 
-def test_op_pack_that_is_not_there_suggests_the_nearest(site):
+def test_unknown_op_pack_suggests_the_nearest(site):
     site.install_pack("ops", "acme", OP_PACK_SOURCE)
     with pytest.raises(
         PluginNotFound, match=r"op pack called 'acne' \(did you mean 'acme'\?\); installed are acme"

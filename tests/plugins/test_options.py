@@ -67,7 +67,7 @@ def test_declared_options_come_from_every_layer_in_their_types(toy_with_options,
     assert received_options() == {"threads": 2, "precise": False, "mode": "fast", "scale": 3.0}
 
 
-def test_free_options_are_handed_over_as_they_are(toy_without_options, monkeypatch):
+def test_undeclared_options_are_passed_unchanged(toy_without_options, monkeypatch):
     write_config(toy_without_options, '[toy]\nnumbers = [1, 2]\n[toy.deep]\nname = "x"\n')
     monkeypatch.setenv("PLUGRAD_TOY_THREADS", "8")
     monkeypatch.setenv("PLUGRAD_TOY_SPEED", "")  # as if it were absent
@@ -185,7 +185,9 @@ def test_unknown_option_in_the_environment_names_the_variable(toy_with_options, 
         ("scale", "large", "a number"),
     ],
 )
-def test_malformed_option_says_what_it_must_be(toy_with_options, option, value, expected):
+def test_error_of_a_malformed_option_names_the_expected_type(
+    toy_with_options, option, value, expected
+):
     with pytest.raises(ConfigError, match=rf"toy.{option}=.* is malformed; expected is {expected}"):
         plugrad.config.set(f"toy.{option}", value)
 

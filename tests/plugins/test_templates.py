@@ -75,21 +75,21 @@ def installed_project(request):
 # --- both kinds ------------------------------------------------------------------------------------
 
 
-def test_it_says_what_to_do(installed_project):
+def test_new_project_command_prints_the_next_steps(installed_project):
     lines = installed_project.said.splitlines()
     assert lines[0].startswith("Wrote ")
     assert f"  cd {installed_project.folder.name}" in lines
     assert any(line.endswith('-m pip install -e ".[test]"') for line in lines)
 
 
-def test_nothing_of_the_template_is_left(installed_project):
+def test_new_project_contains_no_template_words(installed_project):
     for path in installed_project.folder.rglob("*"):
         assert path.suffix != TEMPLATE_SUFFIX
         text = path.read_text("utf-8") if path.is_file() and path.name != "LICENSE" else ""
         assert not re.search("(?i:acme)|AUTHOR|LICENSE_ID|_VERSION", f"{path.name} {text}")
 
 
-def test_it_has_what_a_repository_needs(installed_project):
+def test_new_project_has_the_files_of_a_repository(installed_project):
     for file in (
         ".gitignore",
         ".github/workflows/test.yml",
@@ -131,7 +131,7 @@ def test_ops_pass_their_own_tests(new_ops_project):
     run_own_tests(new_ops_project)
 
 
-def test_backend_passes_its_own_tests_and_with_them_the_kit(new_backend_project, tmp_path):
+def test_new_backend_passes_its_tests_and_the_conformance_kit(new_backend_project, tmp_path):
     run_own_tests(new_backend_project, f"--plugrad-report={tmp_path / 'report.json'}")
     report = json.loads((tmp_path / "report.json").read_text("utf-8"))
     total = report["backends"]["my_gpu"]["total"]
@@ -139,7 +139,7 @@ def test_backend_passes_its_own_tests_and_with_them_the_kit(new_backend_project,
     assert total["passed"] > 40
 
 
-def test_doctor_finds_nothing(installed_project):
+def test_doctor_finds_no_problem_in_a_new_project(installed_project):
     done = run_command_in_new_process(
         "doctor", "--json", installed_project.folder.name, folder=installed_project.site
     )
@@ -225,7 +225,7 @@ def test_licence_and_author(run_cli, site, licence):
     assert ("Ann O'Hara" in text) == (licence != "Apache-2.0")
 
 
-def test_json_says_what_was_written(run_cli, site):
+def test_json_output_lists_the_written_files(run_cli, site):
     status, printed, _ = run_cli("new-ops", "mine", "--json")
     written = json.loads(printed)
     assert status == 0
@@ -254,7 +254,7 @@ def test_author_that_would_break_the_metadata_is_refused(run_cli):
     assert "--author=" in error
 
 
-def test_folder_with_something_in_it_is_left_alone(run_cli, site):
+def test_nonempty_folder_is_not_overwritten(run_cli, site):
     (site.folder / "plugrad-mine").mkdir()
     assert run_cli("new-ops", "mine")[0] == 0
     status, _, error = run_cli("new-ops", "mine")

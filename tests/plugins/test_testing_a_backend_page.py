@@ -55,7 +55,7 @@ def followed_page(tmp_path_factory):
     return folder, results
 
 
-def test_commands_print_what_the_page_says(followed_page):
+def test_commands_print_the_output_shown_on_the_page(followed_page):
     _, results = followed_page
     assert len(results) == 5
     for command, code, expected, printed in results:

@@ -75,7 +75,7 @@ def toy_backend(site):
     plugrad.config.set("fallback", "silent")
 
 
-def test_threads_start_anew_unless_the_context_is_carried(toy_backend):
+def test_threads_start_with_a_fresh_context_unless_carried(toy_backend):
     with plugrad.use("toy"), ThreadPoolExecutor(4) as pool:
         assert set(pool.map(lambda _: active_device(), range(4))) == {"cpu:0"}
         assert set(pool.map(plugrad.carry_context(lambda _: active_device()), range(16))) == {
@@ -84,7 +84,7 @@ def test_threads_start_anew_unless_the_context_is_carried(toy_backend):
     assert active_device() == "cpu:0"
 
 
-def test_carried_context_is_that_of_the_place_where_it_was_carried(toy_backend):
+def test_carry_context_captures_the_context_of_its_call(toy_backend):
     with plugrad.use("toy"):
         carried = plugrad.carry_context(active_device)
     assert (carried(), active_device(), carried.__name__) == ("toy:0", "cpu:0", "active_device")

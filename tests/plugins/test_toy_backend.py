@@ -107,7 +107,7 @@ def test_toy_is_never_chosen_automatically_unless_allowed(installed_toy):
     )
 
 
-def test_what_the_toy_lacks_is_an_error_that_names_who_has_it(installed_toy):
+def test_kernels_missing_in_the_toy_raise_an_error_that_names_other_backends(installed_toy):
     message = run_with_toy(
         installed_toy,
         """

@@ -1,4 +1,4 @@
-"""How far results are from the exact ones, on each backend, and the page that says so.
+"""Measured errors of results on each backend, and the page that lists them.
 
 An error is a number of units in the last place (ulp) of the exact result: the distance between numbers of the dtype
 next to it. It is measured for random arguments, which are the same in every run.

@@ -1,4 +1,4 @@
-"""What must not change a result: how its inputs lie in memory, are cut, repeated or counted.
+"""Invariances of results: memory layout, cutting, repetition and thread count must not change them.
 
 Each property takes a row of the kit's tables and a dtype, and returns what is wrong, or "". No reference is
 needed, so inputs hold every special value, and sizes go around every width of vectors.

@@ -1,4 +1,4 @@
-"""What wrong arguments get: the name of the culprit, its value in short, and what is wanted; at once."""
+"""Errors for wrong arguments name the argument, its shortened value and the expectation, and are raised quickly."""
 
 import itertools
 import math
@@ -177,7 +177,7 @@ def test_maximum_of_bools_without_elements_on_another_axis_is_empty():
         assert (found.shape, found.dtype) == ((0,), "bool")
 
 
-def test_numbers_of_ranges_are_those_of_lists():
+def test_numbers_of_ranges_match_lists():
     for given in (range(3), range(0), range(5, -1, -2), [range(2), range(2)]):
         as_lists = np.array(given).tolist()
         expected = plugrad.asarray(as_lists)

@@ -1,4 +1,4 @@
-"""Whatever an op or a kernel is given instead of what it wants, it takes it or says what is wrong.
+"""Ops and kernels accept any argument value or raise an error of plugrad.
 
 What is wrong is a `PlugradError`; a raw error of NumPy or Python is a defect, and so is a thing of no
 sensible kind that is taken in silence. MemoryError is NumPy's word for too much, and will do.
@@ -180,13 +180,13 @@ def test_every_op_has_a_call():
     assert OPS.keys() >= CALLS.keys()
 
 
-def test_written_calls_are_those_that_the_tables_do_not_have():
+def test_hand_written_calls_cover_ops_missing_in_the_tables():
     known = sorted(EXPLICIT_CALLS.keys() & calls_from_cases().keys())
     assert not known, f"take {known} out of WRITTEN in tests/properties/calls.py"
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_call_works(name):
+def test_valid_calls_of_the_table_work(name):
     args, kwargs = CALLS[name]
     OPS[name](*args, **kwargs)
     args, kwargs = with_tensors(CALLS[name])
@@ -214,7 +214,7 @@ def test_no_raw_error_leaves_an_op(name):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_no_argument_takes_what_makes_no_sense(name):
+def test_every_argument_rejects_invalid_values(name):
     call = with_tensors(CALLS[name])
     taken = []
     for place, right in iter_arguments(CALLS[name]):

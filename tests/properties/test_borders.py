@@ -1,4 +1,4 @@
-"""Numbers at the borders of dtypes, and bytes that are no bools: what was once wrong without an error.
+"""Extreme numbers of dtypes, and bools stored as odd bytes, which once gave wrong results without an error.
 
 The invariances find such things in all kernels; here are the calls that people made.
 """

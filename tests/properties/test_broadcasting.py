@@ -1,4 +1,4 @@
-"""Binary functions stretch any two shapes that broadcast as NumPy does, and gradients shrink back."""
+"""Binary functions broadcast any two shapes as NumPy does, and gradients are summed to the input shapes."""
 
 import hypothesis.extra.numpy as arrays
 import numpy as np

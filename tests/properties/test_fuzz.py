@@ -1,4 +1,4 @@
-"""Anything, for every argument of every public callable: only errors of plugrad come out.
+"""Random arguments of every public callable raise only errors of plugrad.
 
 Nothing crashes, hangs, or takes seconds or gigabytes before it raises. `make test` makes a few hundred
 calls on each backend. Many more are made by
@@ -95,12 +95,14 @@ def test_only_errors_of_plugrad_leave_a_call(backend):
 def test_every_public_callable_is_called():
     assert make_targets().keys() >= public_callables().keys()
     everything = {
-        n for space in ("image", "losses", "optimizers", "random", "tfjs") for n in names(space)
+        n
+        for space in ("image", "losses", "optimizers", "random", "tfjs")
+        for n in public_callable_names(space)
     }
     assert UNCALLED_NAMES.keys() <= {*dir(plugrad), *everything}
 
 
-def names(space):
+def public_callable_names(space):
     return [f"{space}.{name}" for name in dir(getattr(plugrad, space))]
 
 
@@ -121,7 +123,7 @@ ONE_TARGET_SCRIPT = PATCHED_SCRIPT % '"f": lambda values: (int, [values.rng.rand
         ("bytearray(10**9)", "MiB"),
     ],
 )
-def test_what_goes_wrong_is_found(body, finding):
+def test_fuzzing_finds_crashes_and_memory_growth(body, finding):
     wrong, number = run_batch(
         "cpu", 7, 1, PATCHED_SCRIPT % f'"f": lambda values: (lambda: {body}, [], {{}})'
     )
@@ -139,7 +141,7 @@ def test_a_call_that_hangs_is_found():
     assert wrong[0]["wrong"].startswith("hangs")
 
 
-def test_what_arguments_raise_is_theirs(monkeypatch):
+def test_fuzzing_ignores_errors_raised_by_arguments(monkeypatch):
     def failing():
         raise OwnError
 

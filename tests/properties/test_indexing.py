@@ -1,4 +1,4 @@
-"""Whatever the key, ``x[key]`` is what NumPy gives, or both refuse it; a gradient goes where its element came from."""
+"""For random keys, ``x[key]`` matches NumPy in values and errors; gradients reach the selected elements."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -149,7 +149,7 @@ def test_numbers_and_slices(backend):
     check_all(check_values, BASIC_KEYS, 100)
 
 
-def test_arrays_beside_all_others(backend):
+def test_array_keys_beside_other_keys(backend):
     check_all(check_values, MIXED_KEYS, 100)
 
 

@@ -1,4 +1,4 @@
-"""Movements of random arrays agree with NumPy's, and what is taken apart can be put together."""
+"""Movement ops of random arrays agree with NumPy's, and inverse ops restore the input."""
 
 import hypothesis.extra.numpy as arrays
 import numpy as np

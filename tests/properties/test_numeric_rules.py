@@ -1,4 +1,4 @@
-"""Extreme numbers follow one rule on all backends, and the page of the rules says what is so."""
+"""Extreme numbers follow the same rules on all backends, and the page of the rules is up to date."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ REMEDY = "run `make docs` and commit what it writes"
 
 
 @pytest.mark.rows("rule", RULES, ids=lambda rule: rule.call)
-def test_rule(rule, backend):
+def test_numeric_argument_behaves_as_the_rule_says(rule, backend):
     found = run_rule(rule, backend)
     if found is ABSENT:
         pytest.skip(f"{backend} does not have the kernel or the dtype")

@@ -119,7 +119,7 @@ def test_common_dtype(a):
     arrays.mutually_broadcastable_shapes(num_shapes=2, max_dims=4, min_side=0, max_side=4),
     some.data(),
 )
-def test_two_tensors(op, a, b, shapes, data):
+def test_promotion_of_two_tensors(op, a, b, shapes, data):
     x, y = (
         data.draw(arrays.arrays(dtype, shape, elements=small_integers(dtype)))
         for dtype, shape in zip((a, b), shapes.input_shapes, strict=True)

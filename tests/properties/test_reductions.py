@@ -1,4 +1,4 @@
-"""Reductions of random arrays agree with NumPy's, on any axes, of nothing and of one number."""
+"""Reductions of random arrays agree with NumPy's, on any axes, also of empty and 0-d arrays."""
 
 import math
 

@@ -13,9 +13,9 @@ from properties.test_invariances import thread_setter
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 MODULES = ("kernels_of_arrays", "kernels_of_networks")
-LONGEST_AXIS = 400
+MAX_AXIS_LENGTH = 400
 """Long enough for several parts of a vector or of some columns, where little work is shared."""
-THREADS = (1, 2, 7)
+THREAD_COUNTS = (1, 2, 7)
 
 
 def scan_families():
@@ -31,11 +31,11 @@ def scan_families():
 CASES, FAMILIES = scan_families()
 
 
-class SomeCases(CASES.Cases):
+class LimitedCases(CASES.Cases):
     """The benchmark cases with a limit on the length of axes."""
 
     def n(self, size):
-        return min(size, LONGEST_AXIS)
+        return min(size, MAX_AXIS_LENGTH)
 
 
 def outputs(case, tensors):
@@ -63,11 +63,11 @@ def pytest_generate_tests(metafunc):
 def test_threads_compute_the_same_bits(machine, family, monkeypatch):
     with plugrad.use(machine), plugrad.config.override("unsupported_dtype", "error"):
         set_threads = thread_setter(machine, monkeypatch)
-        for case in SomeCases({family: FAMILIES[family]}, quick=False).found:
+        for case in LimitedCases({family: FAMILIES[family]}, quick=False).found:
             try:
                 tensors = [plugrad.asarray(x) for x in case.inputs]
                 found = []
-                for count in THREADS:
+                for count in THREAD_COUNTS:
                     set_threads(count)
                     found.append(outputs(case, tensors))
             except UnsupportedDtype:

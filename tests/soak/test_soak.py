@@ -8,12 +8,14 @@ import pytest
 import plugrad
 from soak.soak import MIN_SAMPLES_PER_QUARTER, Soak
 
-SECONDS = {"cpu": 2.5, "wasm": 2.5, "webgpu": 5.0}
+SOAK_SECONDS = {"cpu": 2.5, "wasm": 2.5, "webgpu": 5.0}
 MAX_GROWTH = {"webgpu": 2.0}  # its programs take 180 MB; most are compiled in the first minute
 
 
-def test_nothing_is_wrong_and_nothing_is_left(backend):
-    soak = Soak(backend, SECONDS.get(backend, 2.5), seed=1, max_growth=MAX_GROWTH.get(backend, 0.5))
+def test_soak_run_finds_no_errors_and_no_leaks(backend):
+    soak = Soak(
+        backend, SOAK_SECONDS.get(backend, 2.5), seed=1, max_growth=MAX_GROWTH.get(backend, 0.5)
+    )
     assert soak.run() == []
     assert soak.steps > 0
 

@@ -1,4 +1,4 @@
-"""What type checkers say of tensors among NumPy's arrays and Python's functions; `make check` reads it."""
+"""Type checks of tensors among NumPy's arrays and Python's functions, which `make check` runs."""
 
 from typing import Any, assert_type
 

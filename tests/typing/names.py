@@ -1,4 +1,4 @@
-"""What type checkers say of names that do not exist, although modules import names when they are used."""
+"""Type errors for names that do not exist, although modules import names lazily; `make check` runs them."""
 
 import plugrad
 import plugrad_nn as nn

@@ -1,4 +1,4 @@
-"""What kernels cost: how often each is called, how long it takes, and how many bytes it reads and writes."""
+"""Profiles of kernels: how often each is called, how long it takes, and how many bytes it reads and writes."""
 
 from __future__ import annotations
 

@@ -12,6 +12,9 @@
 #define MOST_RANK 64
 #define MOST_FLAGS 2
 #define MOST_ORDERED 1024 // elements of a row
+#define SHORT_RUN 64      // elements
+#define MOST_SHORT_RUNS 128
+#define TRACKED 16384 // elements from which on an array may be tracked, and computing it takes time
 
 enum how { EACH = 'e', PAIRS = 'p', CAST = 'c', AXES = 'a', AXIS = 'i', SCAN = 's', ROWS = 'r', BAND = 'b', LARGEST = 'l',
            VIEW = 'v', NEW_AXIS = 'n', TAKE = 't', FILL = 'f' };
@@ -29,14 +32,15 @@ typedef struct {
     int inputs, flags, count; // of variants
     ptrdiff_t most;
     PyObject *otherwise, *names; // of what has the axes, and of flags
+    PyObject *allocate;          // what makes arrays that are tracked
     variant variants[MOST_VARIANTS];
 } maker;
 
 static PyObject *keep_dims_name, *shape_name, *value_name, *dtype_name, *numpy_name;
 
-// Return the variant for an array, or NULL.
+// Return the variant for an array, whose rows have no gaps unless the result is elementwise, or NULL.
 static const variant *find_variant(const maker *m, const array *x) {
-    if (!is_array((const PyObject *)x) || !(x->flags & IS_CONTIGUOUS)) return NULL;
+    if (!is_array((const PyObject *)x) || !(x->flags & IS_CONTIGUOUS || m->how == EACH)) return NULL;
     for (int i = 0; i < m->count; i++)
         if (m->variants[i].dtype == x->dtype) return m->variants + i;
     return NULL;
@@ -56,84 +60,121 @@ static int have_equal_sizes(const ptrdiff_t *x, const ptrdiff_t *y, int count) {
     return i == count;
 }
 
-// Describe how an array stands beside one that has the shape of the result, and `size` elements: as large, as a number, as a
-// row that all rows meet, or as a column. Return how many elements follow each other until the next run; 0 if it is none of these.
-static ptrdiff_t describe_operand(const array *x, const array *whole, ptrdiff_t size, operand *to) {
-    const int more = whole->axes - x->axes, last = x->axes - 1;
-    const ptrdiff_t own = product(x->sizes, x->axes);
-    to->turn = own < size ? 0 : -1; // the elements of a run
-    if (x->axes && have_equal_sizes(x->sizes, whole->sizes + more, x->axes)) return own;
-    to->step = to->turn = 0;
-    if (own == 1) return size;
-    to->turn = 1;
-    return more || x->sizes[last] != 1 || !have_equal_sizes(x->sizes, whole->sizes, last) ? 0 : whole->sizes[last];
+// Return how many elements are between two rows of an array with gaps between them; 0 if that differs, or rows have gaps.
+static ptrdiff_t find_turn(const array *x) {
+    const int last = x->axes - 1;
+    if (last < 1 || (x->sizes[last] > 1 && x->strides[last] != x->dtype->item_bytes)) return 0;
+    for (int i = 1; i < last; i++)
+        if (x->strides[i - 1] != x->strides[i] * x->sizes[i]) return 0;
+    const ptrdiff_t bytes = x->strides[last - 1];
+    return bytes % x->dtype->item_bytes ? 0 : bytes / x->dtype->item_bytes;
 }
 
-// Describe arrays of different shapes, and find that of the result. Return how many elements have a run, or 0.
-static ptrdiff_t describe_operands(PyObject *const *arrays, int count, operand *operands, const array **whole) {
-    ptrdiff_t size = 0;
+// The shape of a result, and its elements.
+typedef struct {
+    int axes;
+    ptrdiff_t size, sizes[MOST_RANK];
+} shape;
+
+// Describe how an array stands beside a result: as large, as a number, as a row that all rows meet, or as a column. Return how
+// many elements follow each other until the next run; 0 if it is none of these.
+static ptrdiff_t describe_operand(const array *x, const shape *whole, operand *to) {
+    const int more = whole->axes - x->axes, last = x->axes - 1, is_dense = x->flags & IS_CONTIGUOUS;
+    const ptrdiff_t own = product(x->sizes, x->axes);
+    if (own == 1 && whole->size > 1) return to->step = to->turn = 0, whole->size;
+    int ones = 0; // axes in front of a row
+    while (ones < last && x->sizes[ones] == 1) ones++;
+    to->turn = own < whole->size ? 0 : -1; // the elements of a run
+    if (is_dense && have_equal_sizes(x->sizes + ones, whole->sizes + more + ones, x->axes - ones)) return own;
+    to->turn = is_dense ? 1 : find_turn(x);
+    if (more || to->turn < 1 || !have_equal_sizes(x->sizes, whole->sizes, last)) return 0;
+    if (x->sizes[last] == 1) to->step = 0;
+    return x->sizes[last] == 1 || (!is_dense && x->sizes[last] == whole->sizes[last]) ? whole->sizes[last] : 0;
+}
+
+// Describe arrays, and find the shape of the result. Return how many elements have a run, or 0.
+static ptrdiff_t describe_operands(PyObject *const *arrays, int count, operand *operands, shape *whole) {
+    whole->axes = 0;
     for (int i = 0; i < count; i++) {
         const array *x = (const array *)arrays[i];
-        const ptrdiff_t own = product(x->sizes, x->axes);
-        if (!i || x->axes > (*whole)->axes || (x->axes == (*whole)->axes && own > size)) *whole = x, size = own;
+        for (; whole->axes < x->axes; whole->axes++) {
+            memmove(whole->sizes + 1, whole->sizes, (size_t)whole->axes * sizeof *whole->sizes);
+            whole->sizes[0] = 1;
+        }
+        ptrdiff_t *sizes = whole->sizes + whole->axes - x->axes;
+        for (int axis = 0; axis < x->axes; axis++)
+            if (x->sizes[axis] != 1) sizes[axis] = x->sizes[axis];
     }
-    ptrdiff_t run = size;
+    ptrdiff_t run = whole->size = product(whole->sizes, whole->axes);
     for (int i = 0; run && i < count; i++) {
-        const ptrdiff_t own = describe_operand((const array *)arrays[i], *whole, size, operands + i);
-        if (own != size) run = run == size || run == own ? own : 0;
+        const ptrdiff_t own = describe_operand((const array *)arrays[i], whole, operands + i);
+        if (own != whole->size) run = run == whole->size || run == own ? own : 0;
     }
     return run;
 }
 
-// Compute `size` elements of a result.
-static void write_each(const variant *v, int inputs, const operand *operands, char *out, ptrdiff_t size) {
-    char *arrays[MOST_READ + 1];
-    ptrdiff_t bytes[MOST_READ + 1];
+// Compute `size` elements of a result, `run` elements at a time.
+static void write_each(const variant *v, int inputs, const operand *operands, char *out, ptrdiff_t run, ptrdiff_t size) {
+    ptrdiff_t bytes[MOST_READ + 1], turns[MOST_READ + 1];
     value values[2 * (MOST_READ + 1)], *numbers = values + inputs + 1;
     for (int i = 0; i < inputs; i++) {
-        values[i].pointer = arrays[i] = (char *)operands[i].at;
-        numbers[1 + i].integer = operands[i].step;
-        bytes[i] = operands[i].step * operands[i].item_bytes;
+        const operand *x = operands + i;
+        values[i].pointer = (char *)x->at;
+        numbers[1 + i].integer = x->step;
+        bytes[i] = x->step * x->item_bytes;
+        turns[i] = (x->turn < 0 ? run : x->turn) * x->item_bytes;
     }
-    values[inputs].pointer = arrays[inputs] = out;
-    numbers[0].integer = size;
+    values[inputs].pointer = out;
+    numbers[0].integer = run;
     bytes[inputs] = v->result->item_bytes;
-    if (v->loop)
-        v->loop(arrays, &size, bytes, v->data);
-    else
-        call_kernel(v->k, values);
+    turns[inputs] = run * bytes[inputs];
+    PyThreadState *state = size < TRACKED ? NULL : PyEval_SaveThread(); // for other threads
+    for (ptrdiff_t done = 0; done < size; done += run) {
+        if (v->loop)
+            v->loop((char **)values, &run, bytes, v->data);
+        else
+            call_kernel(v->k, values);
+        for (int i = 0; i <= inputs; i++) values[i].pointer = (char *)values[i].pointer + turns[i];
+    }
+    if (state) PyEval_RestoreThread(state);
+}
+
+// Return a new array.
+static array *make_result(const maker *m, const variant *v, const shape *whole) {
+    if (whole->size < TRACKED) return new_array(v->result, whole->axes, whole->sizes);
+    PyObject *sizes = PyTuple_New(whole->axes), *made = NULL;
+    for (int i = 0; sizes && i < whole->axes; i++) PyTuple_SetItem(sizes, i, PyLong_FromLongLong(whole->sizes[i]));
+    if (sizes && !PyErr_Occurred()) made = PyObject_CallFunctionObjArgs(m->allocate, sizes, (PyObject *)v->result, NULL);
+    if (sizes) Py_DecRef(sizes);
+    return (array *)made;
 }
 
 static PyObject *run_each(PyObject *self, PyObject *const *arrays, ptrdiff_t count) {
     const maker *m = PyCapsule_GetPointer(self, NULL);
     if (count < 1 || count > MOST_READ) return PyErr_Format(PyExc_TypeError, "an implementation takes one to three arrays here");
     const variant *v = count == m->inputs ? find_variant(m, (const array *)arrays[count - 1]) : NULL;
-    const array *whole = (const array *)arrays[0];
+    const array *first = (const array *)arrays[0];
+    shape whole;
     operand operands[MOST_READ];
     int are_alike = 1;
     for (int i = 0; v && i < count; i++) {
         const array *x = (const array *)arrays[i];
-        if (!is_array(arrays[i]) || !(x->flags & IS_CONTIGUOUS) ||
+        if (!is_array(arrays[i]) || !(x->flags & IS_CONTIGUOUS || m->how == EACH) ||
             (x->dtype != v->dtype && (i || count < MOST_READ || x->dtype->kind != 'b'))) { // the first of three is a condition
             v = NULL;
             break;
         }
         operands[i] = (operand){.at = x->data, .step = 1, .item_bytes = x->dtype->item_bytes};
-        are_alike &= x->axes == whole->axes && have_equal_sizes(x->sizes, whole->sizes, x->axes);
+        are_alike &= x->flags & IS_CONTIGUOUS && x->axes == first->axes && have_equal_sizes(x->sizes, first->sizes, x->axes);
     }
-    ptrdiff_t run = v && are_alike ? product(whole->sizes, whole->axes) : 0, size = run;
-    if (v && !are_alike && m->how == EACH && (run = describe_operands(arrays, (int)count, operands, &whole)))
-        size = product(whole->sizes, whole->axes);
-    // A power with a single exponent has other functions.
-    if (!run || !is_few(m, size) || (m->how == PAIRS && size == 1))
+    const ptrdiff_t run = v && (are_alike || m->how == EACH) ? describe_operands(arrays, (int)count, operands, &whole) : 0;
+    // Other loops take several axes of short runs, and a power with a single exponent has other functions.
+    if (!run || (run < SHORT_RUN && whole.size > run * MOST_SHORT_RUNS) || !is_few(m, whole.size) ||
+        (m->how == PAIRS && whole.size == 1))
         return PyObject_CallFunctionObjArgs(m->otherwise, arrays[0], count > 1 ? arrays[1] : NULL, count > 2 ? arrays[2] : NULL,
                                             NULL);
-    array *out = new_array(v->result, whole->axes, whole->sizes);
-    for (ptrdiff_t done = 0; out && done < size; done += run) {
-        write_each(v, (int)count, operands, out->data + done * v->result->item_bytes, run);
-        for (int i = 0; run < size && i < count; i++)
-            operands[i].at += (operands[i].turn < 0 ? run : operands[i].turn) * operands[i].item_bytes;
-    }
+    array *out = make_result(m, v, &whole);
+    if (out) write_each(v, (int)count, operands, out->data, run, whole.size);
     return (PyObject *)out;
 }
 
@@ -151,7 +192,8 @@ static PyObject *run_cast(PyObject *self, PyObject *arguments, PyObject *keyword
     PyObject *out = v && !v->k ? cast_array(x, dtype) : NULL;
     if (v && v->k && (out = (PyObject *)new_array(dtype, x->axes, x->sizes))) {
         const operand whole = {.at = x->data};
-        write_each(v, 1, &whole, ((array *)out)->data, product(x->sizes, x->axes));
+        const ptrdiff_t size = product(x->sizes, x->axes);
+        write_each(v, 1, &whole, ((array *)out)->data, size, size);
     }
     if (dtype) Py_DecRef((PyObject *)dtype);
     if (v) return out;
@@ -438,6 +480,7 @@ static void free_maker(PyObject *capsule) {
     }
     Py_DecRef(m->otherwise);
     Py_DecRef(m->names);
+    Py_DecRef(m->allocate);
     PyMem_Free(m);
 }
 
@@ -494,9 +537,9 @@ static int read_variants(maker *m, PyObject *variants, PyObject *ufunc_type) {
 }
 
 PyObject *make_small_result_function(PyObject *, PyObject *const *arguments, ptrdiff_t count) {
-    const char *how = count == 6 ? PyUnicode_AsUTF8AndSize(arguments[0], NULL) : "";
+    const char *how = count == 7 ? PyUnicode_AsUTF8AndSize(arguments[0], NULL) : "";
     if (!how) return NULL;
-    if (!*how || !strchr("epcaisrblvntf", *how)) return PyErr_Format(PyExc_TypeError, "make_small_result_function takes six arguments");
+    if (!*how || !strchr("epcaisrblvntf", *how)) return PyErr_Format(PyExc_TypeError, "make_small_result_function takes seven arguments");
     if (!keep_dims_name) keep_dims_name = PyUnicode_InternFromString("keep_dims");
     if (!shape_name) shape_name = PyUnicode_InternFromString("shape");
     if (!value_name) value_name = PyUnicode_InternFromString("value");
@@ -508,7 +551,7 @@ PyObject *make_small_result_function(PyObject *, PyObject *const *arguments, ptr
         return PyErr_NoMemory();
     }
     *m = (maker){.how = *how, .most = PyLong_AsLongLong(arguments[2])};
-    m->otherwise = kept(arguments[3]), m->names = kept(arguments[4]);
+    m->otherwise = kept(arguments[3]), m->names = kept(arguments[4]), m->allocate = kept(arguments[6]);
     const ptrdiff_t names = PyTuple_Size(m->names);
     m->flags = names > 1 ? (int)names - 1 : 0;
     PyObject *self = PyCapsule_New(m, NULL, free_maker);

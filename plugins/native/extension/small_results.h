@@ -3,14 +3,16 @@
 
 #include "python.h"
 
-// make_small_result_function(how, variants, most, otherwise, names, ufunc type): return a function of arrays of one dtype,
-// whose elements follow each other in memory. If there are fewer than `most`, it makes a new array and calls a function that
-// writes to it; and else `otherwise`, with the same arguments. Each of `variants` is a tuple of a dtype, a function for it,
-// and the dtype of the result. `how` tells what the function takes behind the arrays:
+// make_small_result_function(how, variants, most, otherwise, names, ufunc type, allocate): return a function of arrays of one
+// dtype, whose elements follow each other in memory. If there are fewer than `most`, it makes a new array and calls a function
+// that writes to it; and else `otherwise`, with the same arguments. Each of `variants` is a tuple of a dtype, a function for it,
+// and the dtype of the result. `allocate` makes large arrays of a shape and a dtype. `how` tells what the function takes behind
+// the arrays:
 //
 // "each": the number of elements, and a step for each array if there are several: 1, or 0 for a number, which stands
 //         beside each element of the others. It may also be a loop of NumPy, a pair of a ufunc and the loop's number. It is
-//         called for each row if an array is a row or a column. The first array of three has bools
+//         called for each row if an array is a row or a column, as in an outer sum, or has gaps between its rows. The first
+//         array of three has bools
 // "pairs": the same of arrays of one shape, with two elements or more
 // "cast": the number of elements. The keyword dtype, which has an attribute numpy, is that of the result. Without a function,
 //         None, a dtype is one of results that NumPy converts numbers to, but not floats to integers

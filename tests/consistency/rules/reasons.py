@@ -1,4 +1,4 @@
-"""Why plugrad takes what TensorFlow.js refuses."""
+"""Reasons why plugrad accepts arguments that TensorFlow.js rejects."""
 
 ANY_AXIS_IS_ALLOWED = "any axis will do"
 ANY_RANK_IS_ALLOWED = "one function is for all ranks"

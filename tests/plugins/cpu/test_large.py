@@ -36,7 +36,7 @@ def test_select_copies_bits(dtype, rng):
         np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))
 
 
-def test_select_broadcasts(rng):
+def test_select_with_broadcast_operands(rng):
     condition, e = rng.random((ARRAY_SIZE, 1)) < 0.5, rng.normal(size=3)
     found = run_on_cpu(kernels.binary.select, condition, np.float64(np.nan), e)
     np.testing.assert_array_equal(found, np.where(condition, np.nan, e))
@@ -72,7 +72,7 @@ def test_products_of_rows(dtype, length, rng):
 
 @pytest.mark.parametrize("exponent", [2, 3, 4, -1])
 @pytest.mark.parametrize("dtype", FLOAT_DTYPES)
-def test_small_powers(dtype, exponent, rng):
+def test_powers_with_small_integer_exponents(dtype, exponent, rng):
     x = np.concatenate([rng.normal(size=ARRAY_SIZE), [0, -0.0, np.inf, -np.inf, np.nan]]).astype(
         dtype
     )
@@ -133,7 +133,7 @@ SPECIAL_VALUES = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3e38, -3e38
 
 @pytest.mark.parametrize("quotient", [1, 1e4, 1e12])
 @pytest.mark.parametrize("kernel", ["floor_divide", "remainder", "hypot", "log_add_exp"])
-def test_functions_of_pairs_are_those_of_numpy(kernel, quotient, rng):
+def test_functions_of_pairs_match_numpy(kernel, quotient, rng):
     """NumPy's functions compute special values, and quotients that double precision cannot represent."""
     function = {"log_add_exp": np.logaddexp}.get(kernel) or getattr(np, kernel)
     a = (rng.normal(size=40_003) * quotient).astype("float32")

@@ -72,7 +72,7 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("see", VIEWS.values(), ids=VIEWS)
-def test_what_somebody_sees_is_not_used_again(see, buffer_pool):
+def test_blocks_with_live_views_are_not_reused(see, buffer_pool):
     x = buffer_pool.empty((ELEMENT_COUNT,), FLOAT32)
     x.fill(7)
     seen = see(x)
@@ -86,7 +86,7 @@ def test_what_somebody_sees_is_not_used_again(see, buffer_pool):
     assert buffer_pool.memory().buffers == 0
 
 
-def test_what_a_program_reads_stays_as_it_is():
+def test_arrays_that_a_program_reads_stay_unchanged():
     with plugrad.use("cpu"):
         x = plugrad.ones(ELEMENT_COUNT) + 1
         exported, through_dlpack, view = x.numpy(), np.from_dlpack(x), x[5:].numpy()
@@ -242,7 +242,7 @@ def test_blocks_stay_within_the_budget(buffer_pool, monkeypatch):
     assert free_bytes(buffer_pool) == 3 * 4 * ELEMENT_COUNT
 
 
-def test_trimming_frees_everything(buffer_pool):
+def test_trim_frees_all_waiting_blocks(buffer_pool):
     x = buffer_pool.empty((ELEMENT_COUNT,), FLOAT32)
     del x
     assert free_bytes(buffer_pool) == 4 * ELEMENT_COUNT
@@ -250,7 +250,7 @@ def test_trimming_frees_everything(buffer_pool):
     assert free_bytes(buffer_pool) == 0
 
 
-def test_the_limit_counts_what_waits(buffer_pool):
+def test_memory_limit_counts_waiting_blocks(buffer_pool):
     x = buffer_pool.empty((ELEMENT_COUNT,), FLOAT32)
     del x
     buffer_pool.limit = 6 * ELEMENT_COUNT
@@ -260,7 +260,7 @@ def test_the_limit_counts_what_waits(buffer_pool):
         buffer_pool.make_room(7 * ELEMENT_COUNT)
 
 
-def test_memory_that_is_not_there_is_asked_for_again(buffer_pool, monkeypatch):
+def test_failed_allocation_is_retried(buffer_pool, monkeypatch):
     x = buffer_pool.empty((ELEMENT_COUNT,), FLOAT32)
     del x
     left = [MemoryError()]

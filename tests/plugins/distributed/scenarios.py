@@ -1,4 +1,4 @@
-"""What each rank of a world runs for the tests: the scenarios named on the command line, one after the other.
+"""The program of each rank in the tests: it runs the scenarios named on the command line in order.
 
 Rank 0 prints the results of all as one line of JSON, after a mark.
 """

@@ -1,4 +1,4 @@
-"""What one process alone does, and wrong calls."""
+"""plugrad-distributed in a single process, and wrong calls."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ def loss(w, b):
     return plugrad.sum(w * w) * plugrad.sum(b)
 
 
-def test_steps_are_those_of_the_optimizer(single_process_world, weights):
+def test_steps_match_the_optimizer(single_process_world, weights):
     w, b = weights
     copies = [plugrad.Variable(x) for x in weights]
     wrapped = dist.DataParallel(plugrad.optimizers.Adam(0.1))
@@ -146,7 +146,7 @@ def test_wrong_arguments_are_named(single_process_world):
         dist.init(timeout=0)
 
 
-def test_a_collective_that_is_asked_for_and_missing_says_what_to_install(monkeypatch):
+def test_error_for_a_missing_collective_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     with pytest.raises(dist.CollectiveUnavailable, match=r'pip install "plugrad\[mpi\]"'):
         dist.init("mpi")
@@ -155,7 +155,7 @@ def test_a_collective_that_is_asked_for_and_missing_says_what_to_install(monkeyp
         dist.init("gloo")
 
 
-def test_importing_it_imports_no_library():
+def test_importing_plugrad_distributed_imports_no_collective_library():
     code = (
         "import sys, plugrad; assert 'plugrad_distributed' not in sys.modules\n"
         "import plugrad_distributed as dist; dist.init()\n"

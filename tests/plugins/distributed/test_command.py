@@ -20,7 +20,7 @@ def closed_world():
     dist.close()
 
 
-def test_a_process_alone_is_told_what_is_installed(capsys):
+def test_command_in_a_single_process_lists_installed_collectives(capsys):
     assert "distributed" in {entry.name for entry in entry_points(group="plugrad.plugins")}
     assert main(["distributed", "check", "--megabytes", "0.01"]) == 0
     printed = capsys.readouterr().out
@@ -57,7 +57,7 @@ def test_ranks_of_different_versions_are_a_problem(monkeypatch, capsys):
     ]
 
 
-def test_the_doctor_says_what_to_install(monkeypatch):
+def test_doctor_names_the_missing_library(monkeypatch):
     monkeypatch.setattr("plugrad_distributed.discovery.find_spec", lambda name: None)
     title, text = plugrad_doctor_section()
     assert "many processes" in title

@@ -131,7 +131,7 @@ def assert_same_training(found, expected):
 
 @pytest.mark.long
 @pytest.mark.parametrize("size", [2, 3, LARGEST_WORLD_SIZE])
-def test_losses_and_weights_are_those_of_one_process(results_of_world, size):
+def test_losses_and_weights_match_one_process(results_of_world, size):
     found, expected = (
         results_of_world(size)["train_on_backends"],
         results_of_world(1)["train_on_backends"],
@@ -162,7 +162,7 @@ def test_a_sharded_state_changes_no_bit(results_of_world, size):
 
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("name", ["clipped", "accumulated", "accumulated traced"])
-def test_clipping_and_accumulation_are_those_of_one_process(results_of_world, size, name):
+def test_clipping_and_accumulation_match_one_process(results_of_world, size, name):
     found, expected = (
         results_of_world(size)["train_in_variants"],
         results_of_world(1)["train_in_variants"],
@@ -173,7 +173,7 @@ def test_clipping_and_accumulation_are_those_of_one_process(results_of_world, si
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_bytes_are_those_of_the_gradients(results_of_world, size):
+def test_exchanged_bytes_equal_the_size_of_the_gradients(results_of_world, size):
     gradients = 6 * 8 + 2 * 8 + 8 * 3 + 3
     statistics = 2 * (8 + 1 + 8)  # means, their count and variances, in both passes
     found = results_of_world(size)["train_in_variants"]["plain"]
@@ -199,7 +199,7 @@ def test_fit_gives_the_results_of_one_process(results_of_world, size):
     assert found["weighted"] == pytest.approx(expected["weighted"], rel=1e-4, abs=1e-6)
 
 
-def test_dropout_differs_by_rank_and_is_that_of_one_process_on_rank_0(results_of_world):
+def test_dropout_differs_by_rank_and_matches_one_process_on_rank_0(results_of_world):
     first, second, third = results_of_world(3)["compare_dropout"]
     assert [first] == results_of_world(1)["compare_dropout"]
     assert first != second != third != first

@@ -1,4 +1,4 @@
-"""Which functions of C the pack asks for, as a program prints that imports all of it for a variant."""
+"""The C functions that the pack loads, as printed by a program that imports all of it for a variant."""
 
 import subprocess
 import sys

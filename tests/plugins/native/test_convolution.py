@@ -42,7 +42,7 @@ def random_float32(seed, shape):
 @pytest.mark.parametrize(
     ("images", "filter", "strides", "padding", "dilations"), CONVOLUTIONS.values(), ids=CONVOLUTIONS
 )
-def test_bands_of_results_are_those_of_numpy(images, filter, strides, padding, dilations):
+def test_bands_of_results_match_numpy(images, filter, strides, padding, dilations):
     axes = len(filter) - 2
     strides = (strides,) * axes if isinstance(strides, int) else strides
     dilations = (dilations,) * axes if isinstance(dilations, int) else dilations
@@ -87,7 +87,7 @@ DEPTHWISE_CONVOLUTIONS = {
     DEPTHWISE_CONVOLUTIONS.values(),
     ids=DEPTHWISE_CONVOLUTIONS,
 )
-def test_groups_of_windows_are_those_of_numpy(
+def test_groups_of_windows_match_numpy(
     images, multiplier, size, strides, padding, dilations, dtype
 ):
     x = random_float32(1, images).astype(dtype)

@@ -77,7 +77,7 @@ def test_residuals_are_as_small_as_those_of_lapack(kind, dtype, rng):
 
 @pytest.mark.usefixtures("without_numpy_fallback")
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_inverses_of_well_conditioned_matrices_are_those_of_numpy(dtype, rng):
+def test_inverses_of_well_conditioned_matrices_match_numpy(dtype, rng):
     for n in (*MATRIX_SIZES, decomposition.MAX_MATRIX_ROWS):
         a = (rng.normal(size=(n, n)) + 3 * np.sqrt(n) * np.eye(n)[::-1]).astype(dtype)
         rtol = 20 * n * np.finfo(dtype).eps
@@ -182,7 +182,7 @@ def test_tiny_and_huge_numbers(dtype, rng):
         ((3, 3), 0, "float64"),
     ],
 )
-def test_what_c_does_not_take_is_that_of_numpy(matrix, columns, dtype, rng):
+def test_inputs_that_c_does_not_support_match_numpy(matrix, columns, dtype, rng):
     a = (rng.normal(size=matrix) + np.eye(matrix[-1])).astype(dtype)
     b = rng.normal(size=(*matrix[:-1], columns)).astype(dtype)
     assert decomposition.solve_or_invert(a, b, columns) is None

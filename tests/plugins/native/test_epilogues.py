@@ -52,7 +52,7 @@ ACTIVATIONS = {"linear": lambda y: y, "relu": plugrad.relu, "relu6": plugrad.rel
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("stride", [1, 2])
-def test_convolutions_take_in_what_follows_them(activation, stride):
+def test_convolutions_absorb_a_following_bias_and_activation(activation, stride):
     def layer(x, w, b):
         return ACTIVATIONS[activation](plugrad.conv2d(x, w, stride, "same") + b)
 
@@ -77,7 +77,7 @@ def test_a_training_step_of_a_convnet():
         assert comparable_bits(y.numpy()) == comparable_bits(z.numpy())
 
 
-def test_what_would_take_a_pass_of_its_own_is_left_to_loops():
+def test_epilogues_that_need_another_pass_are_left_to_loops():
     def layer(x, w, b):
         return plugrad.relu(plugrad.conv2d(x, w, 1, "same") + b)
 

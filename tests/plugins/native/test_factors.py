@@ -54,7 +54,7 @@ def assert_close(found, expected, scale=1):
 @pytest.mark.usefixtures("numpy_is_an_error")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("batch", BATCH_SHAPES)
-def test_determinants(batch, dtype, rng):
+def test_determinants_match_lapack(batch, dtype, rng):
     for n in matrix_sizes(batch):
         x = (rng.normal(size=(*batch, n, n)) + np.eye(n)[::-1] * np.sqrt(n)).astype(dtype)
         exact = x.astype("float64")
@@ -96,7 +96,7 @@ def test_products_of_pivots_neither_overflow_nor_underflow_on_their_way(dtype):
 @pytest.mark.usefixtures("numpy_is_an_error")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("batch", BATCH_SHAPES)
-def test_cholesky(batch, dtype, rng):
+def test_cholesky_matches_lapack(batch, dtype, rng):
     for n in matrix_sizes(batch):
         root = rng.normal(size=(*batch, n, n))
         x = (root @ root.swapaxes(-1, -2) + n * np.eye(n)).astype(dtype)
@@ -112,7 +112,7 @@ def test_cholesky(batch, dtype, rng):
 @pytest.mark.parametrize("batch", BATCH_SHAPES)
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.rows("shape", [(1, 1), (3, 3), (4, 2), (2, 5), (16, 7), (32, 7), (9, 32)])
-def test_qr(shape, full, batch, dtype, rng):
+def test_qr_matches_lapack(shape, full, batch, dtype, rng):
     batch = batch if max(shape) <= matrix_sizes(batch)[-1] else (4,)
     x = rng.normal(size=(*batch, *shape)).astype(dtype)
     x[..., 0, 0] += 9 * np.sign(x[..., 0, 0])
@@ -134,7 +134,7 @@ def test_qr(shape, full, batch, dtype, rng):
 
 @pytest.mark.usefixtures("numpy_is_an_error")
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_qr_of_zeros_and_of_what_is_triangular_is_that_of_lapack(dtype):
+def test_qr_of_zeros_and_of_triangular_matrices_matches_lapack(dtype):
     upper = np.triu(np.arange(1.0, 17).reshape(4, 4)) * [1, -1, 1, -1]
     for x in (np.zeros((3, 2)), np.eye(3), -np.eye(2), upper, np.diag([0.0, 2, 0])):
         x = x.astype(dtype)
@@ -228,7 +228,7 @@ def test_neither_a_batch_nor_threads_change_bits(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("shape", [(33, 33), (4, 33, 33), (17, 17), (3, 17, 17), (0, 0), (0, 3, 3)])
-def test_what_c_does_not_take_is_that_of_numpy(shape, rng):
+def test_inputs_that_c_does_not_support_match_numpy(shape, rng):
     x = rng.normal(size=shape)
     assert not decomposition.is_side_by_side(decomposition.C_QR, x)
     np.testing.assert_array_equal(decomposition.determinant(x), np.linalg.det(x))

@@ -73,7 +73,7 @@ FUSED_FUNCTIONS = {
 @pytest.mark.parametrize("function", FUSED_FUNCTIONS.values(), ids=FUSED_FUNCTIONS)
 @pytest.mark.rows("shape", [(1, 2), (3, 5), (40, 100), (300, 700)])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_bits(function, shape, threads, monkeypatch):
+def test_fused_groups_have_the_bits_of_untraced_calls(function, shape, threads, monkeypatch):
     monkeypatch.setattr(thread_pool, "count", threads)
     assert_same_when_traced(function, random_tensor(*shape), random_tensor(*shape, seed=1))
 
@@ -104,7 +104,7 @@ def test_a_result_takes_no_memory_that_is_read_later(monkeypatch):
     assert_same_when_traced(function, random_tensor(200, 200))
 
 
-def test_what_is_left_of_the_calls():
+def test_lowered_group_drops_broadcasts_and_unit_products():
     """Loops broadcast numbers themselves, and a product with 1 disappears."""
 
     def function(x):

@@ -81,7 +81,7 @@ BINARY_KERNELS = [(f, name) for f, names in BINARY_KERNEL_NAMES.items() for name
 @pytest.mark.parametrize(
     "shapes", [((700,), (700,)), ((30, 40), (40,)), ((600,), ()), ((50, 1), (1, 30))]
 )
-def test_operations(rng, family, name, shapes):
+def test_binary_kernels_of_bfloat16(rng, family, name, shapes):
     kernel = vars(family)[name]
     a, b = (plugrad.asarray(rng.normal(size=s).astype(ml_dtypes.bfloat16)) for s in shapes)
     assert a.size * 2 >= C_MIN_BYTES or a.size > 1
@@ -93,7 +93,7 @@ def test_operations(rng, family, name, shapes):
 
 @pytest.mark.parametrize("half", HALF_DTYPES)
 @pytest.mark.parametrize("shape", [(3, 5), (2, 1000), (1, 300_000), (40, 257), (2, 3, 64)])
-def test_rows(rng, half, shape):
+def test_row_kernels_of_halves(rng, half, shape):
     x = plugrad.asarray(rng.normal(0.1, 2, shape).astype(HALF_DTYPES[half]))
     wide = x.astype("float32")
     offset, scale = (plugrad.asarray(rng.normal(size=shape[-1:]), dtype=half) for _ in range(2))
@@ -255,7 +255,7 @@ def test_convolutions_of_bfloat16(rng, window, size, channels):
 @pytest.mark.parametrize("half", HALF_DTYPES)
 @pytest.mark.parametrize("shape", [(1000, 3), (2, 600, 513), (5, 300, 7), (1, 4), (3000, 2)])
 @pytest.mark.parametrize("axis", [0, -2])
-def test_columns(rng, half, shape, axis):
+def test_sums_of_columns_of_halves(rng, half, shape, axis):
     x = plugrad.asarray(rng.uniform(0, 1, shape).astype(HALF_DTYPES[half]))
     for function in (plugrad.sum, plugrad.mean):
         found = function(x, axis=axis).numpy().astype("float32")

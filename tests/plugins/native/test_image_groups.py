@@ -47,7 +47,7 @@ def group_kernels(function, *args):
 @pytest.mark.parametrize("make", [random_images, special_images])
 @pytest.mark.parametrize("activate", ACTIVATIONS.values(), ids=ACTIVATIONS)
 @pytest.mark.parametrize("summarize", POOLINGS.values(), ids=POOLINGS)
-def test_bits_are_those_of_separate_calls(summarize, activate, make, dtype):
+def test_bits_match_separate_calls(summarize, activate, make, dtype):
     x = make(7, 8, 10, 5, dtype=dtype)
     w = make(*summarize(x).shape, dtype=dtype)
     with np.errstate(all="ignore"):
@@ -82,20 +82,20 @@ def test_other_numbers_of_axes(summarize, shape):
 
 
 @pytest.mark.parametrize("function", JOINED_FUNCTIONS)
-def test_what_else_a_group_reads(function):
+def test_image_groups_with_other_inputs(function):
     x = random_images(*SHAPE)
     assert_same_when_traced(function, x)
     assert group_kernels(function, x)
 
 
 @pytest.mark.parametrize("function", SEPARATE_FUNCTIONS)
-def test_what_no_group_takes(function):
+def test_calls_that_cannot_join_an_image_group(function):
     x = random_images(*SHAPE)
     assert not group_kernels(function, x)
     assert_same_when_traced(function, x)
 
 
-def test_loops_compute_it_as_before():
+def test_pooling_gradients_inside_scans():
     def function(x):
         return plugrad.scan(lambda c, x: (c + 1, pool_gradient(x) * x), 0.0, x)[1]
 

@@ -35,6 +35,11 @@ MATMUL_ARGUMENTS = {
     "rows of vectors": ((5, 1, 64), (5, 64, 33), False, False),
     "one number": ((1, 3001), (3001, 1), False, False),
     "few columns": ((203, 301), (301, 3), False, False),
+    "a row and few columns": ((1, 1301), (1301, 10), False, False),
+    "a row and fewer columns than vectors have": ((1, 301), (301, 1), False, False),
+    "a row and vectors of columns that are not full": ((1, 301), (301, 205), False, False),
+    "few columns of a turned matrix": ((1301, 7), (1301, 1), True, False),
+    "few terms of few columns": ((1, 2), (2, 3), False, False),
     "one term": ((203, 1), (1, 301), False, False),
 }
 TOLERANCES = {"float32": 1e-4, "float64": 1e-12, "complex64": 1e-4, "complex128": 1e-12}
@@ -51,7 +56,7 @@ def random_array(seed, shape, dtype):
 )
 @pytest.mark.parametrize("layout", ["dense", "turned", "strided"])
 @pytest.mark.parametrize("dtype", TOLERANCES)
-def test_products_are_those_of_numpy_in_any_number_of_threads(
+def test_products_match_numpy_in_any_number_of_threads(
     a, b, turns_a, turns_b, layout, dtype, monkeypatch
 ):
     x, y = random_array(1, a, dtype), random_array(2, b, dtype)
@@ -62,13 +67,15 @@ def test_products_are_those_of_numpy_in_any_number_of_threads(
     turns = {"transpose_a": turns_a, "transpose_b": turns_b}
     monkeypatch.setattr(linalg, "BLAS_VECTOR_MAX_PRODUCTS", 0)
     monkeypatch.setattr(linalg, "BLAS_MATRIX_MAX_PRODUCTS", 0)
-    linalg.is_multiplied_in_c.cache_clear()
+    for plan in (linalg.is_multiplied_in_c, linalg.plan_float_matmul):
+        plan.cache_clear()
     results = []
     for count in (1, 2, 7):
         monkeypatch.setattr(thread_pool, "count", count)
         monkeypatch.setattr(thread_pool, "part_min_work", 1)
         results.append(linalg.matmul(x, y, **turns))
-    linalg.is_multiplied_in_c.cache_clear()
+    for plan in (linalg.is_multiplied_in_c, linalg.plan_float_matmul):
+        plan.cache_clear()
     for result in results[1:]:
         np.testing.assert_array_equal(results[0], result)
     expected = np.matmul(x.swapaxes(-1, -2) if turns_a else x, y.swapaxes(-1, -2) if turns_b else y)
@@ -81,7 +88,9 @@ def test_products_are_those_of_numpy_in_any_number_of_threads(
 @pytest.mark.parametrize(
     ("rows", "depth", "columns"), [(130, 120, 110), (1, 20_000, 1), (70, 20_000, 1), (3, 70_000, 5)]
 )
-def test_what_blas_would_divide_is_not_given_to_it(rows, depth, columns, dtype, monkeypatch):
+def test_products_that_blas_would_divide_among_threads_run_in_c(
+    rows, depth, columns, dtype, monkeypatch
+):
     given = []
 
     def multiply_and_note(a, b, **_):
@@ -99,7 +108,7 @@ def test_what_blas_would_divide_is_not_given_to_it(rows, depth, columns, dtype, 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_products_of_what_is_not_finite(dtype, value):
+def test_products_of_nonfinite_numbers(dtype, value):
     a, b = random_array(1, (130, 120), dtype), random_array(2, (120, 110), dtype)
     a[3, 5] = value
     with np.errstate(invalid="ignore"):
@@ -107,6 +116,18 @@ def test_products_of_what_is_not_finite(dtype, value):
     np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
     if not dtype.startswith("complex"):
         np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("columns", [1, 3, 15, 21])
+def test_no_column_has_part_of_another(dtype, columns):
+    """A row is multiplied by whole vectors, which hold the beginning of the next row where columns are few."""
+    a, b = random_array(1, (1, 9001), dtype), random_array(2, (9001, columns), dtype)
+    b[:, 0] = np.inf
+    found = linalg.matmul(np.abs(a), b, transpose_a=False, transpose_b=False)
+    assert found[0, 0] == np.inf
+    tolerance = 100 * TOLERANCES[dtype]
+    np.testing.assert_allclose(found[:, 1:], np.abs(a) @ b[:, 1:], rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)

@@ -112,7 +112,7 @@ def test_special_numbers_are_looked_up(dtype):
     )
 
 
-def test_nothing_is_looked_up_in_nothing():
+def test_lookups_in_empty_arrays():
     assert_same_when_traced(
         lambda x, i: pick_elements(x, i, 7), random_tensor(0, 7), random_indices(0, 1)
     )

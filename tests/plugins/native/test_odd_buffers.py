@@ -57,7 +57,7 @@ def iter_kernel_inputs(row, dtype):
 
 
 @pytest.mark.parametrize("variant", available_variants())
-def test_nothing_is_written_around_results(variant, monkeypatch):
+def test_kernels_write_only_inside_their_results(variant, monkeypatch):
     memory = GuardedAllocator()
     forced = forced_variant(variant)
     for module in forced.modules:

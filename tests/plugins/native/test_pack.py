@@ -1,4 +1,4 @@
-"""What the pack decides before a call: who computes, in how many threads, and upon which memory."""
+"""Decisions of the pack before a call: NumPy or C, the number of threads, and the memory of results."""
 
 import inspect
 import os
@@ -154,7 +154,7 @@ class CallData:
     """Data of a call, to which weak references are possible."""
 
 
-def test_calls_that_are_done_keep_nothing():
+def test_finished_calls_keep_no_references():
     pool_of_two = ThreadPool()
     pool_of_two.count = 2
     interval = sys.getswitchinterval()
@@ -171,9 +171,7 @@ def test_calls_that_are_done_keep_nothing():
 
 
 @pytest.mark.parametrize("fails_elsewhere", [False, True])
-def test_what_a_failing_call_used_does_not_wait_for_the_collector(
-    without_garbage_collection, fails_elsewhere
-):
+def test_arguments_of_a_failed_call_are_freed_at_once(without_garbage_collection, fails_elsewhere):
     pool_of_two = ThreadPool()
     pool_of_two.count = 2
     met, caller, dead = threading.Barrier(2), threading.get_ident(), []
@@ -252,7 +250,7 @@ print(place)
 """
 
 
-def test_an_interrupt_at_any_place_spoils_nothing():
+def test_interrupts_leave_the_thread_pool_usable():
     done = subprocess.run(
         [sys.executable, "-c", STOPPED_POOL_PROGRAM],
         capture_output=True,

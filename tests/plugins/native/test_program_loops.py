@@ -34,7 +34,7 @@ def loop_body_with_counter(carry, x):
 @pytest.mark.parametrize("body", [loop_body_with_exchange, loop_body_with_counter])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", [1, 5])
-def test_scans(body, reverse, length):
+def test_scans_match_untraced_ones(body, reverse, length):
     a, b, c, xs = (
         random_tensor(4),
         random_tensor(4, seed=1),

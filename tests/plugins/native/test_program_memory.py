@@ -57,7 +57,7 @@ def sort_outside_programs(x):
     return plugrad.sort(x.reshape(-1, 64)).reshape(x.shape)
 
 
-def test_a_result_takes_the_memory_of_what_nobody_needs():
+def test_results_reuse_memory_of_unneeded_arrays():
     peak = peak_bytes_when_traced(
         lambda x: plugrad.sin(sort_outside_programs(x) * 2) + x, random_tensor(ARRAY_SIZE)
     )
@@ -85,12 +85,12 @@ def test_a_result_takes_the_memory_of_what_nobody_needs():
         lambda x: (plugrad.exp(y := sort_outside_programs(x)), plugrad.cumulative_sum(y)),
     ],
 )
-def test_what_is_read_later_stays(function):
+def test_inputs_read_later_are_not_overwritten(function):
     peak_bytes_when_traced(function, random_tensor(ARRAY_SIZE))
 
 
 @pytest.mark.parametrize("kind", ["kept", "view", "constant"])
-def test_what_somebody_else_has_stays(kind):
+def test_arrays_referenced_elsewhere_are_not_overwritten(kind):
     kept = []
 
     def implementation(x):
@@ -234,7 +234,7 @@ def test_results_have_room_for_what_is_read_before_they_are_made():
     assert peak_bytes_when_traced(lambda x, w: ((y := x @ w) @ w, y @ y), x, w) <= 3 * x.nbytes
 
 
-def test_what_a_region_makes_takes_the_place_of_what_it_alone_needs():
+def test_region_results_overwrite_inputs_that_only_it_reads():
     def function(x):
         y = sort_outside_programs(x)
         return plugrad.sum(plugrad.sin(y @ y) * y)
@@ -248,7 +248,7 @@ def test_what_a_region_makes_takes_the_place_of_what_it_alone_needs():
     assert peak_bytes_when_traced(reusing, random_tensor(512, 512)) <= 2 * 512 * 512 * 4 + 4096
 
 
-def test_a_loop_writes_over_what_only_the_program_needs():
+def test_loops_overwrite_values_that_only_the_program_reads():
     x, w, v = random_tensor(512, 512), random_tensor(512, 512, seed=1), random_tensor(512, 1)
     assert (
         peak_bytes_when_traced(lambda x, w, v: (plugrad.exp(x @ w) * (x @ x)) @ v, x, w, v)
@@ -266,7 +266,7 @@ def kernels_in_order(function, *args):
     return [step.kernel.name for step in order.order_steps(graph_of(function, *args)).steps]
 
 
-def test_what_frees_memory_is_computed_before_what_takes_it():
+def test_steps_that_free_memory_run_before_steps_that_allocate():
     x, w, v = random_tensor(512, 512), random_tensor(512, 512, seed=1), random_tensor(512, 64)
 
     def function(x, w, v):
@@ -278,7 +278,7 @@ def test_what_frees_memory_is_computed_before_what_takes_it():
     peak_bytes_when_traced(function, x, w, v)
 
 
-def test_calls_of_others_stay_in_their_order():
+def test_calls_of_other_plugins_keep_their_order():
     """Their functions may communicate with other processes, which expect the same order."""
 
     def function(x, places):
@@ -292,7 +292,7 @@ def test_calls_of_others_stay_in_their_order():
     assert named[1] == named[0] == ["OneHot", "Sort", "Sort"]
 
 
-def test_what_is_read_late_is_computed_late():
+def test_results_read_late_are_computed_late():
     def function(x, places):
         table = plugrad.one_hot(places, 512)
         return plugrad.sum(sort_outside_programs(sort_outside_programs(x))) + plugrad.sum(table)
@@ -301,7 +301,7 @@ def test_what_is_read_late_is_computed_late():
     assert names.index("OneHot") > max(i for i, name in enumerate(names) if name == "Sort")
 
 
-def test_an_order_that_saves_nothing_is_left_alone():
+def test_order_without_memory_savings_is_kept():
     graph = graph_of(
         lambda x: plugrad.sum(plugrad.exp(x) * x) + plugrad.sum(x), random_tensor(ARRAY_SIZE)
     )
@@ -326,7 +326,7 @@ def test_the_order_of_host_values_stays():
         assert drawn == ["first", "second", "third"]
 
 
-def test_derivatives_wait_for_what_a_view_keeps():
+def test_order_counts_activations_kept_alive_by_views():
     """The product reads a view of the activation, so the activation must stay alive as long."""
     x, w = random_tensor(64, 64, 32), random_tensor(32, 32, seed=1)
 

@@ -90,7 +90,7 @@ def test_arrays_with_fewer_items_than_numbers_say_are_errors(factor, step):
 
 
 @pytest.mark.parametrize("outer", [1, 2, 3, 2**30])
-def test_sums_of_more_items_than_there_are_are_errors(outer):
+def test_program_that_sums_too_many_items_is_rejected(outer):
     """The table asks for sums of ten numbers each, of an array of twenty, into an array of two."""
     places = [PLACE, 1, 0, 0, 0, 80, PLACE, 2, 0, 0, 0, 8]
     words = [*LOOP_ONCE, 1, 1, 1, 0, *places, NUMBER, outer, NUMBER, 10, NUMBER, 1]
@@ -254,7 +254,7 @@ def test_arrays_that_are_not_contiguous_are_replayed():
     assert_same_when_traced(lambda x: plugrad.exp(x) * 2, x[::2])
 
 
-def test_what_reads_a_part_with_gaps_is_replayed_alone(monkeypatch):
+def test_calls_that_read_noncontiguous_parts_are_replayed(monkeypatch):
     """Other steps that could run in one program with it were once replayed, too."""
     replayed = []
     run = compiler._LoopwiseReplay.__call__
@@ -407,7 +407,7 @@ ROW_FUNCTIONS = [softmax, layer_norm, cross_entropy, pairwise_directions, scaled
 
 @pytest.mark.parametrize("function", ROW_FUNCTIONS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("shape", [(2, 3), (64, 10), (40, 256), (3, 1), (300, 16)])
-def test_rows(function, shape):
+def test_row_loops_match_untraced_calls(function, shape):
     x = random_tensor(*shape)
     assert_same_when_traced(function, x)
 
@@ -545,7 +545,7 @@ def test_the_array_of_all_pairs_is_never_made(threads, monkeypatch):
 
 
 @pytest.mark.parametrize("mode", ["compile", "replay"])
-def test_200_interrupts_of_a_training_loop_lose_nothing(mode):
+def test_200_interrupts_of_a_training_loop_lose_no_step(mode):
     w = plugrad.Variable(np.zeros(3000, "f4"), name="w")
     optimizer = plugrad.optimizers.SGD(1.0)
     step = plugrad.jit(lambda: optimizer.minimize(lambda: plugrad.sum(w * 1), [w]))

@@ -39,7 +39,7 @@ def random_inputs(name, shape, rng):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", CELLS)
-def test_results_are_those_of_double_precision(name, shape, rng):
+def test_results_match_double_precision(name, shape, rng):
     arrays = random_inputs(name, shape, rng)
     exact = run_cell(name, [x.astype("float64") for x in arrays])
     for found, expected in zip(run_cell(name, arrays), exact, strict=True):

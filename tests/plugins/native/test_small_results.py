@@ -9,7 +9,9 @@ import plugrad
 from plugrad.discovery.loading import open_backend
 from plugrad.kernels import scan
 from plugrad.registry.kernels import override_kernel
+from plugrad_cpu.extend import thread_pool
 from plugrad_native import declare
+from plugrad_native.programs.calls import find_ufunc_loop
 from plugrad_native.variants import current_variant
 
 DTYPES = ("bool", "float16", "float32", "float64", "int8", "int32", "int64", "uint8", "complex64")
@@ -31,7 +33,7 @@ def on_cpu():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_joins(dtype):
+def test_small_concatenations_and_stacks(dtype):
     for shapes, axis in (
         ([(8,), (8,)], 0),
         ([(2, 3), (1, 3), (4, 3)], 0),
@@ -39,7 +41,9 @@ def test_joins(dtype):
         ([(2, 3, 4), (2, 0, 4), (2, 2, 4)], -2),
         ([(0, 3), (0, 2)], 1),
         ([(3,)] * 17, 0),
+        ([(2, 1, 3)] * 300, 1),
         ([(2000,), (3000,)], 0),
+        ([(90, 100), (90, 200)], 1),
     ):
         arrays = [small_integers(*shape, dtype=dtype) for shape in shapes]
         assert_equal(
@@ -78,7 +82,7 @@ def test_joins_of_strings_and_of_other_dtypes():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
-def test_reductions(dtype):
+def test_small_reductions(dtype):
     for shape, axis in (
         ((8,), None),
         ((2, 4), 1),
@@ -113,6 +117,8 @@ def test_elementwise_kernels_and_rows():
     np.testing.assert_allclose(plugrad.softmax(x.T, axis=0).numpy(), rows.T, 1e-6)
 
 
+COMPUTED_BY_OTHERS = thread_pool.part_min_work
+"""The elements of elementwise results from which on C leaves them to implementations that threads share."""
 BINARY_OPS = ("add", "subtract", "multiply", "maximum", "minimum", "less", "equal", "not_equal")
 UNARY_OPS = ("negative", "square", "abs", "floor", "sign")
 
@@ -133,6 +139,8 @@ def test_loops_of_numpy(dtype):
             *shapes,
             ((1023,), (1023,)),
             ((1024,), (1024,)),
+            ((COMPUTED_BY_OTHERS - 1,), (COMPUTED_BY_OTHERS - 1,)),
+            ((COMPUTED_BY_OTHERS,), ()),
             ((1023,), ()),
             ((1, 2), (2, 1)),
         ):
@@ -147,7 +155,7 @@ def test_loops_of_numpy(dtype):
         assert_equal(mine + mine, theirs + theirs)
         assert_equal(mine * plugrad.asarray(np.ones(theirs.shape, dtype)), theirs)
     for name in UNARY_OPS:
-        for shape in ((8,), (3, 4), (), (0, 3), (1023,), (1024,)):
+        for shape in ((8,), (3, 4), (), (0, 3), (1023,), (1024,), (COMPUTED_BY_OTHERS - 1,)):
             x = small_integers(*shape, dtype=dtype)
             assert_equal(
                 getattr(plugrad, name)(plugrad.asarray(x)), np.asarray(getattr(np, name)(x))
@@ -155,7 +163,7 @@ def test_loops_of_numpy(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_bands(dtype):
+def test_small_triangles_of_matrices(dtype):
     for shape in ((2, 4), (4, 2), (3, 3, 5), (1, 1), (40, 50), (0, 3)):
         x = (np.arange(np.prod(shape, dtype=int)) % 100).astype(dtype).reshape(shape)
         for k in (-100, -4, -1, 0, 1, 4, 100, 2**31 - 1, -(2**31)):
@@ -225,7 +233,7 @@ def test_wrong_views_are_refused():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_fills(dtype):
+def test_small_filled_arrays(dtype):
     for shape in ((8,), (), (2, 3), (0, 3), (1023,), (1024,), (40, 50)):
         assert_equal(plugrad.zeros(shape, dtype=dtype), np.zeros(shape, dtype))
         assert_equal(plugrad.ones(shape, dtype=dtype), np.ones(shape, dtype))
@@ -277,7 +285,7 @@ def test_positions_of_nan():
 
 @pytest.mark.rows("source", ["bool", "float16", "float32", "float64", "int32", "int64", "uint8"])
 @pytest.mark.parametrize("target", DTYPES)
-def test_casts(source, target):
+def test_small_casts(source, target):
     values = [0, 1, 0.5, -1.5, 255, 256, -129, 2.0**31, -(2.0**40), 2.0**63, 1e-40, 1e300]
     if source.startswith("float"):
         with np.errstate(over="ignore"):
@@ -297,7 +305,7 @@ def test_casts(source, target):
             np.testing.assert_array_equal(turned.numpy(), found.T)
 
 
-def test_casts_saturate():
+def test_small_casts_saturate():
     x = plugrad.asarray(np.array([np.nan, 1e30, -1e30, 300, -1, 2.7], "float32"))
     assert_equal(x.astype("uint8"), np.array([0, 255, 0, 255, 0, 2], "uint8"))
     assert_equal(x.astype("int32"), np.array([0, 2**31 - 1, -(2**31), 300, -1, 2], "int32"))
@@ -305,7 +313,7 @@ def test_casts_saturate():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_choices(dtype):
+def test_small_selections_by_where(dtype):
     x, y = small_integers(3, 4, dtype=dtype), small_integers(3, 4, dtype=dtype)[::-1].copy()
     for c in (
         x > y,
@@ -352,12 +360,89 @@ def test_rows_and_columns(name, dtype):
         whole[:1, :1, :1],
         whole[:1, 0],
     )
-    for part in (*parts, whole[:, 1:2].copy(), whole[:, :1, :1].copy(), whole[0, :, 1:2].copy()):
-        for a, b in ((whole, part), (part, whole)):
+    others = (
+        *(whole[:, 1:2].copy(), whole[:, :1, :1].copy(), whole[0, :, 1:2].copy()),
+        *(whole[:1], whole[:1, :1], whole[:1, :, :1].copy(), whole[None, :1, :1]),
+    )
+    pairs = [(whole, part) for part in (*parts, *others)]
+    column, row = whole[0, :, :1].copy(), whole[0, :1]
+    pairs += [(column, row), (column, row[0]), (column[None], row), (column, whole[0, 0, 0])]
+    pairs += [(np.tile(column, (60, 1)), np.tile(row, 90)), (column[:0], row), (column, row[:, :0])]
+    for pair in pairs:
+        for a, b in (pair, pair[::-1]):
             found = getattr(plugrad, name)(plugrad.asarray(a), plugrad.asarray(b)).numpy()
             expected = theirs(a, b)
             assert found.shape == expected.shape
             np.testing.assert_allclose(found, expected, 1e-6)
+
+
+VIEWS_IN_C = {
+    "a block": lambda x: x[0, 1:-1, 1:-1],
+    "the left columns": lambda x: x[0, :, :70],
+    "rows of several matrices": lambda x: x[..., 3:],
+    "every second row": lambda x: x[0, ::2, 1:],
+    "a row that is repeated": lambda x: x[0, 5, None],
+}
+VIEWS_OF_OTHERS = {
+    "rows in reverse": lambda x: x[0, ::-1, 1:],
+    "reversed rows": lambda x: x[0, :, ::-1],
+    "every second column": lambda x: x[0, :, ::2],
+    "transposed": lambda x: x[0].T,
+    "gaps between matrices": lambda x: x[:, 1:-1, 1:],
+    "many short rows": lambda x: x[0, :, :2],
+}
+LAYOUTS = VIEWS_IN_C | VIEWS_OF_OTHERS | {"a column": lambda x: x[0, :, :1]}
+
+
+@pytest.mark.parametrize("view", LAYOUTS)
+@pytest.mark.parametrize("columns", [100, 250])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "uint8"])
+def test_views_with_gaps(view, columns, dtype):
+    """Above 16,384 elements, results are made by the allocator."""
+    whole = small_integers(2, 130, columns, dtype=dtype)
+    x, theirs = LAYOUTS[view](plugrad.asarray(whole)), LAYOUTS[view](whole)
+    row, column = theirs[..., :1, :].copy(), theirs[..., :1].copy()
+    for name in (*BINARY_OPS, "divide"):
+        mine, function = getattr(plugrad, name), getattr(np, name)
+        for other in (theirs, theirs.copy() + np.array(1, dtype), row, column, row[..., :1]):
+            if name == "divide" and np.dtype(dtype).kind != "f":
+                continue
+            with np.errstate(all="ignore"):
+                expected = function(theirs, other), function(other, theirs)
+            assert_equal(mine(x, plugrad.asarray(other)), expected[0])
+            assert_equal(mine(plugrad.asarray(other), x), expected[1])
+    assert_equal(x + x, theirs + theirs)
+    for name in ("square", "abs", "sign"):
+        assert_equal(getattr(plugrad, name)(x), getattr(np, name)(theirs))
+    assert_equal(plugrad.where(x > 0, x, x * 2), np.where(theirs > 0, theirs, theirs * 2))
+
+
+def test_which_views_are_read_in_c():
+    given = np.dtype(np.float32)
+    loop = np.add, find_ufunc_loop(np.add, given, given, given)
+    small = declare.SmallResults("each", {(given, given): loop}, ())
+    add = declare.with_small_results_in_c(small, lambda a, b: None)
+    whole = small_integers(2, 130, 250)
+    for name, view in LAYOUTS.items():
+        x = view(whole)
+        found = add(x, x)
+        if name in VIEWS_OF_OTHERS or x.shape[-1] == 1:
+            assert found is None, name
+        else:
+            np.testing.assert_array_equal(found, x + x, strict=True)
+    most = np.zeros(COMPUTED_BY_OTHERS, np.float32)
+    assert add(most, most) is None
+    assert add(most[1:], most[1:]).nbytes == most.nbytes - 4
+
+
+def test_large_results_are_tracked():
+    x = plugrad.asarray(small_integers(200, 250))
+    held = plugrad.memory().bytes
+    for compute in (lambda: x + x, lambda: x[1:, 1:] * 2, lambda: plugrad.abs(x)):
+        y = compute()
+        assert plugrad.memory().bytes == held + y.nbytes
+        del y
+    assert plugrad.memory().bytes == held
 
 
 def test_powers_of_one_shape_and_of_numbers():
@@ -378,7 +463,7 @@ def test_powers_of_one_shape_and_of_numbers():
 
 def test_loops_of_numpy_give_the_numbers_of_large_arrays():
     special = np.array([0, -0.0, 1.5, -2.5, np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45], "float32")
-    long = np.tile(special, 300)
+    long = np.tile(special, COMPUTED_BY_OTHERS // 10 + 1)
     for name in (
         "add",
         "multiply",
@@ -394,7 +479,7 @@ def test_loops_of_numpy_give_the_numbers_of_large_arrays():
         function = getattr(plugrad, name)
         small = function(plugrad.asarray(special), plugrad.asarray(special[::-1].copy())).numpy()
         large = function(
-            plugrad.asarray(long), plugrad.asarray(np.tile(special[::-1], 300))
+            plugrad.asarray(long), plugrad.asarray(np.tile(special[::-1], long.size // 10))
         ).numpy()
         np.testing.assert_array_equal(small, large[:10], strict=True)
     for name in (

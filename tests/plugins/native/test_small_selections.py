@@ -36,7 +36,7 @@ def assert_equal(found, expected):
     np.testing.assert_array_equal(found.numpy(), expected, strict=True)
 
 
-def test_c_selects():
+def test_small_selections_run_in_c():
     assert implementation("GatherV2").__name__ == "small_result"
     assert implementation("TopK").__name__ == "small_result"
 
@@ -84,7 +84,7 @@ def test_a_position_out_of_range_is_refused(dtype):
             plugrad.take(plugrad.zeros(8), plugrad.asarray(np.array([2**32], dtype)))
 
 
-def test_a_selection_keeps_nothing_of_its_inputs():
+def test_small_selections_keep_no_reference_to_inputs():
     x, i = plugrad.asarray(small_integers(8)), plugrad.asarray([1, 2])
     y, largest = plugrad.take(x, i), plugrad.top_k(x, 8).values
     x[:] = 9
@@ -93,7 +93,7 @@ def test_a_selection_keeps_nothing_of_its_inputs():
 
 
 @pytest.mark.parametrize("dtype", [*REAL_DTYPES, *UNSIGNED_DTYPES])
-def test_largest_elements(dtype):
+def test_small_top_k(dtype):
     for shape in ((8,), (1,), (2, 4), (3, 4, 5), (1023,), (1024,), (5, 300), (300, 5), (2, 0)):
         x = small_integers(*shape, dtype=dtype)
         for values in (x, x[..., ::-1]):

@@ -30,7 +30,7 @@ def test_rows_of_every_length(length, rng):
 
 @pytest.mark.parametrize("place", [0, 5, 12])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_what_has_no_softmax_is_nan(place, value, rng):
+def test_softmax_of_nonfinite_rows_is_nan(place, value, rng):
     x = rng.normal(size=(2, 13))
     x[0, place] = value
     with plugrad.use("cpu"):

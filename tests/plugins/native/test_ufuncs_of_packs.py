@@ -68,7 +68,7 @@ def joined_kernels(function, *args):
 
 @pytest.mark.parametrize("ufunc", [np.cbrt, special.j0, special.expit, np.spacing])
 @pytest.mark.parametrize("shape", [(), (0, 3), (7,), (300, 70)])
-def test_bits_are_those_of_a_call(declare, ufunc, shape):
+def test_fused_ufuncs_have_the_bits_of_a_call(declare, ufunc, shape):
     foreign = declare(ufunc)
     loops = {types[0] for types in ufunc.types}
     for dtype in [d for d in ("float16", "float32", "float64") if np.dtype(d).char in loops]:
@@ -81,7 +81,7 @@ def test_bits_are_those_of_a_call(declare, ufunc, shape):
 
 @pytest.mark.parametrize("shape", [(), (1,), (70,), (300, 1), (300, 70)])
 @pytest.mark.parametrize("ufunc", [np.hypot, np.copysign, special.xlogy])
-def test_operands_broadcast(declare, ufunc, shape):
+def test_ufuncs_with_broadcast_operands(declare, ufunc, shape):
     foreign = declare(ufunc, inputs=2)
     x, y = random_values(300, 70), random_values(*shape, seed=1)
     with np.errstate(all="ignore"):

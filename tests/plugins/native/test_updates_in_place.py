@@ -61,7 +61,7 @@ class TwoVariableTraining:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", OPTIMIZER_FACTORIES)
-def test_the_bits_are_those_of_an_untraced_step(name, dtype):
+def test_the_bits_match_an_untraced_step(name, dtype):
     traced = TwoVariableTraining(OPTIMIZER_FACTORIES[name], is_traced=True, dtype=dtype)
     untraced = TwoVariableTraining(OPTIMIZER_FACTORIES[name], is_traced=False, dtype=dtype)
     assert traced.run(2) == untraced.run(2)
@@ -83,7 +83,7 @@ OTHER_REFERENCES = {
 
 
 @pytest.mark.parametrize("name", OTHER_REFERENCES)
-def test_what_others_hold_stays(name):
+def test_arrays_referenced_elsewhere_are_not_updated_in_place(name):
     def read(x):
         return np.asarray(x.numpy() if hasattr(x, "numpy") else x).tobytes()
 
@@ -123,7 +123,7 @@ def test_results_and_closures_keep_what_they_were():
     assert f(zeros).numpy().tobytes() == v.numpy().tobytes() != now.tobytes()
 
 
-def test_a_step_that_fails_changes_nothing():
+def test_failing_step_leaves_variables_unchanged():
     is_failing = [False]
 
     def fail_if_asked():

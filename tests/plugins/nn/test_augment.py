@@ -52,7 +52,7 @@ def test_crops_are_parts(backend, images):
     assert scipy.stats.chisquare(counts).pvalue > 1e-6
 
 
-def test_rotations(backend, rng):
+def test_augmentation_rotates_images(backend, rng):
     image = np.zeros((1, 9, 9, 1), np.float32)
     image[0, 4, 7] = 1  # right of the middle
     found = augment.rotate(np.repeat(image, 50, 0), 90, seed=0).numpy()[..., 0]
@@ -71,7 +71,7 @@ def test_rotations(backend, rng):
 
 
 @pytest.mark.parametrize("fill_value", [0.0, 5.0])
-def test_rotations_are_those_of_scipy(fill_value, backend, images):
+def test_rotations_match_scipy(fill_value, backend, images):
     found = augment.rotate(images, 60, seed=4, fill_value=fill_value).numpy()
     largest = np.radians(60)
     angles = plugrad.random.Generator(4).uniform((len(images),), -largest, largest).numpy()
@@ -87,7 +87,7 @@ def to_grayscale(x):
 
 
 @pytest.mark.parametrize("name", ["brightness", "contrast", "saturation"])
-def test_colours(name, backend, rng):
+def test_augmentation_adjusts_colours(name, backend, rng):
     images = rng.uniform(0.3, 0.6, (6, 4, 5, 3)).astype(np.float32)
     found = augment.adjust_colors(images, **{name: 0.25}, seed=0).numpy()
     x = images.astype(np.float64)
@@ -239,6 +239,6 @@ def test_the_layer_changes_images_in_training(backend, images):
         (lambda x: nn.Augment("flip"), ArgumentError, "function='flip'"),
     ],
 )
-def test_what_cannot_be_changed(call, error, message, images):
+def test_invalid_augmentation_arguments(call, error, message, images):
     with pytest.raises(error, match=message):
         call(images)

@@ -14,7 +14,7 @@ RECORDED_VALUES = TORCH_RECORD["values"]
 
 
 @pytest.mark.parametrize("is_traced", [False, True])
-def test_averages_are_those_of_torch(is_traced, backend):
+def test_averages_match_torch(is_traced, backend):
     dtype = "float64" if plugrad.float64 in plugrad.which().backend.dtypes() else "float32"
     params = nn.Dense(1, use_bias=False).init(0, (1,), dtype)
     kernel = params["kernel"]
@@ -89,7 +89,7 @@ def test_fit_averages_after_each_step(backend, rng):
     assert not any(variable.trainable for variable in nn.leaves(average.params))
 
 
-def test_what_is_no_average():
+def test_moving_average_rejects_invalid_arguments():
     params = nn.Dense(1).init(0, (1,))
     with pytest.raises(ArgumentValueError, match=r"MovingAverage: decay=1.0 must be"):
         nn.MovingAverage(params, 1.0)

@@ -52,7 +52,7 @@ INVALID_LAYERS = [
 
 
 @pytest.mark.parametrize(("call", "error", "message"), INVALID_LAYERS)
-def test_descriptions(call, error, message):
+def test_invalid_layer_descriptions(call, error, message):
     with plugrad.use("cpu"), pytest.raises(error, match=message):
         call()
 
@@ -91,7 +91,7 @@ INVALID_CALLS = [
 
 
 @pytest.mark.parametrize(("layer", "shape", "x", "error", "message"), INVALID_CALLS, ids=str)
-def test_inputs(layer, shape, x, error, message, backend):
+def test_invalid_layer_inputs(layer, shape, x, error, message, backend):
     params = layer.init(0, shape)
     with pytest.raises(error, match=message):
         layer(params, x)
@@ -106,7 +106,7 @@ def test_parameters_of_another_layer(params):
         nn.Sequential(nn.Dense(2))(params, MATRIX)
 
 
-def test_masks():
+def test_invalid_masks():
     layer = nn.MultiHeadAttention(1, 2)
     params, x = layer.init(0, (4, 3)), np.ones((2, 4, 3), np.float32)
     with pytest.raises(DTypeError, match="mask is float32"):
@@ -138,7 +138,7 @@ def test_layers_are_values_that_do_not_change():
         ("qqqq", "$"),
     ],
 )
-def test_names_of_other_frameworks_say_what_plugrad_has(name, remedy):
+def test_errors_for_names_of_other_frameworks_name_plugrads_counterpart(name, remedy):
     with pytest.raises(AttributeError, match=f"^plugrad_nn does not have '{name}'.*{remedy}"):
         getattr(nn, name)
     assert not hasattr(nn, name)

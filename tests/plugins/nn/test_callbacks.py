@@ -53,7 +53,7 @@ class RecordingLibrary(types.ModuleType):
         return call
 
 
-def test_callbacks_do_on_every_backend_what_they_do_on_cpu(backend, tmp_path):
+def test_callbacks_work_on_every_backend_as_on_cpu(backend, tmp_path):
     def train_once():
         params = nn.Dense(1).init(0, (3,))
         callbacks = [

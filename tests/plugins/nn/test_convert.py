@@ -166,7 +166,7 @@ def test_all_modules_have_a_model():
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_results_are_those_of_pytorch(name, backend):
+def test_results_match_pytorch(name, backend):
     model, state, x, y = model_and_record(name)
     converted = nn.convert.state_dict(state, model, x.shape[1:], names=PYTORCH_NAMES.get(name))
     assert not converted.missing + converted.unused + converted.left_out
@@ -177,7 +177,7 @@ def test_results_are_those_of_pytorch(name, backend):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_gradients_are_those_of_pytorch(name, backend):
+def test_gradients_match_pytorch(name, backend):
     model, state, x, _ = model_and_record(name)
     parts = recorded_arrays()[name]
     how = {"shape": x.shape[1:], "names": PYTORCH_NAMES.get(name)}
@@ -232,7 +232,7 @@ BIAS_NAME_ORDERS = (("bias_hh", "bias_ih"), ("bias_ih", "bias_hh"))
 
 
 @pytest.mark.parametrize("name", ["encoder_block", "convolutional", "gru"])
-def test_what_was_initialized_here_goes_there_and_back(name, rng):
+def test_initialized_parameters_convert_to_pytorch_and_back(name, rng):
     model, state, x, _ = model_and_record(name)
     shape = x.shape[1:]
     with plugrad.use("cpu"):
@@ -273,7 +273,7 @@ def test_grouped_queries_have_smaller_projections(rng):
     )
 
 
-def test_names_are_words_a_function_or_nothing():
+def test_names_argument_accepts_words_or_a_function():
     tensors = {"net.fc.weight": WEIGHT, "net.fc.bias": BIAS, "net.steps": 3}
     with plugrad.use("cpu"):
         by_words = nn.convert.state_dict(
@@ -303,7 +303,7 @@ def test_words_are_whole():
     assert list(found.names) == ["weight", "bias"]
 
 
-def test_what_is_missing_or_left_over_is_said():
+def test_errors_list_missing_and_unused_tensors():
     layer = nn.Dense(5)
     with plugrad.use("cpu"):
         with pytest.raises(
@@ -392,7 +392,7 @@ def test_features_that_cannot_be_followed_are_refused(layer):
         (ArgumentError, "resets before", {"model": nn.GRU(5, reset_after=False), "shape": (2, 3)}),
     ],
 )  # fmt: skip
-def test_errors(error, match, arguments):
+def test_invalid_conversions(error, match, arguments):
     given = {"tensors": {"weight": WEIGHT, "bias": BIAS}, "model": nn.Dense(5), "shape": (3,)}
     with plugrad.use("cpu"), pytest.raises(error, match=match):
         nn.convert.state_dict(**given | arguments)

@@ -105,7 +105,7 @@ def test_columns_that_are_missing(csv_path, options, error, message):
         nn.data.read_table(csv_path, **options)
 
 
-def test_parquet(tmp_path):
+def test_parquet_tables_are_read(tmp_path):
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     path = tmp_path / "pets.parquet"
     path.write_bytes(b"")
@@ -189,7 +189,7 @@ def test_folders_without_images(image_folder, monkeypatch):
         nn.data.ImageFolder(image_folder, size=4)
 
 
-def test_tokens():
+def test_texts_are_tokenized():
     class Tokenizer:  # as those of the library tokenizers
         def encode(self, text):
             return type("Encoding", (), {"ids": [len(word) for word in text.split()]})
@@ -212,7 +212,7 @@ def test_a_library_makes_tokens():
     assert nn.data.tokenize(["bb a c"], tokenizer, length=4)[0].tolist() == [[2, 1, 0, 0]]
 
 
-def test_windows():
+def test_windows_of_token_sequences():
     x, y = nn.data.windows(np.arange(10), 4, step=3)
     assert x.tolist() == [[0, 1, 2, 3], [3, 4, 5, 6]]
     assert (y == x + 1).all()
@@ -226,7 +226,7 @@ IDX_NUMBERS = np.array([[1, -2, 3], [256, 5, 6]], ">i2")
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_idx_files(compress, tmp_path):
+def test_idx_files_are_read(compress, tmp_path):
     path = tmp_path / "numbers.idx"
     path.write_bytes(compress(IDX_HEADER + IDX_NUMBERS.tobytes()))
     found = nn.data.read_idx(path)
@@ -253,7 +253,7 @@ def test_damaged_idx_files(content, message, tmp_path):
         nn.data.read_idx(path)
 
 
-def test_npz_files(tmp_path):
+def test_npz_files_are_read(tmp_path):
     np.savez_compressed(tmp_path / "data.npz", x=IDX_NUMBERS, y=[1, 2])
     found = nn.data.read_npz(tmp_path / "data.npz")
     assert [*found] == ["x", "y"]
@@ -292,6 +292,6 @@ def test_examples_are_split(backend, rng):
         (lambda: nn.data.split([[1, 2]], stratify=True), ShapeError, "have one axis"),
     ],
 )
-def test_what_cannot_be_split(call, error, message):
+def test_split_rejects_invalid_arguments(call, error, message):
     with pytest.raises(error, match=message):
         call()

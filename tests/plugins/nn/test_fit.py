@@ -66,7 +66,7 @@ def test_arrays_are_shuffled_together(backend):
         (lambda: nn.EarlyStopping(patience=-1), ArgumentValueError, "patience=-1"),
     ],
 )
-def test_what_is_no_data(call, error, message):
+def test_invalid_data_of_batches_and_fit(call, error, message):
     with pytest.raises(error, match=message):
         call()
 
@@ -324,7 +324,7 @@ def assert_same_parameters(first, second):
         np.testing.assert_array_equal(a, b)
 
 
-def test_an_iterable_of_batches_is_read_anew_for_each_epoch(backend, training_examples):
+def test_iterable_of_batches_is_iterated_again_in_each_epoch(backend, training_examples):
     x, y = training_examples
     own = [(x[i : i + 16], y[i : i + 16]) for i in range(0, 50, 16)]
     drawn = []
@@ -364,7 +364,7 @@ def test_columns_of_a_data_set_of_hugging_face_are_arrays(backend, training_exam
     assert results[0]["loss"] == pytest.approx(expected[0]["loss"], rel=1e-4)
 
 
-def test_a_generator_goes_on_where_it_was(training_examples):
+def test_generator_of_batches_continues_in_the_next_epoch(training_examples):
     x, y = training_examples
 
     def generate():

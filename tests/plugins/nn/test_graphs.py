@@ -73,14 +73,14 @@ MERGING_LAYERS = [
 
 
 @pytest.mark.parametrize(("layer", "formula"), MERGING_LAYERS, ids=lambda x: repr(x)[:12])
-def test_merging(layer, formula, backend, rng):
+def test_merging_layers_match_numpy(layer, formula, backend, rng):
     parts = [rng.normal(size=(2, 3, 4)).astype("float32") for _ in range(3)]
     np.testing.assert_allclose(layer({}, parts), formula(*parts), rtol=1e-5)
     with pytest.raises(ArgumentError, match="list of two tensors"):
         layer({}, parts[0])
 
 
-def test_dot(backend, rng):
+def test_dot_layer_matches_numpy(backend, rng):
     a, b = (rng.normal(size=(2, 3, 4)).astype("float32") for _ in range(2))
     np.testing.assert_allclose(
         nn.Dot((2, 2))({}, [a, b]), np.einsum("bik,bjk->bij", a, b), rtol=1e-4, atol=1e-6
@@ -111,7 +111,7 @@ def test_graphs_that_are_none(inputs, nodes, outputs, message):
         nn.Graph(inputs, nodes, outputs)
 
 
-def test_inputs_that_are_not_those_of_the_graph(make_params):
+def test_graph_rejects_unknown_inputs(make_params):
     params = make_params(TWO_INPUT_GRAPH, INPUT_SHAPES)
     with pytest.raises(ArgumentError, match="needs a dict with the inputs left, right"):
         TWO_INPUT_GRAPH(params, {"left": plugrad.ones((1, 3))})

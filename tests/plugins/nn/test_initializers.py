@@ -28,7 +28,7 @@ SHAPE = (3, 40, 60)  # fan_in 120, fan_out 180
     ],
     ids=str,
 )
-def test_moments(initializer, variance, backend):
+def test_variance_of_initializers(initializer, variance, backend):
     values = initializer(plugrad.random.Generator(1), SHAPE)
     assert (values.shape, values.dtype) == (SHAPE, plugrad.float32)
     found = values.numpy().astype(np.float64)

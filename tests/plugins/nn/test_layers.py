@@ -383,7 +383,7 @@ def distinct_inputs(case, rng, dtype=np.float32):
 
 
 @for_each_case
-def test_values(case, backend, make_params, rng):
+def test_layers_match_numpy(case, backend, make_params, rng):
     params, x = make_params(case.layer, case.shape), distinct_inputs(case, rng)
     y = case.layer(params, x)
     assert y.device.startswith(backend)
@@ -417,7 +417,7 @@ def test_gradients_on_the_cpu_agree_with_differences(case, make_params, rng):
 
 
 @for_each_case
-def test_gradients_are_those_of_the_cpu(case, backend, make_params, rng):
+def test_gradients_match_the_cpu(case, backend, make_params, rng):
     params, x = make_params(case.layer, case.shape), distinct_inputs(case, rng)
 
     def loss(params, x):

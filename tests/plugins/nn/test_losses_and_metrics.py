@@ -72,7 +72,7 @@ def test_smoothed_labels(backend, logits):
 @pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.25}, {"ignore_index": 7}], ids=str)
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean", "sum_by_nonzero_weights"])
 @pytest.mark.parametrize("classes", [8, 2500])
-def test_cross_entropies_are_those_of_one_hot_labels(classes, options, reduction, backend, rng):
+def test_cross_entropies_match_one_hot_labels(classes, options, reduction, backend, rng):
     logits = plugrad.asarray(rng.normal(size=(2, 3, classes)).astype(np.float32))
     labels = np.array([[0, classes - 1, -1], [7, -7, 7]], np.int32)
     counted = plugrad.asarray(((labels >= 0) & (labels != options.get("ignore_index"))).astype("f"))
@@ -213,7 +213,7 @@ def test_schedules_follow_their_formulas():
     ],
     ids=lambda schedule: type(schedule).__name__,
 )
-def test_schedules_are_those_of_torch(schedule, backend):
+def test_schedules_match_torch(schedule, backend):
     """The traced step has gradient 1, so that a weight moves by the learning rate."""
     rates = TORCH_RECORD["schedules"][type(schedule).__name__]
     assert [schedule(n) for n in range(len(rates))] == pytest.approx(rates, rel=1e-12)

@@ -1,4 +1,4 @@
-"""What is said to those who write what other frameworks take."""
+"""Error messages for calls in the style of other frameworks."""
 
 import re
 from typing import Any
@@ -153,7 +153,7 @@ def written_calls(text):
 
 
 @pytest.mark.parametrize("name", MISSING_ATTRIBUTE_HINTS)
-def test_models_say_what_to_write_instead_of_attributes_of_other_frameworks(name, tmp_path):
+def test_model_errors_name_replacements_of_other_frameworks_attributes(name, tmp_path):
     hint = MISSING_ATTRIBUTE_HINTS[name]
     with pytest.raises(AttributeError, match=f"'Sequential' .*{name!r}: {re.escape(hint)}$"):
         getattr(MODEL, name)

@@ -53,7 +53,7 @@ def test_layers_with_products_give_halves(backend, name, half):
         (nn.Dropout(0.5), (4,), "bfloat16"),
     ],
 )
-def test_other_layers(backend, layer, shape, dtype):
+def test_dtypes_of_layers_under_autocast(backend, layer, shape, dtype):
     params = layer.init(0, shape)
     x = plugrad.random.Generator(1).normal((3, *shape), dtype="bfloat16")
     with plugrad.autocast("bfloat16"):
@@ -109,7 +109,7 @@ def train_in_dtype(dtype, **options):
 
 @pytest.mark.parametrize("options", [{}, {"jit": False}, {"accumulate": 2}], ids=str)
 @pytest.mark.parametrize("half", HALF_DTYPES)
-def test_fit_learns_what_it_learns_in_float32(backend, half, options):
+def test_fit_with_autocast_learns_as_in_float32(backend, half, options):
     _, _, expected = train_in_dtype(None, **options)
     params, optimizer, results = train_in_dtype(half, **options)
     assert all(v.dtype == "float32" for v in nn.leaves(params))
@@ -139,7 +139,7 @@ def test_fit_takes_the_loss_scale_that_an_optimizer_has():
         assert scale.get_state() == {"scale": 16.0, "good_steps": 3.0}
 
 
-def test_bad_dtypes():
+def test_invalid_autocast_dtypes_of_fit():
     with plugrad.use("cpu"), pytest.raises(ArgumentValueError, match="must be 'bfloat16'"):
         train_in_dtype("float64")
 

@@ -112,7 +112,7 @@ def test_ctc_losses(blank, backend, rng):
     check_gradient(lambda x: loss(x)[:4], logits)
 
 
-def test_ctc_losses_of_nothing(backend):
+def test_ctc_losses_of_empty_labels(backend):
     nothing = nn.losses.ctc_loss(np.zeros((2, 0), int), plugrad.zeros((2, 0, 3)), [0, 0], [0, 0])
     assert nothing.tolist() == [0, 0]
     too_short = nn.losses.ctc_loss([[1]], plugrad.zeros((1, 0, 3)), [1], [0])

@@ -23,7 +23,7 @@ def wait_until(condition):
     raise AssertionError("it has not come")
 
 
-def test_items_come_in_order_and_anew():
+def test_prefetched_items_keep_their_order_in_each_iteration():
     ahead = nn.prefetch([1, 2, 3], size=1)
     assert [*ahead] == [*ahead] == [1, 2, 3]
     assert len(ahead) == 3
@@ -41,7 +41,7 @@ def test_no_more_than_size_items_are_ready():
     assert made == [*range(9)]
 
 
-def test_a_generator_goes_on_where_it_was():
+def test_prefetched_generator_continues_where_it_stopped():
     ahead = nn.prefetch(iter(range(4)))
     assert next(ahead) == 0
     assert [*ahead] == [1, 2, 3]
@@ -103,7 +103,7 @@ def test_fit_reads_ahead_with_the_active_backend(rng):
     wait_until(lambda: prefetch_threads() == [])
 
 
-def test_what_cannot_be_read_ahead():
+def test_prefetch_rejects_invalid_arguments():
     with pytest.raises(ArgumentError, match=r"prefetch: 5 must be an iterable"):
         nn.prefetch(5)
     with pytest.raises(ArgumentValueError, match=r"size=0 must be at least 1"):

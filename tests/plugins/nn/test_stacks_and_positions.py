@@ -14,7 +14,7 @@ def random_float32(*shape):
 
 @pytest.mark.parametrize("padding", ["valid", "same"])
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_the_largest_elements_go_back_where_they_were(rank, padding, backend):
+def test_unpooling_restores_maxima_to_their_positions(rank, padding, backend):
     sizes = (5, 4, 6)[:rank]
     x = random_float32(2, *sizes, 3)
     pool = getattr(nn, f"MaxPooling{rank}D")(2, padding=padding, return_positions=True)
@@ -112,7 +112,7 @@ def test_resizing_is_that_of_the_ops(backend):
             np.testing.assert_array_equal(layer({}, x).numpy(), op(x, (7, 3), **how).numpy())
 
 
-def test_categories(backend):
+def test_category_encoding(backend):
     x = plugrad.asarray([[0, 1, 1, 9], [3, 3, 3, -1]])
     assert nn.CategoryEncoding(4)({}, x).tolist() == [[1, 1, 0, 0], [0, 0, 0, 1]]
     assert nn.CategoryEncoding(4, "count")({}, x).tolist() == [[1, 2, 0, 0], [0, 0, 0, 3]]

@@ -40,7 +40,9 @@ def update_metric(metric, *arrays):
         (nn.metrics.F1, sklearn.f1_score),
     ],
 )
-def test_quotients(metric, expected, average, backend, labels_and_predictions):
+def test_precision_recall_and_f1_match_scikit_learn(
+    metric, expected, average, backend, labels_and_predictions
+):
     labels, logits, weights = labels_and_predictions
     options = {"average": None if average == "none" else average, "zero_division": 0}
     for given in ([], [weights]):
@@ -61,14 +63,14 @@ def test_quotients(metric, expected, average, backend, labels_and_predictions):
     np.testing.assert_allclose(ignored, left, rtol=1e-6)
 
 
-def test_quotients_of_nothing(backend):
+def test_precision_recall_and_f1_without_examples(backend):
     for metric in (nn.metrics.Precision, nn.metrics.Recall, nn.metrics.F1):
         assert metric().result().item() == 0
         assert metric(3, average="none").result().tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("k", [1, 2])
-def test_accuracies(k, backend, labels_and_predictions):
+def test_accuracies_over_batches(k, backend, labels_and_predictions):
     labels, logits, weights = labels_and_predictions
     found = update_metric(nn.metrics.Accuracy(k), labels, logits, weights).result().item()
     right = sklearn.top_k_accuracy_score(labels, logits, k=k, sample_weight=weights)
@@ -81,7 +83,7 @@ def test_accuracies(k, backend, labels_and_predictions):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_areas(weighted, backend, rng):
+def test_auc_matches_scikit_learn(weighted, backend, rng):
     truth = rng.integers(0, 2, 50)
     logits = np.round(rng.normal(size=50) + truth, 1).astype(np.float32)  # some are equal
     weights = [rng.random(50).astype(np.float32)] if weighted else []
@@ -104,7 +106,7 @@ def test_areas_without_pairs(labels, backend):
     assert np.isnan(metric.result().item())
 
 
-def test_confusion_matrices(backend, labels_and_predictions):
+def test_confusion_matrices_over_batches(backend, labels_and_predictions):
     labels, logits, weights = labels_and_predictions
     metric = update_metric(nn.metrics.ConfusionMatrix(CLASS_COUNT), labels, logits, weights)
     right = sklearn.confusion_matrix(labels, logits.argmax(-1), sample_weight=weights)
@@ -136,7 +138,7 @@ def test_a_picture_of_a_confusion_matrix(tmp_path, monkeypatch, labels_and_predi
         metric.plot()
 
 
-def test_perplexities(backend, labels_and_predictions):
+def test_perplexities_over_batches(backend, labels_and_predictions):
     labels, logits, weights = labels_and_predictions
     labels = np.where(np.arange(50) % 5, labels, -1)
     x = logits.astype(np.float64)
@@ -249,6 +251,6 @@ def test_evaluations_and_trainings_take_objects(backend, labels_and_predictions)
         (lambda: nn.metrics.Recall().update([0, 1], [1.0]), ShapeError, "Recall: labels have"),
     ],
 )
-def test_what_cannot_be_counted(call, error, message):
+def test_streaming_metrics_reject_invalid_arguments(call, error, message):
     with pytest.raises(error, match=message):
         call()

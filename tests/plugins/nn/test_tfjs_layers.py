@@ -51,7 +51,7 @@ MODELS_NOT_WRITTEN = ("several", "thresholds", "cropped", "categories", "flags")
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_a_model_gives_what_tensorflow_js_gives(name, backend, tmp_path):
+def test_a_model_matches_tensorflow_js(name, backend, tmp_path):
     inputs, outputs = write_record(RECORDS[name], tmp_path / "model")
     model, params = tfjs.load_layers_model(tmp_path / "model")
     for result, want in zip(list_results(model, params, inputs), outputs, strict=True):
@@ -59,7 +59,7 @@ def test_a_model_gives_what_tensorflow_js_gives(name, backend, tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in RECORDS if name not in MODELS_NOT_WRITTEN])
-def test_what_was_read_can_be_saved(name, tmp_path):
+def test_loaded_layers_models_can_be_saved(name, tmp_path):
     inputs, outputs = write_record(RECORDS[name], tmp_path / "model")
     model, params = tfjs.load_layers_model(tmp_path / "model")
     shapes = {n: x.shape[1:] for n, x in zip(model.inputs, inputs, strict=True)}
@@ -70,7 +70,7 @@ def test_what_was_read_can_be_saved(name, tmp_path):
 
 
 @needs_tfjs
-def test_the_records_are_what_tensorflow_js_gives(tmp_path):
+def test_records_match_an_installed_tensorflow_js(tmp_path):
     subprocess.run(
         ["node", RECORDS_FOLDER / "make_models.js", tmp_path / "records.json"],
         check=True,
@@ -189,7 +189,7 @@ def test_a_model_comes_back(name, tmp_path):
 
 
 @needs_tfjs
-def test_tensorflow_js_runs_what_is_saved(tmp_path):
+def test_tensorflow_js_runs_saved_models(tmp_path):
     jobs, wanted = [], []
     for place, name in enumerate(MODELS):
         folder = tmp_path / str(place)
@@ -258,7 +258,7 @@ def test_forms_of_keras_are_read(tmp_path):
         assert not any(variable.trainable for variable in nn.leaves(params))
 
 
-def test_what_only_training_would_know_is_a_warning(tmp_path):
+def test_training_only_settings_are_warnings(tmp_path):
     dense = layer_config("Dense", name="dense", units=2, kernel_regularizer={"class_name": "L2"})
     with pytest.warns(RuntimeWarning, match="leaves out kernel_regularizer"):
         tfjs.load_layers_model(write_document(tmp_path, layers_document(dense), DENSE_WEIGHTS))

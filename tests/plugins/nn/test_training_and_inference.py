@@ -1,4 +1,4 @@
-"""What differs in training: statistics, dropout and their seeds; and parameters as optimizers and grad take them."""
+"""Training and inference modes: statistics, dropout and seeds; and parameters for optimizers and gradients."""
 
 import numpy as np
 import pytest
@@ -130,7 +130,7 @@ def test_attention_to_a_context_under_a_mask(backend, make_params, rng):
 
 
 @pytest.mark.parametrize("layer", [nn.LSTM(3), nn.GRU(3)], ids=str)
-def test_steps_are_what_a_sequence_is_made_of(layer, backend, make_params, rng):
+def test_step_by_step_outputs_match_the_whole_sequence(layer, backend, make_params, rng):
     params, x = make_params(layer, (4, 2)), rng.normal(size=(2, 4, 2)).astype(np.float32)
     state = layer.initial_state(params, 2)
     for t in range(4):
@@ -153,7 +153,7 @@ def test_rows_of_a_table(backend, make_params, rng):
     assert model.init(0, (4,))["dense"]["kernel"].shape == (12, 2)
 
 
-def test_optimizers_move_what_is_trainable(backend, rng):
+def test_optimizers_update_only_trainable_parameters(backend, rng):
     params = NETWORK.init(1, (3, 3, 1))
     x = rng.normal(size=(8, 3, 3, 1)).astype(np.float32)
     y = rng.normal(size=(8, 2)).astype(np.float32)
@@ -198,7 +198,7 @@ def test_the_same_seed_gives_the_same_parameters_on_every_backend(backend):
     assert (ours["conv2d"]["kernel"] != others["conv2d"]["kernel"]).any()
 
 
-def test_assign_is_complete_or_does_nothing(backend):
+def test_assign_sets_all_parameters_or_none(backend):
     layer = nn.Dense(2)
     params, others = layer.init(0, (3,)), layer.init(1, (3,))
     before = as_numpy(params)
@@ -217,7 +217,7 @@ def test_assign_is_complete_or_does_nothing(backend):
         np.testing.assert_array_equal(params["kernel"], before["kernel"])
 
 
-def test_traced_steps_drop_what_untraced_steps_drop():
+def test_traced_steps_drop_the_same_elements_as_untraced_ones():
     """The seed is a function of the step, which a traced step calls for each run."""
     model = nn.Sequential(nn.Dense(8), nn.BatchNorm(), nn.Dropout(0.5), nn.Dense(1))
     x = plugrad.asarray(np.linspace(-1, 1, 24).reshape(8, 3).astype("float32"))

@@ -123,7 +123,7 @@ def test_labels_that_do_not_count(inputs_and_labels, backend):
     assert np.isnan(nn.metrics.accuracy([2, 2], [[1.0, 2.0, 3.0]] * 2, ignore_index=2).item())
 
 
-def test_results_of_batches_are_those_of_all_examples(inputs_and_labels, backend, rng):
+def test_weighted_results_of_batches_match_those_of_all_examples(inputs_and_labels, backend, rng):
     x, y, weights = inputs_and_labels
     params = nn.Dense(3).init(0, (4,))
     logits = nn.Dense(3)(params, x).numpy().astype(np.float64)
@@ -186,7 +186,7 @@ def test_metrics_have_weights(backend, rng):
         ({"x": [], "y": None, "sample_weight": [1.0]}, ArgumentError, r"yields triples \(inputs,"),
     ],
 )
-def test_what_are_no_weights(options, error, message, inputs_and_labels):
+def test_invalid_weights_are_rejected(options, error, message, inputs_and_labels):
     arguments = {
         "x": inputs_and_labels[0],
         "y": inputs_and_labels[1],

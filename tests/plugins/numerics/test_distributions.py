@@ -81,7 +81,7 @@ def entropy(name, peer):
     return -np.sum(np.exp(terms) * terms)
 
 
-def test_there_are_25_and_more():
+def test_there_are_at_least_25_distributions():
     found = [
         d
         for d in vars(distributions).values()
@@ -120,7 +120,7 @@ def test_densities_moments_and_entropies(name, backend):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", NAMES_IN_SCIPY)
-def test_samples(name):
+def test_samples_follow_the_distribution_of_scipy(name):
     values, _, make_peer = ALL_DISTRIBUTIONS[name]
     peer = make_peer(*values)
     with plugrad.use("cpu"):
@@ -284,7 +284,7 @@ def test_gradients(name):
 
 
 @pytest.mark.parametrize("name", ALL_DISTRIBUTIONS)
-def test_every_backend_gives_what_cpu_gives(name, backend):
+def test_every_backend_matches_cpu(name, backend):
     """Samples with one seed, divergences and gradients agree; the cpu's gradients equal finite differences."""
     values, others, _ = ALL_DISTRIBUTIONS[name]
     x = {"Uniform": 0.7, "Pareto": 2.2, "Bernoulli": 1.0}.get(
@@ -309,7 +309,7 @@ def test_every_backend_gives_what_cpu_gives(name, backend):
         np.testing.assert_allclose(y, z, rtol=1e-3, atol=1e-4)
 
 
-def test_vectors(backend, rng):
+def test_distributions_of_vectors_match_scipy(backend, rng):
     d = distributions.Dirichlet(plugrad.asarray([[1.5, 2.5, 3.0], [1.0, 1.0, 1.0]]))
     peer = st.dirichlet([1.5, 2.5, 3.0])
     assert (d.batch_shape, d.event_shape) == ((2,), (3,))
@@ -385,7 +385,7 @@ def test_gradients_for_the_value(name):
         check_gradient(d.log_prob, plugrad.asarray(np.array(x)))
 
 
-def test_positions(backend):
+def test_categorical_distributions(backend):
     logits = np.array([[0.3, -1.0, 2.0], [0.0, 0.0, 0.0]], "float32")
     d = distributions.Categorical(logits)
     p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)

@@ -12,7 +12,7 @@ from plugrad_numerics import integrate
 
 @pytest.mark.parametrize("n", [2, 3, 6, 7])
 @pytest.mark.parametrize("name", ["trapezoid", "simpson"])
-def test_integrals(name, n, backend, rng):
+def test_integrals_of_samples_match_scipy(name, n, backend, rng):
     y = rng.normal(size=(3, n, 2)).astype("float32")
     places = np.cumsum(rng.uniform(0.5, 2, n)).astype("float32")
     function, reference = getattr(integrate, name), getattr(scipy.integrate, name)
@@ -58,7 +58,7 @@ def scipy_solution(times):
 
 
 @pytest.mark.parametrize("times", [OUTPUT_TIMES, OUTPUT_TIMES[::-1]])
-def test_solutions(times, backend):
+def test_odeint_matches_scipy(times, backend):
     found = integrate.odeint(damped_oscillator, [1.0, 0.5], times, 2.0)
     assert (found.dtype, found.shape) == ("float32", (4, 2))
     np.testing.assert_allclose(found, scipy_solution(times), rtol=2e-3, atol=1e-4)

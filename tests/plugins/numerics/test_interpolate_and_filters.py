@@ -34,7 +34,7 @@ INTERPOLATIONS = {
 
 
 @pytest.mark.parametrize("name", INTERPOLATIONS)
-def test_curves(name, backend):
+def test_interpolated_curves_match_scipy(name, backend):
     function, reference = INTERPOLATIONS[name]
     for at in (QUERY_POINTS, np.array([-1.0, 6.0])):
         found = function(*(z.astype("float32") for z in (SAMPLE_POINTS, SAMPLE_VALUES, at)))
@@ -58,7 +58,7 @@ def test_gradients_of_curves(name):
         check_gradient(INTERPOLATIONS[name][0], *arguments)
 
 
-def test_few_points(backend):
+def test_interpolation_of_few_points(backend):
     assert interpolate.interp([1.0, 3.0], [2.0], [7.0]).tolist() == [7, 7]
     assert interpolate.PchipInterpolator([0.0, 2.0], [1.0, 3.0])(1.0).item() == 2
     assert interpolate.CubicSpline([0.0, 2.0], [1.0, 3.0], bc_type="natural")(1.0).item() == 2
@@ -94,7 +94,7 @@ def test_recursive_filters(backend, rng):
     np.testing.assert_allclose(found, scipy.signal.sosfilt(sections, x), rtol=1e-3, atol=1e-4)
 
 
-def test_smoothing(backend, rng):
+def test_smoothing_filters_match_scipy(backend, rng):
     x = rng.normal(size=(2, 15)).astype("float32")
     np.testing.assert_allclose(
         filters.gaussian_filter1d(x, 1.3),

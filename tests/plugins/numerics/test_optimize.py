@@ -18,7 +18,7 @@ def rosenbrock(x):
     return (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
 
 
-def test_roots(backend):
+def test_roots_of_functions(backend):
     found = optimize.root(two_equations, [1.0, 1.0], [3.0, 2.0])
     y = 2 ** (1 / 3)
     np.testing.assert_allclose(found, [np.sqrt(3 - y), y], rtol=1e-5)
@@ -56,7 +56,7 @@ def test_implicit_gradients(function):
         check_gradient(function, plugrad.asarray(np.array([0.5, 0.9])))
 
 
-def test_minima(backend):
+def test_minima_of_functions(backend):
     found = optimize.minimize(rosenbrock, [-1.2, 1.0], tol=1e-3)
     np.testing.assert_allclose(found.x, [1, 1], atol=2e-2)
     traced = plugrad.jit(

@@ -199,7 +199,7 @@ EDGE_VALUES = [0.0, -0.0, 1.0, -1.0, -2.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 2
         *("log_expit", "logit", "entr"),
     ],
 )
-def test_edges_are_those_of_scipy(name, backend):
+def test_edge_cases_match_scipy(name, backend):
     x = np.array(EDGE_VALUES, "float32")
     expected = getattr(scipy.special, name)(x.astype("float64"))
     expected = expected.astype("float32")
@@ -423,7 +423,7 @@ def test_traced_and_batched(name, backend):
     np.testing.assert_allclose(plugrad.vmap(function)(x), expected, rtol=1e-5)
 
 
-def test_dtypes(backend):
+def test_dtypes_of_special_functions(backend):
     assert special.gammaln(3).dtype == special.gammaln([1, 2]).dtype == "float32"
     assert special.erfc(np.zeros((0, 2), "float32")).shape == (0, 2)
     assert special.xlogy(2.0, plugrad.asarray([1.0, 2.0])).shape == (2,)

@@ -57,13 +57,13 @@ def assert_close(result, expected):
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {*NETWORKS_WITH_GRADIENTS}))
-def test_outputs_are_those_of_onnxruntime(backend, name):
+def test_outputs_match_onnxruntime(backend, name):
     proto, inputs, numbers = read_network(name)
     assert_close(plugrad_onnx.load(proto).run(inputs)[0], numbers["expected"])
 
 
 @pytest.mark.parametrize("name", NETWORKS_WITH_GRADIENTS)
-def test_outputs_and_gradients_of_all_weights_are_those_of_pytorch(backend, name):
+def test_outputs_and_gradients_of_all_weights_match_pytorch(backend, name):
     proto, inputs, numbers = read_network(name)
     model = plugrad_onnx.load(proto)
     names = [key.removeprefix("gradient of ") for key in numbers if key != "expected"]

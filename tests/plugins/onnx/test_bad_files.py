@@ -1,4 +1,4 @@
-"""What a model cannot be is said before anything runs; damaged and hostile files are refused."""
+"""Unsupported models raise errors before anything runs; damaged and hostile files are rejected."""
 
 import os
 import random
@@ -22,7 +22,7 @@ GRAPH_TEXT = (
 WEIGHTS = np.arange(6, dtype=np.float32).reshape(3, 2)
 
 
-def test_all_that_is_unknown_is_named_with_what_could_be_done():
+def test_errors_list_all_unknown_operators_with_remedies():
     proto = parse_model(
         "g (float[n] x) => (float[n] y) { a = Sinus(x)  b = ImageDecoder(a)  c = Relu<slope = 1>(b)"
         "  d = acme.Twist(c)  y = Unsqueeze(d) }",
@@ -129,13 +129,13 @@ def huge_sparse_tensor(proto):
         huge_sparse_tensor,
     ],
 )
-def test_what_breaks_a_rule_is_refused(change):
+def test_models_that_break_onnx_rules_are_rejected(change):
     with pytest.raises(InvalidModel):
         plugrad_onnx.load(alter_model(change))
 
 
 @pytest.mark.parametrize("content", [b"", b"not a model", b"\x0a\xff\xff\xff\xff\x0f"])
-def test_what_is_no_model_is_refused(content, tmp_path):
+def test_files_that_are_no_models_are_rejected(content, tmp_path):
     (tmp_path / "model.onnx").write_bytes(content)
     with pytest.raises(InvalidModel, match=r"model\.onnx"):
         plugrad_onnx.load(tmp_path / "model.onnx")

@@ -24,7 +24,7 @@ def model_file(tmp_path):
     return str(tmp_path / "dense.onnx")
 
 
-def test_info_shows_what_is_in_a_model(model_file, capsys):
+def test_info_describes_a_model(model_file, capsys):
     assert main(["onnx", "info", model_file]) == 0
     printed = capsys.readouterr().out
     for line in (
@@ -38,7 +38,7 @@ def test_info_shows_what_is_in_a_model(model_file, capsys):
         assert line in printed.splitlines()
 
 
-def test_info_says_what_cannot_run(tmp_path, capsys):
+def test_info_lists_unsupported_operators(tmp_path, capsys):
     onnx.save(parse_model("g (float[n] x) => (float[n] y) { y = Sinus(x) }"), tmp_path / "f.onnx")
     assert main(["onnx", "info", str(tmp_path / "f.onnx"), "--json"]) == 1
     record = json.loads(capsys.readouterr().out)
@@ -85,6 +85,6 @@ def test_wrong_arguments_are_refused(model_file, words, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_without_a_command_there_is_help(capsys):
+def test_without_a_subcommand_help_is_printed(capsys):
     assert main(["onnx"]) == 0
     assert "run a model on given or random inputs" in capsys.readouterr().out

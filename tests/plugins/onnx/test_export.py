@@ -327,7 +327,7 @@ def test_a_loop_that_only_resembles_a_network_stays_a_loop(backend, tmp_path, rn
 
 
 @pytest.mark.parametrize("change", ["node", "record", "kernel", "shape"])
-def test_a_record_that_does_not_fit_its_nodes_counts_for_nothing(change, tmp_path):
+def test_recorded_calls_that_do_not_fit_their_nodes_are_ignored(change, tmp_path):
     plugrad_onnx.export(plugrad.rsqrt, plugrad.ones((2, 3)), path=tmp_path / "f.onnx")
     proto = onnx.load(tmp_path / "f.onnx")
     first, second = proto.graph.node[:2]
@@ -360,7 +360,7 @@ def test_names_of_variables_and_gradients_are_kept(tmp_path, rng):
         np.testing.assert_array_equal(one.numpy(), two.numpy())
 
 
-def test_without_dynamic_the_sizes_are_those_of_the_examples(tmp_path):
+def test_without_dynamic_axes_sizes_equal_those_of_the_examples(tmp_path):
     path = tmp_path / "f.onnx"
     plugrad_onnx.export(lambda x: x * 2, plugrad.ones((2, 3)), path=path, dynamic=())
     with pytest.raises(ValueError, match=r"the model takes \(2, 3\)"):
@@ -380,7 +380,7 @@ def test_without_dynamic_the_sizes_are_those_of_the_examples(tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_written_is_said(function, error, message, tmp_path):
+def test_errors_name_functions_that_cannot_be_exported(function, error, message, tmp_path):
     with pytest.raises(error, match=message):
         plugrad_onnx.export(function, plugrad.ones((2, 3, 3)), path=tmp_path / "f.onnx")
     assert not (tmp_path / "f.onnx").exists()

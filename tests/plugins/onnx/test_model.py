@@ -33,7 +33,7 @@ def test_inputs_by_position_and_by_name(backend):
     assert repr(model) == "Model(a, b -> s, d)"
 
 
-def test_it_runs_where_its_inputs_are(backend):
+def test_model_runs_on_the_device_of_its_inputs(backend):
     result = plugrad_onnx.load(parse_model(DENSE_GRAPH, w=WEIGHTS))(plugrad.asarray(INPUT))
     assert result.device == plugrad.asarray(INPUT).device
     np.testing.assert_allclose(result.numpy(), np.tanh(INPUT @ WEIGHTS), rtol=1e-5)
@@ -86,7 +86,7 @@ def test_weights_become_variables_and_are_written_back(backend, tmp_path):
     np.testing.assert_allclose(model(INPUT).numpy(), trained, rtol=1e-6)
 
 
-def test_gradients_of_weights_are_those_of_mathematics(backend):
+def test_gradients_of_weights_match_formulas(backend):
     model = plugrad_onnx.load(parse_model(DENSE_GRAPH, w=WEIGHTS))
     variables = model.variables(["w"])
     _, (gradient,) = plugrad.variable_grads(lambda: plugrad.sum(model(INPUT)), variables)
@@ -239,7 +239,7 @@ def test_external_data_are_read_from_the_folder(tmp_path):
         plugrad_onnx.load(onnx.load(path, load_external_data=False))
 
 
-def test_an_operator_of_ones_own(backend):
+def test_user_defined_operator(backend):
     @plugrad_onnx.operator("Twice", domain="test.own")
     def twice(x: "Tensor", *, times: int):  # noqa: F821 - annotations are words here
         return x * 2**times
@@ -260,7 +260,7 @@ def test_stored_dtypes_keep_their_numbers(backend):
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "int16"])
-def test_zero_points_of_16_bits_bound_what_is_quantized(backend, dtype):
+def test_zero_points_of_16_bits_bound_quantized_values(backend, dtype):
     text = f"g (float[n] x, float s, {dtype} z) => ({dtype}[n] y) {{ y = QuantizeLinear(x, s, z) }}"
     x = np.array([-1e6, -3, 5, 1e6], np.float32)
     y = plugrad_onnx.load(parse_model(text, 21))(x, np.float32(2), np.array(7, dtype)).numpy()
@@ -269,7 +269,7 @@ def test_zero_points_of_16_bits_bound_what_is_quantized(backend, dtype):
     assert y.dtype == dtype
 
 
-def test_what_a_device_has_no_dtype_for_the_cpu_computes_and_gradients_pass(backend):
+def test_cpu_computes_dtypes_that_the_device_lacks_and_gradients_flow(backend):
     text = """g (float[n] x) => (float[n] y, double[n] z) {
         d = Cast<to = 11>(x)
         z = Mul(d, third)
@@ -317,7 +317,7 @@ NORMALIZING_GRAPH = """g (float[n, 4, h, w] x) => (float[n, k] y) {
 }"""
 
 
-def test_what_does_not_depend_on_inputs_is_known_before_a_model_runs(backend, rng):
+def test_subgraphs_independent_of_inputs_are_folded(backend, rng):
     text = """g (float[n, 2, h, w] x) => (float[n, 2, h, w] y) {
         zero = Constant<value_float = 0.0>()
         six = Constant<value_float = 6.0>()

@@ -48,7 +48,7 @@ def load_with_random_weights(name, rng):
 
 
 @pytest.mark.parametrize("name", ["squeezenet"])
-def test_logits_are_those_of_onnxruntime(backend, name, rng):
+def test_logits_match_onnxruntime(backend, name, rng):
     proto = load_with_random_weights(name, rng)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # it warns of weights that are inputs, too

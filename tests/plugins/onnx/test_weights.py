@@ -28,7 +28,7 @@ def split_written_model(path):
         return weights.split_model(file)
 
 
-def test_weights_are_those_that_protobuf_reads(tmp_path, rng):
+def test_weights_match_those_that_protobuf_reads(tmp_path, rng):
     path = tmp_path / "f.onnx"
     arrays = {
         "flags": rng.random(20000) < 0.5,
@@ -63,7 +63,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path):
         plugrad_onnx.load(tmp_path / "f.onnx")
 
 
-def test_what_is_unusual_is_read_by_protobuf(tmp_path):
+def test_unusual_weight_encodings_are_read_by_protobuf(tmp_path):
     path = tmp_path / "f.onnx"
     content = write_model(path).SerializeToString()
     path.write_bytes(

@@ -185,7 +185,7 @@ def test_kernels_with_attributes_pass_nan_on(run):
 
 @pytest.mark.rows("target", DTYPES)
 @pytest.mark.parametrize("source", DTYPES)
-def test_casts(run, source, target):
+def test_elementwise_casts(run, source, target):
     x = np.array([0, 1, 5, 100.75], "float64").astype(source)
     np.testing.assert_array_equal(run("Cast", x, dtype=as_dtype(target)), x.astype(target))
 
@@ -311,7 +311,7 @@ BROADCAST_SHAPES = [
 
 
 @pytest.mark.parametrize(("a_shape", "b_shape"), BROADCAST_SHAPES)
-def test_operands_broadcast(run, rng, a_shape, b_shape):
+def test_binary_kernels_broadcast(run, rng, a_shape, b_shape):
     a = np.asarray(rng.standard_normal(a_shape), np.float32)
     b = np.asarray(rng.standard_normal(b_shape), np.float32)
     np.testing.assert_array_equal(run("Sub", a, b), a - b)
@@ -401,7 +401,7 @@ def test_results_have_the_order_of_transposed_operands_in_memory(run, rng):
     np.testing.assert_array_equal(run.get(run.functions["Neg"](part)), -expected[1:])
 
 
-def test_what_breaks_the_contract_is_an_error(run):
+def test_calls_that_break_the_contract_raise(run):
     x, n = np.zeros(3, np.float32), np.zeros(3, np.int32)
     with pytest.raises(DTypeError):
         run("Add", x, n)
@@ -466,7 +466,7 @@ def test_functions_of_all_halves(run, name):
     ("name", "function"), [("Add", np.add), ("Sub", np.subtract), ("Multiply", np.multiply)]
 )
 @pytest.mark.parametrize("greatest", [INF, 8.0, 2e-2, 1e-6])
-def test_halves_round_once_whatever_stands_beside_them(run, rng, name, function, greatest):
+def test_vectors_of_halves_are_rounded_once(run, rng, name, function, greatest):
     # Eight at a time take a short way if all are finite, and no product is denormal.
     halves = np.arange(1 << 16, dtype="u2").view("f2")
     halves = halves[~(np.abs(halves) > greatest)][3:]
@@ -533,7 +533,7 @@ def assert_same_numbers(y, expected):
 @pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize("name", BINARY_FUNCTIONS)
-def test_pairs_of_halves_are_those_of_floats_rounded(run, rng, name, dtype):
+def test_pairs_of_halves_are_rounded_float_results(run, rng, name, dtype):
     kind = HALF_DTYPES[dtype]
     limits = ml_dtypes.finfo(kind)
     special = [0, -0.0, 1, -1, INF, -INF, NAN, -NAN, limits.max, limits.min, limits.tiny]
@@ -567,8 +567,26 @@ def test_pairs_of_halves_are_those_of_floats_rounded(run, rng, name, dtype):
     ("name", "function"),
     [("Sqrt", np.sqrt), ("Relu", lambda x: np.where(x <= 0, np.float32(0), x))],
 )
-def test_functions_of_halves_are_those_of_floats_rounded(run, name, function, dtype):
+def test_functions_of_halves_are_rounded_float_results(run, name, function, dtype):
     every = np.arange(2**16, dtype=np.uint16).view(HALF_DTYPES[dtype])
     for count in (0, 1, 7, 8, 9, every.size):
         x = every[-count:] if count else every[:0]
         assert_same_numbers(run(name, x), function(x.astype(np.float32)).astype(x.dtype))
+
+
+@pytest.mark.parametrize("dtype", HALF_DTYPES)
+@pytest.mark.parametrize("name", ["Exp", "Sqrt", "Sigmoid", "Gelu", "Floor", "Softplus"])
+def test_many_halves_have_the_bits_of_few(run, rng, name, dtype):
+    # Of more than 2^18, the function is computed once for each of the 65,536 halves, and looked up.
+    every = np.arange(2**16, dtype=np.uint16).view(HALF_DTYPES[dtype])
+    few = run(name, every).view("u2")
+    places = rng.integers(0, every.size, 2**18 + 5)
+    np.testing.assert_array_equal(run(name, every[places]).view("u2"), few[places])
+
+
+@pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
+@pytest.mark.parametrize("number", [INF, -INF, NAN, 65520, 1e-7, 3e-5])
+def test_numbers_beside_unusual_ones_are_narrowed_alike(run, rng, number):
+    x = rng.normal(size=1001).astype("f4")
+    x[::17] = number
+    assert_same_numbers(run("Cast", x, dtype="float16"), x.astype("f2"))

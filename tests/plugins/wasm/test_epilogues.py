@@ -103,7 +103,7 @@ def test_convolutions_of_each_form(name):
     )
 
 
-def test_what_would_take_a_pass_of_its_own_is_left_to_groups():
+def test_epilogues_that_need_another_pass_are_left_to_groups():
     x, w = random_array(6, 5), random_array(5, 4)
     for bias in (random_array(1), random_array(6, 4)):
         found = called_exports(lambda x, w, b: plugrad.relu(x @ w + b), x, w, bias)

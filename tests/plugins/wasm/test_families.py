@@ -1,4 +1,4 @@
-"""What is known of the kernels without importing their implementations."""
+"""The table of kernels, which is known without importing the implementations."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ assert not loaded & {"convolution", "image", "linalg", "normalization", "signal"
 """
 
 
-def test_what_is_declared_is_implemented():
+def test_every_declared_kernel_is_implemented():
     for config in kernel_table():
         assert isinstance(config.kernel_func, LazyImplementation)
         function = config.kernel_func.function

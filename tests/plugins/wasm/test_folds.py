@@ -75,7 +75,7 @@ def test_long_sums_stay_exact(run):
     np.testing.assert_allclose(run_reduction(run, "Sum", columns, (0,)), exact, rtol=2e-7)
 
 
-def test_nothing_to_fold(run):
+def test_reductions_of_empty_arrays(run):
     x = np.zeros((2, 0, 3), np.float32)
     np.testing.assert_array_equal(run_reduction(run, "Sum", x, (1,)), np.zeros((2, 3)))
     np.testing.assert_array_equal(run_reduction(run, "Prod", x, (1,)), np.ones((2, 3)))
@@ -126,7 +126,7 @@ def test_positions_are_the_first(run, rng, dtype, axis):
 
 
 @pytest.mark.parametrize("axes", AXES_CHOICES, ids=str)
-def test_bools_fold(run, rng, axes):
+def test_reductions_of_bools(run, rng, axes):
     x = rng.random(SHAPE) > 0.3
     np.testing.assert_array_equal(run("All", x, axis=axes, keep_dims=False), np.all(x, axis=axes))
     np.testing.assert_array_equal(
@@ -267,14 +267,14 @@ def test_matrix_products_across_blocks(run, rng, rows, columns, depth, dtype, to
     [((2,), (2,)), ((), (3,)), ((2, 1), (1, 3)), ((4, 1, 2), (3, 1)), ((0,), ())],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "int8"])
-def test_batches_broadcast(run, rng, a_batch, b_batch, dtype):
+def test_batches_of_matrix_products_broadcast(run, rng, a_batch, b_batch, dtype):
     a = rng.integers(-4, 4, (*a_batch, 5, 3)).astype(dtype)
     b = rng.integers(-4, 4, (*b_batch, 6, 3)).astype(dtype)
     actual = run("BatchMatMul", a, b, transpose_a=False, transpose_b=True)
     np.testing.assert_array_equal(actual, a @ b.swapaxes(-1, -2))
 
 
-def test_matrix_products_of_nothing_and_of_infinity(run):
+def test_matrix_products_of_empty_and_infinite_matrices(run):
     flags = {"transpose_a": False, "transpose_b": False}
     empty = run("BatchMatMul", np.ones((2, 0), np.float32), np.ones((0, 3), np.float32), **flags)
     np.testing.assert_array_equal(empty, np.zeros((2, 3)))
@@ -285,7 +285,7 @@ def test_matrix_products_of_nothing_and_of_infinity(run):
 
 
 @pytest.mark.parametrize("length", [1, 1023, 1024, 2050])
-def test_one_bool_decides_wherever_it_is(run, length):
+def test_all_and_any_find_one_bool_at_every_position(run, length):
     for place in {0, length // 2, length - 1}:
         x = np.zeros((3, length), bool)
         x[1, place] = True
@@ -315,7 +315,7 @@ def assert_same_bits(y, expected):
     ],
     ids=str,
 )
-def test_sums_of_halves_are_those_of_floats_rounded(run, rng, shape, axes, dtype):
+def test_sums_of_halves_are_rounded_float_results(run, rng, shape, axes, dtype):
     x = rng.standard_normal(shape).astype(np.float32)
     special = x.copy()
     if x.size > 50_000:
@@ -331,7 +331,7 @@ def test_sums_of_halves_are_those_of_floats_rounded(run, rng, shape, axes, dtype
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
-def test_products_of_halves_are_those_of_floats_rounded(run, rng, transpose_a, transpose_b, dtype):
+def test_products_of_halves_are_rounded_float_results(run, rng, transpose_a, transpose_b, dtype):
     flags = {"transpose_a": transpose_a, "transpose_b": transpose_b}
     sizes = [(1, 1, 1), (8, 8, 8), (7, 13, 3), (32, 32, 32), (33, 32, 31), (1, 1024, 1)]
     sizes += [(5, 0, 4), (0, 3, 4), (40, 50, 60)]
@@ -358,3 +358,35 @@ def test_softmax_in_double_precision_of_short_rows(run, rng, count):
         logarithm = np.log(expected[4:])
     np.testing.assert_allclose(run("Softmax", x, dim=1), expected, rtol=1e-14)
     np.testing.assert_allclose(run("LogSoftmax", x, axis=1)[4:], logarithm, rtol=1e-12, atol=1e-14)
+
+
+LAYER_SHAPES = [(1, 1), (3, 7), (2, 16), (5, 100), (9, 530), (4, 1000), (3, 3000), (2, 131_073)]
+
+
+@pytest.mark.filterwarnings("ignore:.* encountered in cast:RuntimeWarning")
+@pytest.mark.parametrize("dtype", HALF_DTYPES)
+@pytest.mark.parametrize("shape", LAYER_SHAPES, ids=str)
+def test_layer_norms_of_halves_are_those_of_floats_rounded(run, rng, shape, dtype):
+    attributes = {"axis": 1, "variance_epsilon": 1e-3}
+    x, offset, scale = (rng.normal(size=n) for n in (shape, shape[1:], shape[1:]))
+    x[0, 0], x[-1, -1] = 1e-7, 300
+    special = x.copy()
+    special[0, -1], special[-1, 0] = INF, NAN
+    for values in (x, special, x[:0]):
+        for parts in ((offset, scale), (None, scale), (None, None)):
+            halves = [y if y is None else y.astype(HALF_DTYPES[dtype]) for y in (values, *parts)]
+            wide = [y if y is None else y.astype(np.float32) for y in halves]
+            expected = run("LayerNorm", *wide, **attributes).astype(halves[0].dtype)
+            assert_same_bits(run("LayerNorm", *halves, **attributes), expected)
+
+
+@pytest.mark.parametrize("shape", LAYER_SHAPES, ids=str)
+def test_layer_norm_of_a_row_does_not_depend_on_the_rows_beside(run, rng, shape):
+    x = rng.normal(size=shape).astype(np.float32)
+    x[0, 0] = INF
+    attributes = {"axis": 1, "variance_epsilon": 1e-3}
+    found = run("LayerNorm", x, None, None, **attributes)
+    for i, row in enumerate(x):
+        np.testing.assert_array_equal(
+            run("LayerNorm", row[None], None, None, **attributes)[0], found[i]
+        )

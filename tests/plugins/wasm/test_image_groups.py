@@ -50,7 +50,7 @@ def count_image_groups(function, *args):
 @pytest.mark.parametrize("activate", ACTIVATIONS.values(), ids=ACTIVATIONS)
 @pytest.mark.parametrize("summarize", POOLINGS.values(), ids=POOLINGS)
 @pytest.mark.usefixtures("one_image_at_a_time")
-def test_bits_are_those_of_separate_calls(summarize, activate, make, dtype):
+def test_bits_match_separate_calls(summarize, activate, make, dtype):
     x = make(3, 8, 10, 5, dtype=dtype)
     w = make(*summarize(x).shape, dtype=dtype)
     assert_same_when_traced(make_gradient(activate, summarize), x, w)
@@ -71,14 +71,14 @@ def test_numbers_and_sizes_of_images(shape):
 
 @pytest.mark.parametrize("function", JOINED_FUNCTIONS)
 @pytest.mark.usefixtures("one_image_at_a_time")
-def test_what_else_a_group_reads(function):
+def test_image_groups_with_other_inputs(function):
     x = random_images(*SHAPE)
     assert_same_when_traced(function, x)
     assert count_image_groups(function, x)
 
 
 @pytest.mark.parametrize("function", SEPARATE_FUNCTIONS)
-def test_what_no_group_takes(function):
+def test_calls_that_cannot_join_an_image_group(function):
     x = random_images(*SHAPE)
     assert not count_image_groups(function, x)
     assert_same_when_traced(function, x)

@@ -68,6 +68,13 @@ CONVOLUTION_ARGUMENTS = [
     ((2, 17, 13, 16), (3, 3, 16, 20), (1, 1), "same", (2, 3)),
     ((1, 19, 16, 20), (3, 3, 20, 16), (1, 1), "valid", (2, 2)),
     ((3, 15, 9, 16), (3, 3, 16, 16), (1, 1), ((0, 3), (2, 0)), (3, 1)),
+    ((2, 13, 10, 16), (5, 5, 16, 20), (1, 1), "same", (1, 1)),
+    ((1, 24, 19, 20), (5, 5, 20, 16), (1, 1), "valid", (2, 2)),
+    ((3, 29, 9, 16), (5, 5, 16, 16), (1, 1), ((0, 3), (2, 0)), (3, 1)),
+    ((4, 1, 77, 16), (1, 3, 16, 20), (1, 1), "same", (1, 1)),
+    ((2, 1, 77, 20), (1, 5, 20, 16), (1, 1), "valid", (1, 3)),
+    ((2, 6, 21, 16), (1, 3, 16, 16), (1, 1), ((1, 0), (3, 2)), (2, 2)),
+    ((1, 5, 40, 24), (1, 5, 24, 16), (1, 1), "same", (1, 1)),
 ]
 
 
@@ -103,12 +110,56 @@ def test_tiles_have_at_least_four_results_for_each_step_between_cells(size, dila
     assert uses_winograd(16, window, (3, 3, 16, 16)) is is_in_tiles
 
 
+@pytest.mark.parametrize(
+    ("filter", "is_in_tiles"),
+    [
+        ((3, 3, 16, 16), True),
+        ((3, 3, 12, 16), False),
+        ((3, 3, 18, 16), False),
+        ((3, 3, 400, 400), True),
+        ((5, 5, 64, 16), True),
+        ((5, 5, 16, 68), False),
+        ((1, 3, 16, 400), True),
+        ((1, 5, 16, 400), True),
+        ((3, 1, 16, 16), False),
+        ((3, 5, 16, 16), False),
+        ((4, 4, 16, 16), False),
+    ],
+)
+def test_filters_of_which_sizes_are_transformed(filter, is_in_tiles):
+    window = sliding_window((8, 8), filter[:2], (1, 1), "same", (1, 1))
+    assert uses_winograd(1, window, filter) is is_in_tiles
+
+
+@pytest.mark.parametrize("size", [(3, 3), (5, 5), (1, 3), (1, 5)], ids=str)
+@pytest.mark.parametrize("channels", [16, 64])
+def test_convolution_by_tiles_is_as_accurate_as_products_of_matrices(run, rng, size, channels):
+    """Errors are relative to the root of the mean square."""
+    shapes = (2, 30, 33, channels), (*size, channels, channels)
+    x, f = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
+    window = sliding_window((30, 33), size, (1, 1), "same", (1, 1))
+    assert uses_winograd(2, window, f.shape)
+    y = reference_convolution(x.astype(float), f.astype(float), window)
+    dy = rng.standard_normal(y.shape).astype(np.float32)
+    dx, df = reference_convolution_gradients(*(v.astype(float) for v in (dy, x, f)), window)
+    for actual, right in (
+        (run("Conv2D", x, f, window=window), y),
+        (run("Conv2DBackpropInput", dy, f, input_shape=x.shape, window=window), dx),
+        (run("Conv2DBackpropFilter", x, dy, filter_shape=f.shape, window=window), df),
+    ):
+        error = actual - right
+        scale = np.sqrt(np.mean(right * right))
+        assert np.sqrt(np.mean(error * error)) <= 1.2e-6 * scale
+        assert np.abs(error).max() <= 1e-5 * scale
+
+
+@pytest.mark.parametrize("cells", [(3, 3), (5, 5), (1, 3), (1, 5)], ids=str)
 @pytest.mark.parametrize("dilations", [(1, 1), (2, 1), (2, 3)])
-def test_infinite_pixels_spoil_only_the_results_that_depend_on_them(run, rng, dilations):
+def test_infinite_pixels_spoil_only_the_results_that_depend_on_them(run, rng, dilations, cells):
     x = rng.standard_normal((2, 11, 12, 16)).astype(np.float32)
-    f = rng.standard_normal((3, 3, 16, 16)).astype(np.float32)
+    f = rng.standard_normal((*cells, 16, 16)).astype(np.float32)
     x[0, 4, 5, 3], x[0, 10, 11, 0], x[1, 0, 7, 2], x[1, 6, 6, 5] = np.inf, -np.inf, np.nan, 3e38
-    window = sliding_window((11, 12), (3, 3), (1, 1), "same", dilations)
+    window = sliding_window((11, 12), cells, (1, 1), "same", dilations)
     with np.errstate(invalid="ignore"):
         right = reference_convolution(x.astype(float), f.astype(float), window)
     near = np.isfinite(right) & (abs(right) > 1e30)  # of the large pixel: some results overflow
@@ -118,22 +169,26 @@ def test_infinite_pixels_spoil_only_the_results_that_depend_on_them(run, rng, di
         np.testing.assert_allclose(found[near], right[near].astype(np.float32), 1e-5)
 
 
+@pytest.mark.parametrize("cells", [(3, 3), (5, 5), (1, 3), (1, 5)], ids=str)
 @pytest.mark.parametrize("dilations", [(1, 1), (2, 1), (1, 3)])
-def test_an_infinite_pixel_spoils_only_the_cells_of_a_filter_that_meet_it(run, rng, dilations):
+def test_an_infinite_pixel_spoils_only_the_cells_of_a_filter_that_meet_it(
+    run, rng, dilations, cells
+):
     x = rng.standard_normal((2, 11, 12, 20)).astype(np.float32)
     dy = rng.standard_normal((2, 11, 12, 16)).astype(np.float32)
     x[0, 0, 5, 3], x[1, 10, 0, 7], x[0, 5, 5, 11] = np.inf, np.nan, 3e38
-    window = sliding_window((11, 12), (3, 3), (1, 1), "same", dilations)
+    window = sliding_window((11, 12), cells, (1, 1), "same", dilations)
     down, across = dilations
-    padded = np.pad(x.astype(float), ((0, 0), (down, down), (across, across), (0, 0)))
+    border = [(step * (n // 2),) * 2 for step, n in zip(dilations, cells, strict=True)]
+    padded = np.pad(x.astype(float), ((0, 0), *border, (0, 0)))
     with np.errstate(invalid="ignore"):
         right = [
             np.einsum("nhwc,nhwo->co", padded[:, i : i + 11, j : j + 12], dy.astype(float))
-            for i in range(0, 3 * down, down)
-            for j in range(0, 3 * across, across)
+            for i in range(0, cells[0] * down, down)
+            for j in range(0, cells[1] * across, across)
         ]
-        right = np.reshape(right, (3, 3, 20, 16))
-    found = run("Conv2DBackpropFilter", x, dy, filter_shape=(3, 3, 20, 16), window=window)
+        right = np.reshape(right, (*cells, 20, 16))
+    found = run("Conv2DBackpropFilter", x, dy, filter_shape=right.shape, window=window)
     large = abs(right) > 1e30
     np.testing.assert_allclose(found[~large], right[~large], 1e-4, 1e-4)
     with np.errstate(over="ignore"):

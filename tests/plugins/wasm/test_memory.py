@@ -55,7 +55,7 @@ def test_usage_is_exact_and_returns_to_where_it_was(fresh_runner, rng):
     assert fresh_runner.backend.memory().peak == 8192
 
 
-def test_kernels_with_scratch_and_descriptors_leave_nothing(fresh_runner, rng):
+def test_kernels_release_scratch_and_descriptors(fresh_runner, rng):
     x = rng.standard_normal((2, 8, 8, 3)).astype(np.float32)
     fresh_runner("Transpose", x, perm=(3, 1, 0, 2))
     fresh_runner("Softmax", x, dim=1)
@@ -229,7 +229,7 @@ def test_small_values_are_copied(fresh_runner):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux only")
 @pytest.mark.parametrize("joined", [0, 200 * MEGABYTE])  # bytes of a block made of several others
-def test_memory_that_nothing_needs_for_a_while_is_given_back(fresh_runner, joined):
+def test_long_unused_memory_is_returned_to_the_system(fresh_runner, joined):
     linear = fresh_runner.backend.linear_memory
     kept = fresh_runner.put(np.arange(1000, dtype=np.float32))
     large = [fresh_runner.put(np.ones((64 * MEGABYTE,), np.uint8)) for _ in range(10)]

@@ -127,7 +127,7 @@ def test_joining_and_parting(run, axis, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_growing(run, dtype):
+def test_pads_tiles_reversals_and_broadcasts(run, dtype):
     x = consecutive_numbers((2, 3), dtype)
     y = run("PadV2", x, paddings=((1, 0), (2, 3)), constant_value=1)
     np.testing.assert_array_equal(y, np.pad(x, ((1, 0), (2, 3)), constant_values=1))
@@ -208,7 +208,7 @@ def test_segment_sums(run, dtype):
     np.testing.assert_array_equal(run("UnsortedSegmentSum", x, ids, num_segments=3), expected)
 
 
-def test_making(run):
+def test_kernels_that_create_arrays(run):
     backend, functions = run.backend, run.functions
 
     def make(name, **attrs):

@@ -1,10 +1,8 @@
-"""Compiled graphs: programs equal untraced calls to the bit, a wrong table is an error, and nothing is lost."""
+"""Compiled graphs: programs equal untraced calls to the bit, and nothing is lost."""
 
 import gc
 import signal
-import struct
 import threading
-from contextlib import suppress
 from functools import partial
 from importlib import import_module
 
@@ -14,16 +12,14 @@ import pytest
 import plugrad
 from plugins.comparing import assert_same_when_traced, random_tensor as numbers_on
 from plugrad.discovery.loading import open_backend
-from plugrad.extend import ArgumentValueError, Fused, OutOfMemory, active_functions, fuse_groups
+from plugrad.extend import Fused, OutOfMemory, active_functions, fuse_groups
 
-wasmtime = pytest.importorskip("wasmtime")
+pytest.importorskip("wasmtime")
 programs = import_module("plugrad_wasm.programs.compile")
 layouts = import_module("plugrad_wasm.programs.layout")
 recorder = import_module("plugrad_wasm.programs.recorder")
 record = import_module("plugrad_wasm.programs.recording").record_graph
-tables = import_module("plugrad_wasm.programs.table")
 elementwise = import_module("plugrad_wasm.custom").elementwise
-TableCall, Operand, write_table = tables.TableCall, tables.Operand, tables.encode_table
 
 
 @pytest.fixture(autouse=True)
@@ -40,154 +36,6 @@ def is_one_program(function, *args):
     graph = plugrad.make_graph(function)(*args)
     recordable = programs.RecordabilityCheck(graph, open_backend("wasm").linear_memory)
     return all(map(recordable, graph.steps))
-
-
-# --- tables -------------------------------------------------------------------------------------
-
-
-def relu_table(store, x, y, count=10, **changes):
-    """Return the program table of one call of relu."""
-    operands = [Operand(0, x.address), Operand(0, y.address), Operand(0, count)]
-    call = TableCall("relu_float32", operands)._replace(**changes)
-    return write_table([(1, 1, [call])], "elementwise", store.functions, 3)
-
-
-@pytest.fixture
-def array_and_runner(fresh_runner):
-    """A store with an array, memory for a result, and a function that runs a program table."""
-    x = fresh_runner.put(np.arange(-5, 5, dtype="f4"))
-    y = fresh_runner.put(np.zeros(10, "f4"))
-
-    def run(table):
-        code, bases = (
-            fresh_runner.put(np.frombuffer(table, "u1")),
-            fresh_runner.put(np.zeros(3, "i8")),
-        )
-        fresh_runner.store.exports_holding_gil["program_elementwise"](
-            code.address, len(table), bases.address
-        )
-        return fresh_runner.get(y)
-
-    return fresh_runner.store, x, y, run
-
-
-def test_a_table_of_one_call(array_and_runner):
-    store, x, y, run = array_and_runner
-    np.testing.assert_array_equal(run(relu_table(store, x, y)), np.maximum(np.arange(-5, 5), 0))
-
-
-def test_every_function_of_a_program_has_its_number_and_types(fresh_runner):
-    """The module's function table has the order of the index."""
-    store = fresh_runner.store
-    for name in ("add_float32", "fill_8", "step_float64", "clip_float32", "ramp_int64"):
-        instance = store._instances.instance_with_export(name)
-        types = [str(p) for p in instance.find_export(name).type(instance.store).params]
-        letters = {"i32": "i", "i64": "l", "f32": "f", "f64": "d"}
-        assert store.functions[name].parameter_type_letters == "".join(letters[t] for t in types)
-    x, y = fresh_runner.put(np.arange(1, 5, dtype="f4")), fresh_runner.put(np.zeros(4, "f4"))
-    operands = [Operand(0, x.address), Operand(0, y.address), Operand(0, 4)]
-    for kernel in ("negative", "square", "sqrt", "exp"):
-        call = TableCall(f"{kernel}_float32", operands)
-        table = write_table([(1, 1, [call])], "elementwise", store.functions, 3)
-        block, bases = (
-            fresh_runner.put(np.frombuffer(table, "u1")),
-            fresh_runner.put(np.zeros(3, "i8")),
-        )
-        store.exports_holding_gil["program_elementwise"](block.address, len(table), bases.address)
-        expected = getattr(np, kernel)(np.arange(1, 5, dtype="f4"))
-        np.testing.assert_allclose(fresh_runner.get(y), expected, rtol=1e-6)
-
-
-TABLE_HEADER_BYTES = 4 * 4
-"""The bytes of the head of a loop, and of a call."""
-
-
-@pytest.mark.parametrize(
-    ("position", "number"),
-    [
-        *((4, 0), (4, -1), (8, 1), (8, 3), (8, 1000), (12, 0), (12, -16), (12, 1 << 20)),
-        *(
-            (TABLE_HEADER_BYTES, -1),
-            (TABLE_HEADER_BYTES, 1 << 20),
-            (TABLE_HEADER_BYTES, 1 << 30),
-            (TABLE_HEADER_BYTES + 4, -1),
-            (TABLE_HEADER_BYTES + 4, 1000),
-        ),
-        *(
-            (TABLE_HEADER_BYTES + 4, 0),
-            (TABLE_HEADER_BYTES + 4, 3),
-            (TABLE_HEADER_BYTES + 8, -1),
-            (TABLE_HEADER_BYTES + 8, 2),
-            (TABLE_HEADER_BYTES + 8, 1000),
-        ),
-    ],
-)
-def test_a_wrong_number_in_a_table_traps(array_and_runner, position, number):
-    store, x, y, run = array_and_runner
-    table = bytearray(relu_table(store, x, y))
-    signature = store.functions["relu_float32"].signature_index
-    if position == TABLE_HEADER_BYTES + 4 and number == signature:
-        return
-    if position == 8 and number == 1:
-        return  # which is what it is
-    struct.pack_into("<i", table, position, number)
-    with pytest.raises(wasmtime.Trap):
-        run(bytes(table))
-    np.testing.assert_array_equal(run(relu_table(store, x, y)), np.maximum(np.arange(-5, 5), 0))
-
-
-def test_a_function_with_the_types_of_another_traps(array_and_runner):
-    store, x, y, run = array_and_runner
-    table = bytearray(relu_table(store, x, y))
-    struct.pack_into("<i", table, TABLE_HEADER_BYTES, store.functions["add_float32"].table_index)
-    with pytest.raises(wasmtime.Trap):
-        run(bytes(table))
-
-
-@pytest.mark.parametrize("length", [1, 15, 16, 31, 40, 79])
-def test_a_table_that_ends_early_traps(array_and_runner, length):
-    store, x, y, run = array_and_runner
-    with pytest.raises(wasmtime.Trap):
-        run(relu_table(store, x, y)[:length])
-
-
-def test_whatever_a_table_has_stays_in_the_sandbox(runner_class):
-    """Random numbers of a table are changed, and its length, but not the counts of loops, which only take time."""
-    run = runner_class()
-    store = run.backend.linear_memory.store
-    rng = np.random.default_rng(0)
-    numbers = [-1, 0, 1, 2, 1000, 1 << 20, (1 << 31) - 1, -(1 << 31)]
-    calls = {"relu_float32": 3, "add_float32": 6, "select_4": 8, None: 4}
-    for _ in range(50):
-        data, bases = run.put(np.zeros(64, "f4")), run.put(np.zeros(5, "i8"))
-        made = [
-            TableCall(name, [*[Operand(0, data.address)] * 2, *[Operand(0, 9)] * (count - 2)])
-            for name, count in calls.items()
-        ]
-        table = bytearray(write_table([(3, 2, made)], "elementwise", store.functions, 5))
-        for _ in range(3):
-            place = 4 * rng.integers(1, len(table) // 4)
-            struct.pack_into("<i", table, place, numbers[rng.integers(len(numbers))])
-        length = [len(table), int(rng.integers(-5, 2 * len(table)))][rng.integers(2)]
-        code = run.put(np.frombuffer(table, "u1"))
-        with suppress(wasmtime.Trap):
-            store.exports_holding_gil["program_elementwise"](code.address, length, bases.address)
-
-
-def test_what_no_module_has_is_not_written(array_and_runner):
-    store, x, y, _ = array_and_runner
-    for changes, message in (
-        ({"export": "absent"}, "no function 'absent'"),
-        ({"export": "sum_float32"}, "no function 'sum_float32'"),
-        ({"export": "add_float32"}, "takes 6 operands, not 3"),
-        ({"operands": [Operand(3, 0)] * 3}, "base 3"),
-        ({"operands": [Operand(-1, 0)] * 3}, "base -1"),
-    ):
-        with pytest.raises(ArgumentValueError, match=message):
-            relu_table(store, x, y, **changes)
-    for loop in ((-1, 1), (1, 0), (1 << 31, 1)):
-        with pytest.raises(ArgumentValueError, match="cannot run"):
-            write_table([(*loop, [])], "elementwise", store.functions, 3)
 
 
 # --- values -------------------------------------------------------------------------------------
@@ -291,7 +139,7 @@ def blockwise_groups(function, *args):
     return [call for call in calls if isinstance(call, recorder.BlockwiseCalls)]
 
 
-def test_what_only_a_group_reads_stays_in_the_cache():
+def test_values_read_only_by_a_group_stay_in_scratch_memory():
     def f(x, y):
         return (plugrad.sqrt(plugrad.abs(x) * 2 + y) - x) * y
 
@@ -301,6 +149,49 @@ def test_what_only_a_group_reads_stays_in_the_cache():
     assert not blockwise_groups(
         f, random_wasm_tensor(100), random_wasm_tensor(100)
     )  # which fit into one block
+
+
+def exports_of_groups(function, *args):
+    """Return the exports that the groups of a program call for each block."""
+    groups = blockwise_groups(function, *args)
+    return [[export for export, _ in group.block_calls] for group in groups]
+
+
+def test_a_step_is_joined_to_the_product_that_alone_reads_it():
+    x = plugrad.asarray(np.resize(np.float32([1, -1, 0, -0.0, np.nan, np.inf, -np.inf]), 5003))
+    dy = plugrad.asarray(np.repeat(np.float32([2, -3, np.inf, np.nan, 0]), 1001)[:5003])
+    column, row = dy[:50].reshape(50, 1), x[:70]
+    table = x[:3500].reshape(50, 70)
+
+    def gradient(f):
+        return lambda x, dy: plugrad.grad(f)(x, dy=dy)
+
+    joined = "multiply_by_step_float32"
+    for f, exports in (
+        (gradient(plugrad.relu), ["relu_float32", joined]),
+        (gradient(lambda x: plugrad.leaky_relu(plugrad.relu(x + 1), 0.1)), None),
+        (lambda x, dy: plugrad.step(x, 0.25) * dy, [joined]),
+        (
+            lambda x, dy: (dy - 1) * plugrad.step(x * 2),
+            ["subtract_float32", "multiply_float32", joined],
+        ),
+        (lambda x, dy: plugrad.step(x) * plugrad.step(dy), ["step_float32", joined]),
+    ):
+        assert_same_when_traced(f, x, dy)
+        assert exports is None or exports_of_groups(f, x, dy) == [exports]
+
+    for f in (
+        lambda x, dy: plugrad.step(x) * plugrad.step(x),
+        lambda x, dy: plugrad.step(x) * dy + plugrad.step(x),
+        lambda x, dy: (plugrad.step(x) * 2 - dy, x * dy),
+        lambda x, dy: (lambda gate: (gate, gate * dy))(plugrad.step(x)),
+    ):
+        assert_same_when_traced(f, x, dy)
+        assert not any(joined in exports for exports in exports_of_groups(f, x, dy))
+
+    assert_same_when_traced(lambda x, y: plugrad.step(x) * y - 1, table, column)
+    assert_same_when_traced(lambda x, y: plugrad.step(x - y) * y - 1, table, row)
+    assert_same_when_traced(lambda x, y: plugrad.step(y) * x - 1, table, row)
 
 
 def test_a_loop_that_is_longer_than_ctrl_c_may_wait_for():
@@ -390,7 +281,7 @@ def test_gradients_that_are_read_twice_stay(kind):
             assert mine.numpy().tobytes() == other.numpy().tobytes()
 
 
-def test_what_has_no_export_is_called_back():
+def test_kernels_without_an_export_are_called_from_python():
     x = random_wasm_tensor(6, 6)
     eigen = lambda x: plugrad.linalg.eigvalsh(x @ x.T + 1) * 2  # noqa: E731 - of the host
     assert not is_one_program(eigen, x)
@@ -530,7 +421,7 @@ def alarm():
     signal.signal(signal.SIGALRM, old)
 
 
-def test_200_interrupts_of_a_training_loop_lose_nothing(alarm):
+def test_200_interrupts_of_a_training_loop_lose_no_step(alarm):
     w = plugrad.Variable(np.zeros(3000, "f4"), name="w")
     optimizer = plugrad.optimizers.SGD(1.0)
     step = plugrad.jit(lambda: optimizer.minimize(lambda: plugrad.sum(w * 1), [w]))

@@ -197,7 +197,7 @@ def test_the_memory_of_a_module_that_allocates_stays_its_own(register_module):
         assert run(plugrad.full((size,), -1, dtype="int32")).item() == 7
 
 
-def test_it_works_in_threads(register_module):
+def test_sandboxed_kernels_run_in_threads(register_module):
     run = register_module(module_text("(i32.const 0)"))
     failures = []
 
@@ -335,7 +335,7 @@ def test_wrong_arguments(register_contract, arguments, limits, message):
         load_wasm_kernel(*arguments, register_contract(lambda x: x), **limits)
 
 
-def test_malformed_modules_crash_nothing(register_module, register_contract, compile_c):
+def test_malformed_modules_do_not_crash_the_process(register_module, register_contract, compile_c):
     """Random bytes of a valid module are changed; the result runs, is rejected, or raises."""
     whole = compile_c(MODULES_FOLDER / "moving_sum.c").read_bytes()
     moving_sum = register_contract(moving_sum_and_maximum)

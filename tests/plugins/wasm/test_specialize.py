@@ -39,12 +39,12 @@ def specialize_kernel(kernel, *specs, free=(), **attrs):
 @pytest.mark.parametrize(
     "family", [name for name, _ in groupby(rows(), lambda row: row.kernel.family)]
 )
-def test_rows(family):
+def test_specialized_rows_keep_their_bits(family):
     """The second call of a traced function runs the implementation that was specialized in the first."""
     assert_specialized_rows_keep_bits(family, "wasm")
 
 
-def test_what_is_decided_follows_from_the_shapes():
+def test_specialized_kernels_match_general_ones():
     add = specialize_kernel("Add", (2, 3), (3,))
     x, y = random_wasm_tensor(2, 3), random_wasm_tensor(3, seed=1)
     np.testing.assert_array_equal(
@@ -68,7 +68,7 @@ def test_views_stay_views(kernel, shape, attrs):
     assert specialize_kernel(kernel, shape, **attrs) is None
 
 
-def test_lazy_arrays_are_read_where_they_lie():
+def test_lazy_views_are_read_in_place():
     """Reading a few elements of a lazily transposed matrix does not copy all of it."""
     x, y = random_wasm_tensor(300, 310), random_wasm_tensor(310, 300, seed=1)
     add = specialize_kernel("Add", (310, 300), (310, 300))
@@ -80,7 +80,7 @@ def test_lazy_arrays_are_read_where_they_lie():
     assert transposed.strided_view is not None
 
 
-def test_a_result_takes_the_place_of_an_input_that_nobody_else_has():
+def test_results_overwrite_inputs_without_other_references():
     negative, add = (
         specialize_kernel("Neg", (3,), free=[0]),
         specialize_kernel("Add", (3,), (3,), free=[0, 1]),
@@ -103,7 +103,7 @@ def test_a_result_takes_the_place_of_an_input_that_nobody_else_has():
     )
 
 
-def test_what_is_read_later_keeps_its_values():
+def test_inputs_read_later_are_not_overwritten():
     def function(x):
         y = x * 2
         flat = y.reshape(-1)
@@ -156,7 +156,7 @@ def test_other_implementations_are_called():
         np.testing.assert_array_equal(f(x).numpy(), expected)
 
 
-def test_each_call_runs_what_was_made(monkeypatch):
+def test_second_call_runs_the_specialized_functions(monkeypatch):
     """From the second call on, implementations make no decisions."""
     f = plugrad.jit(lambda x: plugrad.sum(plugrad.relu(x * x), axis=0))
     x = random_wasm_tensor(6, 5)
@@ -170,7 +170,7 @@ def test_each_call_runs_what_was_made(monkeypatch):
     assert not counted
 
 
-def test_a_failed_call_makes_nothing_yet():
+def test_failed_call_specializes_no_function():
     f = plugrad.jit(lambda x: x * x)
     x = random_wasm_tensor(1000)
     plugrad.set_memory_limit(1)
@@ -191,7 +191,7 @@ def test_a_failed_call_makes_nothing_yet():
     assert "It was traced at" in "".join(caught.value.__notes__)
 
 
-def test_what_lies_between_calls_is_released_as_untraced():
+def test_intermediate_memory_is_released_as_in_untraced_calls():
     """An implementation with several calls needs no more memory when traced."""
     f = plugrad.jit(lambda x, y: plugrad.einsum("jia,jka->ki", x, y))
     x, y = random_wasm_tensor(50, 40, 3), random_wasm_tensor(50, 30, 3, seed=1)

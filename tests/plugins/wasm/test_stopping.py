@@ -167,7 +167,7 @@ for number, raised in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGALRM, Alar
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot send itself a Ctrl-C")
 @pytest.mark.parametrize("source", [large_module(5 << 20), module_text(ENDLESS_LOOP_BODY).encode()])
-def test_what_a_handler_of_signals_raises_comes_at_once(source, tmp_path):
+def test_exceptions_of_signal_handlers_are_raised_at_once(source, tmp_path):
     (tmp_path / "module").write_bytes(source)
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_COMPILATION_PROGRAM, tmp_path / "module"],
@@ -219,7 +219,7 @@ def test_a_trap_does_not_end_a_process_with_a_faulthandler():
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals to threads")
-def test_other_readers_of_signals_get_them(register_module):
+def test_signal_wakeup_descriptors_still_receive_signals(register_module):
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     previous = signal.set_wakeup_fd(writer)

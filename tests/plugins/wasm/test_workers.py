@@ -195,7 +195,7 @@ def test_results_are_the_same_for_any_number_of_threads(share_small_work, runner
                 np.testing.assert_array_equal(y, right, err_msg=f"{name} {inputs[0].dtype}")
 
 
-def test_parts_join(monkeypatch, run, runner_class, rng):
+def test_calls_in_parts_match_single_calls(monkeypatch, run, runner_class, rng):
     parted = runner_class(1)
     for name, inputs, attrs in (*iter_parallel_calls(rng), *iter_calls_by_rows(rng)):
         right = run(name, *inputs, **attrs)
@@ -263,7 +263,7 @@ def test_a_failure_in_any_thread_is_raised_and_all_go_on(share_small_work, runne
 
 
 @pytest.mark.parametrize("place", range(4))
-def test_what_a_failing_call_used_does_not_wait_for_the_collector(
+def test_arguments_of_a_failed_call_are_freed_at_once(
     runner_class, without_garbage_collection, place
 ):
     run = runner_class(2)
@@ -356,7 +356,7 @@ def test_memory_grows_while_threads_compute(share_small_work, runner_class, rng)
     assert [run.get(x)[-1] for x in kept] == list(range(40))
 
 
-def test_the_option(runner_class):
+def test_threads_option_limits_the_threads(runner_class):
     assert runner_class(None).store.threads == count_processors()
     assert runner_class(5).store.threads == 5
     with pytest.raises(BackendUnavailable, match=r"cannot compute in 0 threads; set wasm\.threads"):

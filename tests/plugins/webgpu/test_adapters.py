@@ -1,4 +1,4 @@
-"""Which adapter a device string means, on machines with several."""
+"""The adapter that a device string selects on machines with several."""
 
 from types import SimpleNamespace
 
@@ -67,7 +67,7 @@ def test_a_device_that_this_machine_does_not_have(run):
         plugrad.ones(3, device=f"webgpu:{count}")
 
 
-def test_listed_adapters_are_those_of_wgpu():
+def test_listed_adapters_match_wgpu():
     listed = [listing.describe_adapter(a, i) for i, a in enumerate(listing.list_adapters())]
     assert listed == [
         listing.describe_adapter(a, i) for i, a in enumerate(adapters.list_usable_adapters())
@@ -93,7 +93,7 @@ def test_another_library_is_left_to_wgpu(monkeypatch, variable):
     assert listing._find_library() is None
 
 
-def test_adapters_without_what_kernels_need_are_left_out():
+def test_adapters_without_required_features_are_left_out():
     def adapter(kind, api="Vulkan", features=("immediates",)):
         return SimpleNamespace(info={"adapter_type": kind, "backend_type": api}, features=features)
 

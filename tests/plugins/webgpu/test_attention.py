@@ -96,7 +96,9 @@ def test_special_values_reach_their_rows_only(run, rng, device_as_gpu):
     [((3, 5, 4, 132), 32768), ((3, 5, 300, 4), 32768), ((3, 5, 4, 4), 1024)],
     ids=["wide-values", "wide-keys", "little-memory"],
 )
-def test_what_does_not_fit_is_composed(run, rng, device_as_gpu, monkeypatch, sizes, shared_bytes):
+def test_attention_that_exceeds_shared_memory_is_composed(
+    run, rng, device_as_gpu, monkeypatch, sizes, shared_bytes
+):
     monkeypatch.setattr(run.device, "shared_bytes", shared_bytes)
     operands = random_inputs(rng, (2,), *sizes)
     found = run_attention(run, *operands, None, 0.3)

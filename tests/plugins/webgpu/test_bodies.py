@@ -1,4 +1,4 @@
-"""What the host computes of small arrays, in the place of shaders, is the same to the last bit."""
+"""Small arrays computed on the host have the same bits as those computed by shaders."""
 
 import itertools
 
@@ -99,7 +99,7 @@ def make_operands(kernel, dtype, rng):
 
 
 @pytest.mark.parametrize(("kernel", "dtype"), KERNELS_AND_DTYPES)
-def test_values_are_those_of_the_device(run, host_small_arrays, monkeypatch, rng, kernel, dtype):
+def test_values_match_the_device(run, host_small_arrays, monkeypatch, rng, kernel, dtype):
     """The host computes the same bits as the device, for each elementwise kernel and extreme values."""
     monkeypatch.setattr(host_small_arrays, "most", 100_000)
     operands = make_operands(kernel, dtype, rng)

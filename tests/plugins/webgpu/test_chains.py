@@ -100,7 +100,7 @@ SPECIAL_VALUES = np.float32(
         lambda x, y: 1 / (1 / x),
     ],
 )
-def test_rounding_and_special_values_are_those_of_separate_calls(function, dtype):
+def test_rounding_and_special_values_match_separate_calls(function, dtype):
     """A compiler may not combine calls: the driver's fast-math would turn (1 + x) - 1 into x."""
     p, q = (plugrad.asarray(x.astype(dtype)) for x in np.meshgrid(SPECIAL_VALUES, SPECIAL_VALUES))
     alone = run_unfused(lambda: function(p, q).numpy())
@@ -277,7 +277,7 @@ def test_calls_of_one_size_share_a_dispatch(recorded_dispatches):
     assert len(recorded_dispatches) == 1
 
 
-def test_results_that_nobody_needs_are_not_computed(recorded_dispatches):
+def test_unneeded_results_are_not_computed(recorded_dispatches):
     x = plugrad.asarray(random_normal(50))
     (x * 2).numpy()
     recorded_dispatches.clear()
@@ -288,7 +288,7 @@ def test_results_that_nobody_needs_are_not_computed(recorded_dispatches):
     assert not recorded_dispatches
 
 
-def test_synchronize_records_what_waits(recorded_dispatches):
+def test_synchronize_records_pending_calls(recorded_dispatches):
     x = plugrad.asarray(random_normal(50))
     (x * 2).numpy()
     recorded_dispatches.clear()
@@ -299,7 +299,7 @@ def test_synchronize_records_what_waits(recorded_dispatches):
     del y
 
 
-def test_a_read_back_records_what_waits_in_its_thread(recorded_dispatches):
+def test_read_back_records_pending_calls_of_its_thread(recorded_dispatches):
     x, other = plugrad.asarray(random_normal(50)), plugrad.ones(3)
     (x * 2).numpy()
     recorded_dispatches.clear()
@@ -345,7 +345,7 @@ def test_disposal_in_the_middle():
         np.testing.assert_allclose(w.numpy(), np.exp(x * 2 + 1) * (x * 2 + 1), rtol=1e-5)
 
 
-def test_memory_counts_what_programs_have():
+def test_memory_counts_tensors_that_the_program_holds():
     warm_up(lambda: gelu(plugrad.ones(3000) * 2).numpy())  # constants stay
     before = bytes_in_use()
     for _ in range(3):

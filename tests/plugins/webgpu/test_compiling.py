@@ -48,7 +48,7 @@ def measure_compilation(device, tile, left, is_transposed, turns_b, is_whole, en
 
 @pytest.mark.parametrize("name", ["matrix", "forward", "backward", "weights"])
 @pytest.mark.parametrize("tile", TILES_BY_NAME)
-def test_products_compile_soon(run, tile, name):
+def test_products_compile_quickly(run, tile, name):
     if (
         TILES_BY_NAME[tile].schedule == "broadcast"
         and run.device.subgroup_size != BROADCAST_SUBGROUP_SIZE

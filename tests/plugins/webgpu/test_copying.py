@@ -85,7 +85,7 @@ def test_turning_more_than_a_row_of_workgroups(run):
 
 
 @pytest.mark.parametrize("shape", [(0, 8), (8, 0), (4, 0, 4)], ids=parameter_id)
-def test_nothing_to_move(run, shape):
+def test_movement_of_empty_arrays(run, shape):
     x = np.zeros(shape, np.float32)
     perm = tuple(reversed(range(len(shape))))
     assert run(movement.transpose, x, perm=perm).shape == shape[::-1]

@@ -325,7 +325,7 @@ def test_shaders_that_do_not_compile(run, source, expected):
     assert run.to_host(x).sum() == 3
 
 
-def test_what_the_limits_of_sources_allow_compiles(run):
+def test_shaders_at_the_source_limits_compile(run):
     """The test runs in a new process, which would crash if the limits were too high."""
     code = """
 import numpy as np
@@ -375,7 +375,7 @@ def test_contracts_that_a_shader_cannot_implement(run):
         stencil("return 1.0;", make_contract(lambda x: Shaped(x.shape, string)))(x)
 
 
-def test_accesses_out_of_bounds_harm_nobody(run, rng):
+def test_out_of_bounds_accesses_do_not_affect_other_arrays(run, rng):
     far = load_wgsl_kernel(
         """
         @compute @workgroup_size(64)

@@ -112,7 +112,7 @@ def kernel_name(value):
 
 
 @pytest.mark.parametrize(("kernel", "f"), ARITHMETIC_KERNELS, ids=kernel_name)
-def test_long_arithmetic(run, kernel, f):
+def test_int64_arithmetic(run, kernel, f):
     assert_identical(run(kernel, A, B), f(A, B))
     assert_identical(
         run(kernel, A[:, None], B[:3]), f(A[:, None], B[:3])
@@ -120,11 +120,11 @@ def test_long_arithmetic(run, kernel, f):
 
 
 @pytest.mark.parametrize(("kernel", "f"), UNARY_KERNELS, ids=kernel_name)
-def test_long_functions(run, kernel, f):
+def test_int64_unary_functions(run, kernel, f):
     assert_identical(run(kernel, INT64_VALUES), f(INT64_VALUES))
 
 
-def test_long_powers(run):
+def test_int64_powers(run):
     exponents = np.array([0, 1, 2, 3, 63, 64, 1 << 40, -1, -2, -(1 << 62)])
     a, b = (grid.ravel().copy() for grid in np.meshgrid(INT64_VALUES, exponents))
 
@@ -153,7 +153,7 @@ def test_numbers_that_shaders_take_for_longs(run):
     )
 
 
-def test_long_select(run):
+def test_int64_select(run):
     assert_identical(run(binary.select, A > B, A, B), np.maximum(A, B))
 
 
@@ -184,7 +184,7 @@ def test_casts_of_longs(run):
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 7), (7, 4), (2, 5, 3), (3000, 3), (3, 3000), (0, 2)])
-def test_long_reductions(run, rng, shape):
+def test_int64_reductions(run, rng, shape):
     x = rng.integers(-(2**63), 2**63 - 1, shape)
     for axis in ((0,), (len(shape) - 1,), tuple(range(len(shape)))):
         assert_identical(run(reduction.sum, x, axis=axis), np.asarray(x.sum(axis)))
@@ -210,7 +210,7 @@ def test_long_running_totals(run, rng, shape):
 
 
 @pytest.mark.parametrize("depth", [0, 1, 5, 130, MAX_LOOP_STEPS + 3])
-def test_long_products(run, rng, depth):
+def test_int64_matrix_products(run, rng, depth):
     a = rng.integers(-(2**63), 2**63 - 1, (2, 6, depth))
     b = rng.integers(-(2**63), 2**63 - 1, (depth, 2))
     assert_identical(run(linalg.matmul, a, b), a @ b)
@@ -270,14 +270,14 @@ def test_long_order(run, rng, shape, descending):
     )
 
 
-def test_long_images(run, rng):
+def test_int64_images(run, rng):
     x = rng.integers(-(2**63), 2**63 - 1, (2, 3, 5, 3))
     attributes = {"align_corners": False, "half_pixel_centers": False}
     resized = run(resize.resize_nearest_neighbor, x, size=(6, 10), **attributes)
     assert_identical(resized, x.repeat(2, axis=1).repeat(2, axis=2))
 
 
-def test_long_windows(run, rng):
+def test_int64_pooling_and_morphology(run, rng):
     x = rng.integers(-3, 3, (2, 8, 8, 4)) * (1 << 62) + rng.integers(-9, 9, (2, 8, 8, 4))
     cells = x.reshape(2, 4, 2, 4, 2, 4).transpose(0, 1, 3, 5, 2, 4).reshape(2, 4, 4, 4, 4)
     attributes = {"filter_size": (2, 2), "strides": (2, 2), "pad": "valid"}
@@ -427,7 +427,7 @@ def test_half_arithmetic_is_rounded_after_each_step(run, rng):
     )
 
 
-def test_next_half(run):
+def test_next_after_in_float16(run):
     up, down = (
         run(binary.next_after, ALL_FLOAT16_VALUES, np.float16(end)) for end in (np.inf, -np.inf)
     )
@@ -526,7 +526,7 @@ def test_order_of_narrow_dtypes(run, rng, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint8, np.uint16, np.int64, np.float16])
-def test_chains_give_what_separate_calls_give(run, rng, dtype):
+def test_chains_match_separate_calls(run, rng, dtype):
     a, b = rng.integers(-(2**63), 2**63 - 1, (2, 60, 5)).view(np.int8)[..., :5].astype(dtype)
     for _ in range(3):  # the first time, calls are recorded one by one
         x, y = run.to_device(a), run.to_device(b)

@@ -67,7 +67,7 @@ def test_copies_that_kernels_write_to_are_on_the_device(run, host_small_arrays):
 # --- where arrays are
 
 
-def test_nothing_is_done_on_the_device(recorded_device_work):
+def test_small_arrays_are_computed_without_the_device(recorded_device_work):
     x, y = plugrad.asarray(np.float32([1, 2, 3, 4])), plugrad.asarray([0.5, 0.25, 2.0, -1.0])
     total = x
     for _ in range(100):
@@ -104,7 +104,7 @@ def test_reading_several_arrays_at_once_leaves_them_where_they_are(
     assert [is_hosted(x.array) for x in tensors] == [True, False, True]
 
 
-def test_a_read_back_records_what_waits_in_its_thread(recorded_device_work):
+def test_read_back_records_pending_calls_of_its_thread(recorded_device_work):
     """Reading values ends a chain; otherwise a loop could build another chain in each iteration."""
     large, small = plugrad.zeros(5000), plugrad.ones(3)
     (large + 1).numpy()
@@ -380,7 +380,7 @@ def test_settings_that_check_kernels(small_array_device):
     assert [(kernel.kernel, kernel.calls) for kernel in measured.kernels] == [("Multiply", 1)]
 
 
-def test_threads(small_array_device):
+def test_host_arrays_in_several_threads(small_array_device):
     shared = plugrad.asarray(np.arange(8, dtype=np.float32))
     failures = []
 
@@ -446,7 +446,7 @@ def run_with_default_settings(program, **environment):
 
 
 @pytest.mark.usefixtures("run")
-def test_the_setting():
+def test_host_elements_setting():
     show = "print(x.backend.active_device.hosting.most, type((x + x).array.buffer).__name__)"
     assert run_with_default_settings(show) == "1000 HostBuffer"
     assert run_with_default_settings(show, PLUGRAD_WEBGPU_HOST_ELEMENTS="3") == "3 HostBuffer"

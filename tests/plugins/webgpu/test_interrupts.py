@@ -47,7 +47,7 @@ def test_an_interrupt_waits_until_the_outer_block_ends():
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_a_block_without_an_interrupt_changes_nothing():
+def test_uninterruptible_block_without_a_signal_restores_the_handlers():
     whole = Uninterruptible()
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(ZeroDivisionError), whole:
@@ -247,7 +247,7 @@ def test_a_wait_goes_on_if_the_handler_of_the_interrupt_returns(monkeypatch):
     assert len(counted) == 2
 
 
-def test_what_a_handler_raises_in_a_callback_of_the_library_is_raised(
+def test_exceptions_of_signal_handlers_in_library_callbacks_are_raised(
     monkeypatch, without_garbage_collection
 ):
     class Alarm(BaseException):

@@ -67,7 +67,7 @@ def test_unary_of_integers(run, rng):
     np.testing.assert_array_equal(run(unary.step, x, alpha=0), (x > 0).astype(np.int32))
 
 
-def test_attributes(run, rng):
+def test_kernel_attributes(run, rng):
     x = random_float32(rng, (3, 5))
     assert_close(run(activation.leaky_relu, x, alpha=0.2), np.where(x > 0, x, np.float32(0.2) * x))
     assert_close(run(activation.leaky_relu, x, alpha=0.3), np.where(x > 0, x, np.float32(0.3) * x))
@@ -118,7 +118,7 @@ def test_logic(run):
     np.testing.assert_array_equal(run(binary.less, a, b), a < b)
 
 
-def test_other_binaries(run, rng):
+def test_other_binary_kernels(run, rng):
     x, y = random_float32(rng, (3, 4)), random_float32(rng, (3, 4))
     assert_close(run(binary.add_n, x, y, x), x + y + x)
     assert_close(run(binary.squared_difference, x, y), (x - y) ** 2)

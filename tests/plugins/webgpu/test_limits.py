@@ -1,4 +1,4 @@
-"""What exceeds the limits of a shader or of a device is an error of plugrad that names a remedy."""
+"""Exceeding the limits of a shader or a device raises an error of plugrad that names a remedy."""
 
 from types import SimpleNamespace
 
@@ -197,7 +197,7 @@ def test_arrays_that_a_device_cannot_store(run, monkeypatch, call):
         call(run)
 
 
-def test_images_whose_patches_a_device_could_not_bind(run, monkeypatch):
+def test_convolution_of_images_whose_patches_exceed_a_binding(run, monkeypatch):
     monkeypatch.setattr(run.device.pool, "largest", 1 << 16)
     image, filters = np.ones((1, 32, 32, 8), np.float32), np.ones((3, 3, 8, 2), np.float32)
     found = run(convolution.conv2d, image, filters, strides=(1, 1), pad="valid")

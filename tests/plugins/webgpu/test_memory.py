@@ -45,7 +45,7 @@ def test_memory_in_use_returns_to_where_it_was(run, buffer_pool):
     assert (after.buffers, after.bytes) == (before.buffers, before.bytes)
 
 
-def test_a_buffer_that_dies_before_it_is_counted_leaves_nothing(run, buffer_pool):
+def test_buffer_deleted_before_it_is_counted_leaks_no_memory(run, buffer_pool):
     before = run.backend.memory()
     buffer = Buffer()
     lease = BufferReference(buffer, buffer_pool._dead.append)  # an interrupt may come here
@@ -193,7 +193,7 @@ def test_tables_beyond_the_budget_are_forgotten(run, buffer_pool, monkeypatch):
         np.testing.assert_allclose(run(signal.fft, x), np.fft.fft(x), atol=1e-6)
 
 
-def test_steps_of_training_leave_nothing(run):
+def test_training_steps_leak_no_memory(run):
     """After a while, a step allocates no new buffer and leaves none in use."""
 
     def loss(weights):
@@ -220,7 +220,7 @@ def resident_bytes():
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 @pytest.mark.parametrize("has_survivor", [False, True])
-def test_a_device_that_was_closed_keeps_nothing(has_survivor):
+def test_closed_device_keeps_no_buffers(has_survivor):
     """A lavapipe device takes 4 MB, a SwiftShader device 30; the garbage collector may delay the release of three."""
     x, sizes = np.arange(3_000, dtype=np.float32), []
     for _ in range(24):

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_types_are_those_of_cffi():
+def test_types_match_cffi():
     ffi = wgpu_native.ffi
     cache_parsed_types()
     for text in C_TYPES:

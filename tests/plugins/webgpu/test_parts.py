@@ -117,7 +117,7 @@ def test_elementwise_calls_and_reductions(limit_bindings_moderately, rng):
     np.testing.assert_allclose(found, 3 * y, rtol=1e-6)
 
 
-def test_products(limit_bindings, rng):
+def test_products_of_split_arrays(limit_bindings, rng):
     run = limit_bindings
     a = rng.standard_normal((70, 65)).astype(np.float32)
     b = rng.standard_normal((65, 80)).astype(np.float32)

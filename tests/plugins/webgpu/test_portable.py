@@ -34,7 +34,7 @@ def test_private_parts_that_are_missing(run, monkeypatch, make_runner):
     assert make_runner().device._driver is portable
 
 
-def test_kernels(portable_device, rng):
+def test_kernels_through_the_portable_driver(portable_device, rng):
     x = rng.standard_normal((1, 9, 8, 3)).astype(np.float32)
     w = rng.standard_normal((3, 3, 3, 4)).astype(np.float32)
     way = {"strides": (1, 1), "pad": "valid"}
@@ -58,7 +58,7 @@ def test_kernels(portable_device, rng):
     assert portable_device.backend.memory().buffers == 0
 
 
-def test_errors(portable_device, monkeypatch):
+def test_errors_of_the_portable_driver(portable_device, monkeypatch):
     with pytest.raises(ArgumentValueError, match=r"'nonsense\(x\)' does not compile: .*nonsense"):
         elementwise("nonsense(x)")(portable_device.to_device(np.ones(3, np.float32)))
     with pytest.raises(ArgumentValueError, match=r"to_buffer: .*wgpu 0\.32 only"):

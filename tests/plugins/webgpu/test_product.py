@@ -361,6 +361,7 @@ def test_sums_are_split_where_a_gpu_has_more_room_than_tiles():
     [
         ("broadcast 32", 64, 256, 128, 1),
         ("broadcast 32", 64, 2048, 128, 2),
+        ("broadcast 64", 64, 2048, 128, 2),  # as many, so that the bits are the same
         ("direct", 64, 128, 10, 1),  # 16 tiles, for the lanes of two threads
         ("direct", 64, 1024, 10, 4),
         ("direct", 1, 784, 10, 12),  # two tiles, so that six of eight lanes would do nothing
@@ -387,16 +388,18 @@ def test_long_sums_of_few_rows_are_shared_by_a_workgroup(run, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "subgroup", "expected"),
+    ("sizes", "processors", "subgroup", "expected"),
     [
-        ((512, 512, 512), BROADCAST_SUBGROUP_SIZE, "broadcast 64"),
-        ((64, 784, 256), BROADCAST_SUBGROUP_SIZE, "broadcast 32"),
-        ((4096, 64, 96), BROADCAST_SUBGROUP_SIZE, "broadcast 32"),
-        ((512, 512, 512), 4, "direct"),
+        ((512, 512, 512), 64, BROADCAST_SUBGROUP_SIZE, "broadcast 64"),
+        ((64, 784, 256), 4, BROADCAST_SUBGROUP_SIZE, "broadcast 64"),
+        ((64, 784, 256), 5, BROADCAST_SUBGROUP_SIZE, "broadcast 32"),  # too few of the others
+        ((4096, 64, 96), 4, BROADCAST_SUBGROUP_SIZE, "broadcast 32"),
+        ((512, 512, 512), 4, 4, "direct"),
     ],
     ids=str,
 )
-def test_tiles_of_software_devices(run, monkeypatch, sizes, subgroup, expected):
+def test_tiles_of_software_devices(run, monkeypatch, sizes, processors, subgroup, expected):
+    monkeypatch.setattr("plugrad_webgpu.algorithms.tiles.PROCESSORS", processors)
     monkeypatch.setattr(run.device, "is_software", True)
     monkeypatch.setattr(run.device, "tiles", {})
     monkeypatch.setattr(run.device, "_subgroup", subgroup)

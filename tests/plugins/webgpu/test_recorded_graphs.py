@@ -60,7 +60,7 @@ def test_a_program_is_one_segment_and_fuses_elementwise_calls(random_matrix):
     assert any("tanh_accurate" in label and "; " in label for label in labels)
 
 
-def test_what_the_host_computes_splits_a_recording(random_matrix):
+def test_host_steps_split_a_recording(random_matrix):
     def f(x):
         y = x @ x.T + plugrad.eye(16) * 50
         return plugrad.linalg.inv(y * 2), plugrad.sort(y + 1)[0] * 2
@@ -193,7 +193,7 @@ def test_a_host_value_that_is_a_result_or_goes_to_the_host():
         assert (second.item(), y.tolist()) == (2 + i, [2 + i, 3 + i])
 
 
-def test_what_was_counted_is_taken_back_and_debug_repeats_it(random_matrix, monkeypatch):
+def test_failed_calls_undo_counted_steps_and_debug_repeats_them(random_matrix, monkeypatch):
     w = plugrad.Variable(np.ones((24, 24), "float32"))
     optimizer = plugrad.optimizers.Adam(0.1)
 
@@ -293,7 +293,7 @@ def test_buffers_of_others_and_arrays_in_parts(random_matrix, active_device, mon
     )
 
 
-def test_threads(random_matrix):
+def test_recorded_graphs_run_in_several_threads(random_matrix):
     f = plugrad.jit(function_with_groups)
     inputs = [random_matrix * i for i in range(4)]
     expected = [result_bytes(function_with_groups(y)) for y in inputs]
@@ -375,7 +375,11 @@ MATMUL_EPILOGUES = {
     "bias and relu": (lambda x, w, b: plugrad.relu(x @ w + b), 1),
     "bias, on the left": (lambda x, w, b: b + x @ w, 1),
     "relu6 alone": (lambda x, w, _: plugrad.relu6(x @ w), 1),
-    "a sum that is kept": (lambda x, w, b: [y := x @ w + b, plugrad.sigmoid(y)], 2),
+    "a sum that is kept": (lambda x, w, b: [y := x @ w + b, plugrad.sigmoid(y)], 1),
+    "a sum before heavy calls": (
+        lambda x, w, b: [y := x @ w + b, plugrad.sigmoid(y) * plugrad.tanh(plugrad.log1p(y * y))],
+        2,
+    ),
     "a product that is kept": (lambda x, w, b: [y := x @ w, plugrad.relu(y + b)], 1),
     "a bias of rows": (lambda x, w, _: plugrad.relu(x @ w + x[:, :1]), 2),
     "a convolution": (
@@ -388,10 +392,10 @@ MATMUL_EPILOGUES = {
 
 
 @pytest.mark.parametrize("name", MATMUL_EPILOGUES)
-def test_products_take_in_what_follows_them(random_matrix, rng, active_device, name):
+def test_products_absorb_a_following_bias_and_activation(random_matrix, rng, active_device, name):
     function, dispatches = MATMUL_EPILOGUES[name]
-    if name == "a sum that is kept" and not active_device.is_software:
-        dispatches = 1  # the tiles of GPUs store in fewer places, so a chain may follow
+    if name == "a sum before heavy calls" and not active_device.is_software:
+        dispatches = 1  # the tiles of GPUs store in fewer places, so these may follow
     w, b = (plugrad.asarray(rng.standard_normal(n).astype("float32")) for n in ((24, 40), 40))
     jitted = plugrad.jit(function)
     found, expected = jitted(random_matrix, w, b), function(random_matrix, w, b)

@@ -101,7 +101,7 @@ def test_a_row_kernel_and_its_calls_are_one_dispatch(name, shape, rng):
 
 
 @pytest.mark.parametrize("values", [[np.nan, np.inf, -np.inf, 1], [-0.0, 0.0, 1e38, 1e-40]])
-def test_special_values(values):
+def test_special_values_in_recorded_row_kernels(values):
     x = plugrad.asarray(np.tile(np.float32(values), (17, 2)))
     for name in ("softmax", "log_softmax", "layer_norm", "sum", "maximum of columns"):
         assert_same_bits_when_traced(ROW_FUNCTIONS[name], x, x[0], x[:, :1])
@@ -130,7 +130,7 @@ def test_reductions_of_other_dtypes(dtype, rng):
     assert all(label.startswith("reduction") for label in assert_same_bits_when_traced(f, x))
 
 
-def test_neighbours(rng):
+def test_calls_after_local_response_normalization_are_merged(rng):
     x = plugrad.asarray(rng.standard_normal((2, 3, 5, 7)).astype("float32"))
     assert (
         len(
@@ -231,7 +231,7 @@ def test_calls_behind_windows_products_and_sums_of_wide_rows_are_computed_by_the
     assert label == "reduction a + b; a * b; a - b"
 
 
-def test_what_nobody_reads_is_not_computed(rng):
+def test_unread_results_are_not_computed(rng):
     x, scale = (
         plugrad.asarray(rng.standard_normal(n).astype("float32")) for n in ((32, 64), (64,))
     )

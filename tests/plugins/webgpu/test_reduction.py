@@ -1,4 +1,4 @@
-"""How software devices read what they reduce: columns several vectors at a time, rows in segments of whole pages."""
+"""Reductions on software devices: columns are read several vectors at a time, rows in segments of whole pages."""
 
 import numpy as np
 import pytest

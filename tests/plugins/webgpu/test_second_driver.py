@@ -1,4 +1,4 @@
-"""Some tests run once more on another Vulkan driver, or on machine code that is optimized, in processes of their own.
+"""Some tests run once more on another Vulkan driver, or as in programs of users, in processes of their own.
 
 CONTRIBUTING.md tells how to run any test there.
 """
@@ -20,7 +20,7 @@ MAX_SECONDS = 500
 MAX_ADDRESS_SPACE = 8 << 30
 """In bytes. The driver reserves 3 GB when a device is opened; shaders that grow beyond all bounds end here."""
 
-HOST_VALUES_TEST = "plugins/webgpu/test_bodies.py::test_values_are_those_of_the_device"
+HOST_VALUES_TEST = "plugins/webgpu/test_bodies.py::test_values_match_the_device"
 TESTS_BY_SUBJECT = {
     # What SwiftShader runs that lavapipe does not: subgroups of four, other tiles, another compiler
     "compiling": ["plugins/webgpu/test_compiling.py"],
@@ -42,6 +42,13 @@ TESTS_BY_SUBJECT = {
 
 TESTS_ON_OPTIMIZED_CODE = ["plugins/webgpu/test_special_values.py", "plugins/webgpu/test_chains.py"]
 """What compilers might combine or leave out. `make test` lets Mesa optimize nothing else."""
+TESTS_ON_THREADS = [
+    "plugins/webgpu/test_reduction.py",
+    "plugins/webgpu/test_sorting.py",
+    "plugins/webgpu/test_interrupts.py",
+]
+"""What depends on the order of workgroups, or on the thread that computes. Elsewhere `make test` has no threads."""
+MESA_THREADS = 4
 
 
 def limit_address_space():
@@ -80,3 +87,9 @@ def test_on_optimized_machine_code():
     if not os.environ.get("GALLIVM_PERF"):
         pytest.skip("all tests run on optimized machine code")
     run_tests(TESTS_ON_OPTIMIZED_CODE, GALLIVM_PERF="")
+
+
+def test_on_several_threads():
+    if not os.environ.get("LP_NUM_THREADS"):
+        pytest.skip("all tests run on as many threads as there are cores")
+    run_tests(TESTS_ON_THREADS, LP_NUM_THREADS=str(MESA_THREADS))

@@ -285,7 +285,7 @@ def compile_entry_points(run, code):
 
 
 @pytest.mark.parametrize("names", SHADER_SUBSTITUTIONS, ids="+".join)
-def test_files_compile(run, names):
+def test_shader_templates_compile(run, names):
     compile_entry_points(run, shader(*names, **SHADER_SUBSTITUTIONS[names]))
 
 
@@ -301,7 +301,7 @@ def test_every_file_is_listed():
     }
 
 
-def test_snippets_compile(run):
+def test_shader_snippets_compile(run):
     snippets = "".join((SHADERS_FOLDER / name).read_text() for name in SNIPPET_FILES)
     names = re.findall(r"^fn (\w+)", snippets, re.MULTILINE)
     used = linked("// " + " ".join(names))

@@ -40,7 +40,7 @@ def test_gradients_flow_to_a_buffer(wgpu_device):
     np.testing.assert_array_equal(plugrad.grad(lambda x: (x * x).sum())(x).numpy(), [2, 4, 6, 8])
 
 
-def test_nothing_is_copied(wgpu_device):
+def test_shared_buffers_are_not_copied(wgpu_device):
     buffer = make_buffer(wgpu_device, np.float32([1, 2, 3, 4]))
     x = from_buffer(buffer, (2, 2))
     wgpu_device.queue.write_buffer(buffer, 0, np.float32([5, 6, 7, 8]))

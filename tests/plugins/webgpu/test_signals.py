@@ -87,7 +87,7 @@ for _ in range(10):
     "program", [RANDOM_INTERRUPTS_PROGRAM, TWO_INTERRUPTS_PROGRAM], ids=["at_random", "two_at_once"]
 )
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no signals to a process")
-def test_signals(program):
+def test_interrupts_at_any_time_leave_the_device_usable(program):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM_START + program],
         capture_output=True,

@@ -70,7 +70,7 @@ def test_long_rows_are_merged(run, rng, monkeypatch, size):
 
 @pytest.mark.usefixtures("software_and_gpu_device")
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_any_axis(run, rng, axis):
+def test_sort_along_any_axis(run, rng, axis):
     x = elements_with_ties(rng, (4, 150, 3), "float32")
     places = reference_argsort(x, axis, descending=False)
     np.testing.assert_array_equal(run(sorting.argsort, x, axis=axis), places)
@@ -97,7 +97,7 @@ def test_any_axis(run, rng, axis):
     ],
     ids=str,
 )
-def test_largest(run, rng, shape, k, is_sorted):
+def test_top_k_elements(run, rng, shape, k, is_sorted):
     x = elements_with_ties(rng, shape, "float32")
     places = reference_argsort(x, -1, descending=True)[..., :k]
     if not is_sorted:

@@ -36,12 +36,12 @@ def specialize_kernel(kernel, *specs, **attrs):
 @pytest.mark.parametrize(
     "family", [name for name, _ in groupby(rows(), lambda row: row.kernel.family)]
 )
-def test_rows(family):
+def test_specialized_rows_keep_their_bits(family):
     """The second call of a traced function runs the implementation that was specialized in the first."""
     assert_specialized_rows_keep_bits(family, "webgpu", one_of_each_kernel=True)
 
 
-def test_what_is_decided_follows_from_the_shapes():
+def test_specialized_kernels_match_general_ones():
     x, y, read = random_tensor(40, 30), random_tensor(30, seed=1), open_backend("webgpu").to_numpy
     add = specialize_kernel("Add", (40, 30), (30,))
     np.testing.assert_array_equal(read(add(x.array, y.array)), x.numpy() + y.numpy())
@@ -68,7 +68,7 @@ def test_absent_inputs_tables_and_results_that_share_the_buffer_of_an_input():
     assert flat.shape == (1200,)
 
 
-def test_what_does_more_than_dispatch_is_left_alone():
+def test_implementations_that_read_values_are_not_specialized():
     assert specialize_kernel(decomposition.qr.name, (30, 30), full_matrices=False) is None
     assert specialize_kernel("Concat", (40, 30), (40, 30), axis=0) is None  # it fills an array
     assert specialize_kernel("Add", (2, 3), (4, 5)) is None
@@ -116,7 +116,7 @@ def test_a_replay_joins_products_to_bias_and_activation():
     assert {event.kernel for event in measured.kernels} == {"_FusedMatMul"}
 
 
-def test_what_lies_between_calls_is_released_as_untraced():
+def test_intermediate_memory_is_released_as_in_untraced_calls():
     """An implementation with several calls needs no more memory when traced."""
     f = plugrad.jit(lambda x, y: plugrad.einsum("jia,jka->ki", x, y))
     x, y = random_tensor(50, 40, 3), random_tensor(50, 30, 3, seed=1)

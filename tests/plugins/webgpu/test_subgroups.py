@@ -1,4 +1,4 @@
-"""What the invocations of a workgroup find is combined by subgroups, or through memory: GPUs do either."""
+"""Workgroups combine the results of their invocations by subgroup operations or through shared memory."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def device_as_gpu(request, run, monkeypatch):
 
 
 @pytest.mark.parametrize("shape", [(257,), (3, 700), (70_003,), (5, 4096)], ids=str)
-def test_reductions(device_as_gpu, rng, shape):
+def test_reductions_by_subgroups(device_as_gpu, rng, shape):
     axis = len(shape) - 1
     n = rng.integers(-100, 100, shape)
     for dtype in (np.float32, np.int32, np.uint32, np.int64, np.int8, np.complex64):
@@ -49,7 +49,7 @@ def test_reductions(device_as_gpu, rng, shape):
     np.testing.assert_array_equal(found, x.max(axis))
 
 
-def test_rows(device_as_gpu, rng):
+def test_row_normalizations_by_subgroups(device_as_gpu, rng):
     x = rng.standard_normal((5, 300)).astype(np.float32)
     x[1, 7], x[2, 9], x[3] = np.inf, -np.inf, -np.inf
     with np.errstate(invalid="ignore"):

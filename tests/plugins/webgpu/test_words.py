@@ -18,7 +18,7 @@ fn main() {
 """
 
 
-def test_what_is_only_loaded_is_taken_apart():
+def test_read_only_vectors_are_loaded_as_64_bit_words():
     text = load_by_long_words(WGSL_SOURCE)
     assert "input: array<vec2<u64>>;" in text
     assert "places: array<vec2<u64>>;" in text

@@ -1,4 +1,4 @@
-"""From the JSON of a file to graphs, with every reference and attribute checked."""
+"""Reading of graphs from a model's JSON, with every reference and attribute checked."""
 
 from __future__ import annotations
 

@@ -438,6 +438,8 @@ def cast_for_assignment(x: TensorLike, target: Tensor, op: str, name: str) -> Te
         DTypeError: the dtype does not hold the values.
         ArgumentValueError: a number does not fit.
     """
+    if type(x) is Tensor and x.array.dtype is target.array.dtype:  # as mostly
+        return x
     dtype = target.dtype
     if isinstance(x, Tensor):
         _check_assignable(x.dtype, dtype, op, name)
@@ -568,9 +570,13 @@ def have_one_dtype(xs: Sequence[Any]) -> bool:
     """Return whether operands, one at least, are tensors of one dtype, so that nothing has to be converted."""
     given = None
     for x in xs:
-        if type(x) is not Tensor or (given is not None and x.array.dtype is not given):
+        if type(x) is not Tensor:
             return False
-        given = x.array.dtype
+        dtype = x.array.dtype
+        if dtype is not given:
+            if given is not None:
+                return False
+            given = dtype
     return True
 
 

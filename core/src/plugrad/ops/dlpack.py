@@ -1,4 +1,4 @@
-"""Tensors of the memory of other libraries, which DLPack describes."""
+"""Import of other libraries' arrays through DLPack."""
 
 from __future__ import annotations
 

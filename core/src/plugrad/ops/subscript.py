@@ -169,11 +169,12 @@ def with_assigned_elements(x: Tensor, key: Any, value: Any) -> Tensor:
         new = _drop_leading_ones(new, block.shape)
     if 0 in block.sizes:
         return x
-    given = new.array.shape
-    padded = (1,) * (len(block.shape) - len(given)) + given
-    sizes = tuple([1 if axis is None else padded[axis] for axis in block.result_axes])
-    if sizes != given:
-        new = movement.reshape(new, shape=sizes)
+    sizes = given = new.array.shape
+    if given != block.sizes:
+        padded = (1,) * (len(block.shape) - len(given)) + given
+        sizes = tuple([1 if axis is None else padded[axis] for axis in block.result_axes])
+        if sizes != given:
+            new = movement.reshape(new, shape=sizes)
     attrs = _update_attributes(shape, x.array.dtype, sizes, block.begin, block.end, block.strides)
     return movement.strided_slice_update.call(x, new, attrs)
 

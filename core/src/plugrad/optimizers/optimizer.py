@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain
 from operator import add
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias, cast
 
@@ -19,7 +19,7 @@ from plugrad.ops.transfer import host_value, stop_gradient
 from plugrad.optimizers.checks import check_gradient, check_transformed, check_variables, is_pair
 from plugrad.optimizers.loss_scale import LossScale
 from plugrad.optimizers.updates import VariableState, group_by_kernel, iter_batches
-from plugrad.tensor.effects import run_with_host_log, undo_on_failure
+from plugrad.tensor.effects import active_host_log, run_with_host_log
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import static_value
 from plugrad.transforms.gradients import select_trainable, variable_grads
@@ -115,6 +115,8 @@ class Optimizer(ABC):
             ArgumentValueError: it is negative.
         """
         rate = self.learning_rate
+        if isinstance(rate, float) and rate >= 0:  # as mostly, and each call of a program asks
+            return float(rate)
         rate = rate(self.iterations) if callable(rate) else rate
         number = check_real(rate, self._name, "learning_rate")
         if not number >= 0:
@@ -411,17 +413,22 @@ class Optimizer(ABC):
         rate = self.rate
         numbers: list[tuple[float, ...]] = []
         for turn, first, states in groups:
-            member = self._find_group_optimizer(first)
+            member = self._find_group_optimizer(first) if self._groups else self
             is_shared = member.learning_rate is self.learning_rate  # a schedule is asked once
             own = rate if is_shared else member.rate
             numbers.append(member._step_coefficients(states[0].steps + turn, own))
         # A variable that comes twice is set twice, to the greater number last.
-        owners = [self, *chain.from_iterable([states for _, _, states in groups])]
-        names = ["iterations", *repeat("steps", len(owners) - 1)]
-        turns = chain.from_iterable([repeat(turn, len(states)) for turn, _, states in groups])
+        owners: list[Optimizer | VariableState] = [self]
+        names, turns = ["iterations"], [1]
+        for turn, _, states in groups:
+            owners += states
+            names += ["steps"] * len(states)
+            turns += [turn] * len(states)
         before = [*map(getattr, owners, names)]
-        after = [*map(add, before, chain((1,), turns))]
-        undo_on_failure(partial(run_uninterrupted, map(setattr, owners, names, before)))
+        after = [*map(add, before, turns)]
+        log = active_host_log.get()
+        if log is not None:
+            log.undo.append(partial(run_uninterrupted, map(setattr, owners, names, before)))
         run_uninterrupted(map(setattr, owners, names, after))
         return numbers
 

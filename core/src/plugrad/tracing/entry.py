@@ -62,7 +62,6 @@ def compile_entry(
         "context": current_context,
         "watched": watched_variables.get,
         "watching": watching,
-        "holds": program.is_valid,
         "run": program.run_with_variables if program.has_state else program.run,
         "record_device_loss": ignore_error,
         "backend": program.backend,
@@ -73,16 +72,18 @@ def compile_entry(
             program.run.compiled,
             program.run.record_device_loss,
         )
+    for index, (function, answer) in enumerate(program.guards):
+        names[f"ask{index}"], names[f"answer{index}"] = function, answer
     for index, x in enumerate(args):
         names[f"shape{index}"], names[f"dtype{index}"] = x.array.shape, x.array.dtype
-    exec(_compile_entry_code(len(args), is_guarded=bool(program.guards)), names)
+    exec(_compile_entry_code(len(args), len(program.guards)), names)
     enter: Callable[[tuple[Any, ...]], Any] = names["enter"]
     return enter
 
 
 @lru_cache
-def _compile_entry_code(count: int, *, is_guarded: bool) -> CodeType:
-    """Return the code of the entries for a number of arguments."""
+def _compile_entry_code(count: int, guards: int) -> CodeType:
+    """Return the code of the entries for a number of arguments and of conditions."""
     numbers = range(count)
     lines = [
         "def enter(args):",
@@ -100,7 +101,7 @@ def _compile_entry_code(count: int, *, is_guarded: bool) -> CodeType:
             f"    if a{i}.shape != shape{i} or a{i}.dtype is not dtype{i}: return ENTRY_MISS"
             for i in numbers
         ],
-        *(["    if not holds(): return ENTRY_MISS"] if is_guarded else []),
+        *[f"    if ask{i}() != answer{i}: return ENTRY_MISS" for i in range(guards)],
         "    try:",
         f"        arrays = run({', '.join(f'a{i}' for i in numbers)})",
         "    except BaseException as failure:",

@@ -178,10 +178,11 @@ class _ReplayWriter:
         steps, backend = self.steps, self.graph.backend
         specialize = self.specialize if self.calls else None
         has_run = False
+        has_calls = any(isinstance(step, Call) for step in steps)  # else all is compiled
 
         def run(*arrays: Any) -> list[Any]:
             nonlocal specialize, has_run
-            functions = active_functions(backend)
+            functions: Mapping[str, Implementation] = active_functions(backend) if has_calls else {}
             if specialize is not None and has_run:  # for a second time: it takes as long as tracing
                 specialize(functions)
                 specialize = None

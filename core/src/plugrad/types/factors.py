@@ -1,4 +1,4 @@
-"""How Fourier transforms of a length are computed: by stages for its factors."""
+"""Plans of Fourier transforms: the factors of a length, one for each stage."""
 
 from __future__ import annotations
 

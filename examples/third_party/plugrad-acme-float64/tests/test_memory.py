@@ -24,7 +24,7 @@ def test_every_byte_is_counted(active_backend):
     assert active_backend.memory()[:2] == before[:2]
 
 
-def test_a_result_beyond_the_limit_is_refused_before_it_is_computed(active_backend):
+def test_results_beyond_the_limit_are_rejected_before_computation(active_backend):
     x = plugrad.asarray(np.zeros((1000, 1)))
     y = plugrad.permute_dims(x, (1, 0))
     before = active_backend.memory()

@@ -31,7 +31,7 @@ def test_pack_is_listed_as_active():
     assert (pack.status, pack.backend_name) == ("active", "webgpu")
 
 
-def test_the_replacement_is_what_runs(webgpu):
+def test_the_replacement_runs(webgpu):
     compiled = plugrad.get_kernel("Sigmoid", "webgpu").kernel_func
     ran = []
 

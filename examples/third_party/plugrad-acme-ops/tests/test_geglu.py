@@ -25,7 +25,7 @@ def test_values(backend):
     np.testing.assert_allclose(result, reference(GATE, UP), rtol=1e-5, atol=1e-6)
 
 
-def test_no_plugin_implements_it(backend):
+def test_no_plugin_implements_geglu(backend):
     geglu(plugrad.asarray(GATE), plugrad.asarray(UP))
     assert plugrad.get_kernel("AcmeGeGLU", backend) is None
 

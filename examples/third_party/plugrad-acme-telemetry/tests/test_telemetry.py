@@ -36,5 +36,5 @@ def test_the_kernel_with_the_most_milliseconds_comes_first():
     assert times == sorted(times, reverse=True)
 
 
-def test_it_can_be_switched_off():
+def test_telemetry_can_be_switched_off():
     assert run_program(PLUGRAD_PLUGINS_DISABLE="plugrad-acme-telemetry") == ""

@@ -26,7 +26,7 @@ def test_views_share_their_memory(active_backend):
     assert active_backend.memory()[:2] == before[:2]
 
 
-def test_it_implements_at_least_200_kernels():
+def test_backend_implements_at_least_200_kernels():
     assert len(plugrad.get_kernels_for_backend("torch")) >= 200
 
 

@@ -54,8 +54,8 @@ def register_fast_path(
 
     Args:
         kernel: the kernel.
-        make: returns that function, which calls its argument for all other inputs. Its own results are too small to be
-            tracked.
+        make: returns that function, which calls its argument for all other inputs. Its own results are tracked already,
+            or too small to be.
         pack: the kernels of the pack to which the function belongs. Where they are not in effect, it is not used.
         equivalent_implementations: the implementations that give the same results. If another one is in effect, the
             function is not used.

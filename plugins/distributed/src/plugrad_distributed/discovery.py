@@ -1,4 +1,4 @@
-"""Which collectives are installed, and which one a process was started for."""
+"""The installed collectives, and the choice of the one for which a process was started."""
 
 from __future__ import annotations
 

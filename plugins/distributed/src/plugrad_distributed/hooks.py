@@ -1,4 +1,4 @@
-"""What plugrad-distributed adds to ``plugrad doctor``."""
+"""The hook that adds a section about collectives to ``plugrad doctor``."""
 
 from __future__ import annotations
 

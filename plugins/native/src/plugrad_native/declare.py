@@ -33,7 +33,10 @@ CFunctionsByDtype: TypeAlias = Mapping[np.dtype[Any], CFunction]
 MAX_ELEMENTS: Final = 2**31
 """The kernels count elements in 32 bits; NumPy takes arrays with more."""
 CACHE_LINE_FLOATS: Final = 16
-"""The float32 in a cache line, at which the scratch memory of each part begins: it may hold numbers of 8 bytes."""
+"""The float32 in a cache line, which threads should not share.
+
+The scratch memory of each part begins at one, as it may hold numbers of 8 bytes.
+"""
 MAX_COPIED_DESCRIPTOR_NUMBERS: Final = 256
 """The most numbers of a descriptor of which threads make copies."""
 MAX_STRIDE_BYTES: Final = 2**31 - 1
@@ -99,8 +102,11 @@ def register_small_result_functions(
 def with_small_results_in_c(small: SmallResults, otherwise: Implementation) -> Implementation:
     """Return an implementation that computes small results in C, and calls `otherwise` for all other inputs."""
     variants = tuple([(given, run, result) for (given, result), run in small.functions.items()])
+    is_elementwise = small.layout in ELEMENTWISE_LAYOUTS
+    # from part_min_work on, threads may share the elements
+    most = thread_pool.part_min_work if is_elementwise else UNTRACKED_MAX_ELEMENTS
     function = current_variant().make_small_result_function(
-        small.layout, variants, UNTRACKED_MAX_ELEMENTS, otherwise, small.names, np.ufunc
+        small.layout, variants, most, otherwise, small.names, np.ufunc, empty
     )
     return mark_results_tracked(function)
 
@@ -215,6 +221,9 @@ C_MIN_BYTES: Final = 1024
 UNTRACKED_MAX_ELEMENTS: Final = 1024
 """Arrays with fewer elements are too small to be tracked."""
 
+ELEMENTWISE_LAYOUTS: Final = ("each", "pairs")
+"""The layouts of kernels whose large results take the same loop as small ones."""
+
 PART_MULTIPLE_ELEMENTS: Final = 256
 """The elements of which each part but the last is a multiple, so that results do not depend on the division."""
 
@@ -249,7 +258,7 @@ def parallel_for(
         return
 
     arrays = [array for array, _ in operands]
-    steps = [0 if array is None else step for array, step in operands]
+    steps = [0 if array is None else step * multiple for array, step in operands]
     scratch = -(-scratch // CACHE_LINE_FLOATS) * CACHE_LINE_FLOATS
     others = (empty((parts * scratch,), FLOAT32),) if scratch else ()
     thread_pool.run_in_parts(
@@ -316,7 +325,7 @@ def parallel_strided_loop(
     thread_pool.run_in_parts(
         run,
         (*arrays, descriptor, *attributes),
-        (*steps, 0, *(0,) * len(attributes)),
+        (*(step * multiple for step in steps), 0, *(0,) * len(attributes)),
         len(arrays),
         count,
         parts=parts,

@@ -62,6 +62,7 @@ class Variant(Protocol):
         otherwise: Callable[..., NDArray[Any]],
         names: tuple[str, ...],
         ufunc_type: type,
+        allocate: Callable[[tuple[int, ...], np.dtype[Any]], NDArray[Any]],
         /,
     ) -> Callable[..., NDArray[Any]]:
         """Return an implementation that computes small results in C, as ``extension/small_results.h`` describes.

@@ -1,4 +1,4 @@
-"""When a training ends before its last epoch."""
+"""Early stopping: the condition on which a training ends before its last epoch."""
 
 from __future__ import annotations
 

@@ -141,10 +141,10 @@ class WasmBackend(Backend):
         self, function: Callable[[], Any], shape: Shape, dtype: DType
     ) -> WasmArray | NDArray[Any]:
         """Return the value of a host function as an array, without the checks that arrays of others need."""
-        if dtype in (bool_, string) or self.is_closed or self.lost:
+        if dtype is bool_ or dtype not in ARRAY_DTYPES or self.is_closed or self.lost:
             return super().host_value(function, shape, dtype)
         values = compute_host_value(function, shape, dtype)
-        return self.linear_memory.from_numpy(values, as_supported_dtype(dtype))
+        return self.linear_memory.from_numpy(values, dtype)
 
     def specialize(
         self,

@@ -83,7 +83,9 @@ FLOAT32_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     )
 )
 """Kernels of other families that do so."""
-NATIVE_HALF_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset((linalg.matmul, reduction.sum))
+NATIVE_HALF_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
+    (linalg.matmul, normalization.layer_norm, reduction.sum)
+)
 """Kernels that are not elementwise and take halves themselves."""
 UNWIDENED_FAMILIES: Final = (
     *(activation, binary, bitwise, complex, creation, indexing, linalg, movement),

@@ -300,8 +300,9 @@ class LinearMemory:
 
     def from_numpy(self, values: NDArray[Any], dtype: DType) -> WasmArray:
         """Return a copy of a host array."""
-        array = self.empty(values.shape, dtype)
-        self.numpy_view(values.shape, values.dtype, array.address)[...] = values
+        shape = values.shape
+        array = WasmArray(self, shape, dtype, *measure_block(shape, dtype.itemsize))
+        np.ndarray(shape, values.dtype, self._host, array.address)[...] = values
         return array
 
     def write_numbers(self, numbers: Sequence[int]) -> WasmArray:

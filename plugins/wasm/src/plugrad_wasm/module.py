@@ -46,11 +46,11 @@ from plugrad_wasm.memory import (
     view_host_memory,
 )
 from plugrad_wasm.program import KernelModules, compile_lock, compile_module, kernel_modules
-from plugrad_wasm.runtime import ExportFunction, ProgramFunction
+from plugrad_wasm.runtime import ExportFunction, ProgramFunction, TableRun
 from plugrad_wasm.workers import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 # One argument is a slot of 16 bytes. An i32 may be a signed number or an address above 2 GiB:
 # written as 64 bits, both have the right low half.
@@ -71,8 +71,21 @@ _call_releasing_lock = ctypes.CFUNCTYPE(ctypes.c_void_p)(_CALL_FUNCTION_ADDRESS)
 # OpenBLAS 0.3.31 leaves the upper halves of the vector registers in use after a product of complex matrices.
 # Intel's processors then take about 70 cycles each time that compiled WebAssembly, which uses both encodings
 # of instructions, changes from one to the other: a product takes 80 times as long. A loop of NumPy ends with
-# the instruction that frees them.
-_HAS_AVX_UPPER_HALVES: Final = platform.machine() in ("x86_64", "AMD64")
+# the instruction that frees them. AMD's processors take no time for such a change.
+
+
+def _has_slow_upper_halves() -> bool:
+    """Return whether upper halves of vector registers that are in use slow this processor down."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return False
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            return "AuthenticAMD" not in lines.read(1000)
+    except OSError:  # elsewhere than on Linux
+        return "AuthenticAMD" not in platform.processor()
+
+
+_HAS_SLOW_UPPER_HALVES: Final = _has_slow_upper_halves()
 _ONE_FLOAT32: Final = np.ones(1, "f4")
 _clear_avx_upper_halves = partial(np.negative, _ONE_FLOAT32, _ONE_FLOAT32)
 
@@ -210,7 +223,7 @@ class ModuleInstance:
 
         def call_releasing_gil(*arguments: float) -> None:
             packed = pack(*arguments)
-            if _HAS_AVX_UPPER_HALVES:
+            if _HAS_SLOW_UPPER_HALVES:
                 _clear_avx_upper_halves()
             with lock:
                 error = _call_releasing_lock(context, pointer, packed, count, trap_address)
@@ -218,6 +231,18 @@ class ModuleInstance:
                     instance.raise_failure(error, lock)
 
         return call_releasing_gil if releases_gil else call_holding_gil
+
+    def prepare_call(self, name: str) -> dict[str, Any]:
+        """Return what calls of an export need: its context and pointer, the place of a trap, and what raises it."""
+        function = self.find_export(name)
+        self._bound.append(function)
+        return {
+            "context": self._context,
+            "pointer": ctypes.c_void_p.from_param(ctypes.addressof(function._func)),
+            "trap": self._trap,
+            "place": self._trap_address,
+            "fail": self.raise_failure,
+        }
 
     def call_returning_integer(
         self, function: wasmtime.Func, lock: ForkLock, *arguments: int
@@ -244,6 +269,10 @@ class ModuleInstance:
             pointer = ctypes.cast(error, ctypes.POINTER(wasmtime_error_t))
             raise wasmtime.WasmtimeError._from_ptr(pointer)
         raise wasmtime.Trap._from_ptr(ctypes.cast(trap, ctypes.POINTER(wasm_trap_t)))
+
+
+MAX_LONG_TABLES_PER_LOCK: Final = 16
+"""Tables of long work that run without another thread's call in between."""
 
 
 class ModuleInstances:
@@ -281,6 +310,53 @@ class ModuleInstances:
             return instance.bind(
                 instance.find_export(name), self.lock, types, releases_gil=releases_gil
             )
+
+    def bind_tables(self, tables: Sequence[TableRun]) -> Callable[[int], None]:
+        """Return a function that runs tables in order, with the bases of their operands at an address.
+
+        It calls wasmtime directly, with arguments that it packs only when the address is another one: to bind each
+        table takes twice as long. Python raises Ctrl-C between two of them.
+        """
+        pack = struct.Struct("<" + 3 * _ARGUMENT_SLOT_FORMATS["i"]).pack
+        names: dict[str, Any] = {
+            "clear": _clear_avx_upper_halves,
+            "count": ctypes.c_size_t.from_param(3),
+            "kept": [(-1,)],  # the address of the last call, and the packed arguments for it
+            "lock": self.lock,
+            "pack": pack,
+        }
+        packed = [f"pack({table.address}, {table.nbytes}, at)" for table in tables]
+        lines = [
+            "def run(at):",
+            "    packed = kept[0]",
+            "    if packed[0] != at:",
+            f"        packed = kept[0] = at, {', '.join(packed)}",
+        ]
+        long = 0
+        for number, table in enumerate(tables):
+            if not number or (table.releases_gil and long % MAX_LONG_TABLES_PER_LOCK == 0):
+                lines += ["    with lock:", *["        clear()"] * _HAS_SLOW_UPPER_HALVES]
+            long += table.releases_gil
+            module = table.module
+            if f"context_{module}" not in names:
+                with compile_lock, self.lock:
+                    instance = self.instance_with_export(f"program_{module}")
+                    names |= {
+                        f"{key}_{module}": value
+                        for key, value in instance.prepare_call(f"program_{module}").items()
+                    }
+            call = "call_releasing_lock" if table.releases_gil else "call_holding_lock"
+            given = f"context_{module}, pointer_{module}, packed[{number + 1}], count"
+            lines += [
+                f"        error = {call}({given}, place_{module})",
+                f"        if error or trap_{module}[0]: fail_{module}(error, lock)",
+            ]
+        names |= {
+            "call_holding_lock": _call_holding_lock,
+            "call_releasing_lock": _call_releasing_lock,
+        }
+        exec("\n".join(lines), names)
+        return names["run"]
 
     def instance_with_export(self, name: str) -> ModuleInstance:
         """Return the instance that has an export.
@@ -321,6 +397,7 @@ class Store:
         self.lock: ForkLock = self._instances.lock
         self.exports_holding_gil: LazyExports = self._instances.exports_holding_gil
         self.exports_releasing_gil: LazyExports = self._instances.exports_releasing_gil
+        self.bind_tables = self._instances.bind_tables
         self.memory: LinearMemory = LinearMemory(self, self._program.pages * PAGE_BYTES)
         self.threads = threads
         self.run_in_threads = Workers(

@@ -29,6 +29,16 @@ class ProgramFunction(NamedTuple):
     """The letters of the types of its parameters."""
 
 
+class TableRun(NamedTuple):
+    """A table of calls in linear memory, which the runner of its module reads."""
+
+    module: str
+    address: int
+    nbytes: int
+    releases_gil: bool
+    """Whether other threads run meanwhile."""
+
+
 class HasMemoryAddress(Protocol):
     """The interface of objects that have an address in linear memory."""
 
@@ -56,6 +66,10 @@ class Runtime(Protocol):
     @property
     def functions(self) -> Mapping[str, ProgramFunction]:
         """The functions that programs can call."""
+        ...
+
+    def bind_tables(self, tables: Sequence[TableRun]) -> Callable[[int], None]:
+        """Return a function that runs tables in order, with the bases of their operands at an address."""
         ...
 
     @property

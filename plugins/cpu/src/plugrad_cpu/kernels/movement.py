@@ -118,29 +118,32 @@ def strided_slice_update(
     tensor: Array, updates: Array, *, begin: Shape, end: Shape, strides: Shape
 ) -> Array:
     """Return a copy with the updates at the elements of the slice."""
-    result = empty(tensor.shape, tensor.dtype)
-    for place in _slices_outside_block(tensor.shape, begin, end, strides):
+    shape = tensor.shape
+    result = empty(shape, tensor.dtype)
+    replaced, others = _split_at_block(shape, begin, end, strides)
+    for place in others:
         result[place] = tensor[place]
-    result[_as_slices(begin, end, strides)] = updates
+    result[replaced] = updates
     return result
 
 
 @lru_cache(maxsize=1024)
-def _slices_outside_block(
+def _split_at_block(
     shape: Shape, begin: Shape, end: Shape, strides: Shape
-) -> Sequence[tuple[Any, ...]]:
-    """Return the slices to copy of an array in which a block is replaced: its borders if the block is large, or all."""
+) -> tuple[tuple[Any, ...], Sequence[tuple[Any, ...]]]:
+    """Return the slices of a block that is replaced, and those to copy: its borders if the block is large, or all."""
+    slices = _as_slices(begin, end, strides)
     block = list(zip(begin, end, strict=True))
     replaced = math.prod([max(b - a, 0) for a, b in block]) * math.prod(shape[len(block) :])
     if any(step != 1 for step in strides) or 2 * replaced < math.prod(shape):
-        return [(...,)]
+        return slices, [(...,)]
     borders: list[tuple[Any, ...]] = []
     inside: list[slice] = []
     for (first, last), size in zip(block, shape, strict=False):
         sides = slice(first), slice(last, size)
         borders += [(*inside, side, ...) for side in sides if range(size)[side]]
         inside.append(slice(first, last))
-    return borders
+    return slices, borders
 
 
 @table.implements(movement.concat)

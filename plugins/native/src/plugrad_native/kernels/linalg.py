@@ -71,8 +71,10 @@ C takes half of its time to nine tenths.
 """
 INTEGER_PRODUCTS_PER_ADDITION: Final = 24
 """How many products of integers take as long as an addition of two arrays takes for an element."""
-FLOAT32_PRODUCTS_PER_ADDITION: Final = 128
-"""The same of float32: two threads take less time from products of about 330 × 330 matrices on."""
+FLOAT32_PRODUCTS_PER_ADDITION: Final = 64
+"""The same of float32: two threads take less time from products of about 200 × 200 matrices on."""
+VECTOR_PRODUCTS_PER_ADDITION: Final = 2
+"""The same of a matrix and a vector, whose product reads one number of memory for each."""
 MATMUL_TILE_ROWS: Final = 8
 """Those of the tiles in csrc/matmul.h, or twice as many."""
 MATMUL_COLUMN_MULTIPLE: Final = 64
@@ -139,57 +141,88 @@ def is_divided_by_blas(rows: int, columns: int, depth: int) -> bool:
     return rows * columns * depth > most
 
 
+class FloatMatmulPlan(NamedTuple):
+    """How C multiplies float matrices."""
+
+    plan: MatmulPlan
+    work: int
+    """About how many additions of two numbers take as long."""
+    is_row: bool
+    """Whether the factors are exchanged: a row is computed as a column, which threads share."""
+
+
+@lru_cache(maxsize=1024)
+def plan_float_matmul(
+    dtype: np.dtype[Any], a: Shape, b: Shape, transpose_a: bool, transpose_b: bool
+) -> FloatMatmulPlan | None:
+    """Return how C multiplies float matrices of these shapes, or None if BLAS does."""
+    plan = plan_matmul(a, b, transpose_a, transpose_b)
+    rows, columns, depth = plan.sizes_and_strides[:3]
+    size = count_elements(plan.shape)
+    largest = max(size, count_elements(a), count_elements(b))
+    if not 0 < size <= largest < MAX_ELEMENTS or not is_multiplied_in_c(
+        dtype, a, b, transpose_a, transpose_b
+    ):
+        return None
+    is_vector = rows == 1 or columns == 1
+    per_step = (
+        VECTOR_PRODUCTS_PER_ADDITION
+        if is_vector
+        else FLOAT32_PRODUCTS_PER_ADDITION * 4 // dtype.itemsize
+    )
+    is_row = rows == 1 < columns and len(a) == len(b) == 2
+    if is_row:
+        turned = plan_matmul(b, a, not transpose_b, not transpose_a)
+        plan = turned._replace(shape=plan.shape)
+    return FloatMatmulPlan(plan, size * depth // per_step, is_row)
+
+
 @table.implements(linalg.matmul)
 @mark_results_tracked
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
     """Return the matrix products over the last two axes."""
     dtype = a.dtype
-    if (
-        a.ndim == b.ndim == 2
-        and max(a.size, b.size) < UNTRACKED_MAX_ELEMENTS
-        and (dtype is FLOAT32 or dtype is FLOAT64 or dtype is FLOAT16)
-    ):
-        is_half = dtype is FLOAT16
-        left, right = (cast_to_float32(a), cast_to_float32(b)) if is_half else (a, b)
-        left, right = left.T if transpose_a else left, right.T if transpose_b else right
-        if len(left) * right.shape[1] < UNTRACKED_MAX_ELEMENTS:
-            product = left.dot(right)  # of BLAS, as below
-            return cast_to_float16(product) if is_half else product
+    if dtype is FLOAT32 or dtype is FLOAT64:
+        few = UNTRACKED_MAX_ELEMENTS
+        if a.ndim == b.ndim == 2 and a.size < few and b.size < few:
+            left, right = a.T if transpose_a else a, b.T if transpose_b else b
+            if len(left) * right.shape[1] < few:
+                return left.dot(right)  # of BLAS, as below
+        return multiply_floats(a, b, transpose_a, transpose_b)
+    if dtype is FLOAT16:
+        wide = cast_to_float32(a), cast_to_float32(b)
+        return cast_to_float16(matmul(*wide, transpose_a=transpose_a, transpose_b=transpose_b))
     if dtype.kind == "c":
         return multiply_complex(a, b, transpose_a, transpose_b)
-    is_float = dtype is FLOAT32 or dtype is FLOAT64
-    run = C_MATMUL.get(dtype)
-    if (is_float and a.size * b.size <= BLAS_VECTOR_MAX_PRODUCTS) or not min(a.size, b.size):
-        run = None
+    run = C_MATMUL.get(dtype) if min(a.size, b.size) else None
     if run is None or max(a.size, b.size) >= MAX_ELEMENTS:
-        if dtype is not FLOAT16:
-            return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-        wide = cast_to_float32(a), cast_to_float32(b)
-        found = matmul(*wide, transpose_a=transpose_a, transpose_b=transpose_b)
-        return cast_to_float16(found)
+        return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     left, turned_a = as_matrix_operand(a, transpose_a)
     right, turned_b = as_matrix_operand(b, transpose_b)
     plan = plan_matmul(left.shape, right.shape, turned_a, turned_b)
-    shape, (rows, columns, depth, *_) = plan.shape, plan.sizes_and_strides
-    size = count_elements(shape)
-    if is_float:
-        is_vector = rows == 1 or columns == 1
-        per_step = 1 if is_vector else FLOAT32_PRODUCTS_PER_ADDITION * dtype.itemsize // 4
-        is_faster = is_multiplied_in_c(dtype, left.shape, right.shape, turned_a, turned_b)
-        if rows == 1 < columns and left.ndim == right.ndim == 2:
-            # It is computed as a column, which threads share.
-            left, right, turned_a, turned_b = right, left, not turned_b, not turned_a
-            plan = plan_matmul(left.shape, right.shape, turned_a, turned_b)
-    else:
-        per_step = INTEGER_PRODUCTS_PER_ADDITION
-        is_faster = size * depth <= INTEGER_MATMUL_MAX_PRODUCTS or not is_exact_in_float64(
-            a, b, depth
-        )
+    size, depth = count_elements(plan.shape), plan.sizes_and_strides[2]
+    is_faster = size * depth <= INTEGER_MATMUL_MAX_PRODUCTS or not is_exact_in_float64(a, b, depth)
     if size >= MAX_ELEMENTS or not is_faster:
         return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    out = empty(shape, dtype)
-    work = size * depth // per_step
+    out = empty(plan.shape, dtype)
+    work = size * depth // INTEGER_PRODUCTS_PER_ADDITION
     run_matmul(run, as_contiguous(left), as_contiguous(right), out, plan, work)
+    return out
+
+
+def multiply_floats(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -> Array:
+    """Return products of float matrices, by C or by BLAS."""
+    left, turned_a = as_matrix_operand(a, transpose_a)
+    right, turned_b = as_matrix_operand(b, transpose_b)
+    dtype = a.dtype
+    planned = plan_float_matmul(dtype, left.shape, right.shape, turned_a, turned_b)
+    if planned is None:
+        return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+    plan, work, is_row = planned
+    if is_row:
+        left, right = right, left
+    out = empty(plan.shape, dtype)
+    run_matmul(C_MATMUL[dtype], as_contiguous(left), as_contiguous(right), out, plan, work)
     return out
 
 

@@ -1,4 +1,4 @@
-"""How each elementwise kernel is computed block by block: by the function that an untraced call would use.
+"""Lowering rules of elementwise kernels: block by block, each runs the function that an untraced call uses.
 
 So the results have the same bits. Small arrays, which NumPy computes untraced where it gives the same bits as C, are
 computed by C here.

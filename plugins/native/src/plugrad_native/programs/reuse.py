@@ -23,7 +23,7 @@ REUSED_MIN_BYTES: Final = 1 << 16
 
 
 class MemoryUses:
-    """When each value of a graph is last read, and where it lies, as far as steps have been compiled."""
+    """The last use and the memory of each value of a graph, for the steps that have been compiled."""
 
     def __init__(self, graph: Graph) -> None:
         """Find the last step that reads each value that a step has made."""

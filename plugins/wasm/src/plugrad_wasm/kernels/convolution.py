@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -91,7 +92,7 @@ def run_convolution(
     else:
         of_cells = export_names is INPUT_GRADIENT_EXPORTS
         most = choose_items_per_part(store, work, work, portion)
-        multiple = WINOGRAD_TILE_SIZE * window.dilations[0] if in_tiles else 1
+        multiple = winograd_tile_size(window) if in_tiles else 1
         chains = split_image_calls(image, window, filter[-1], work, most, of_cells, multiple)
         out = memory.empty(out_shape, a.dtype)
         given, result = (RESULTS, IMAGES) if of_cells else (IMAGES, RESULTS)
@@ -118,11 +119,13 @@ def epilogue_arguments(
     return ((bias, FILTERS),), (*limits, *attributes)
 
 
-WINOGRAD_TILE_SIZE = 2
-"""Results of the tiles in csrc/winograd.c, along an axis, which are as far apart as the cells of the filter.
-
-Parts consist of whole tiles.
-"""
+WINOGRAD_MAX_CHANNELS: dict[Sizes, float] = {
+    (3, 3): math.inf,
+    (5, 5): 64,
+    (1, 3): math.inf,
+    (1, 5): math.inf,
+}
+"""The channels up to which filters of a size are transformed: sums of more products would lose digits."""
 WINOGRAD_MIN_CHANNELS = 16
 WINOGRAD_MIN_OUTPUT_SIZE = 4
 WINOGRAD_MIN_POSITIONS = 64
@@ -133,16 +136,26 @@ def uses_winograd(batch: int, window: Window, filter: Sizes) -> bool:
     """Return whether a float32 convolution runs in csrc/winograd.c."""
     *cells, channels, out_channels = filter
     return (
-        cells == [3, 3]
+        max(channels, out_channels) <= WINOGRAD_MAX_CHANNELS.get(tuple(cells), 0)
         and window.strides == (1, 1)
         and channels % 4 == out_channels % 4 == 0
         and min(channels, out_channels) >= WINOGRAD_MIN_CHANNELS
         and all(
             size >= WINOGRAD_MIN_OUTPUT_SIZE * step
-            for size, step in zip(window.out, window.dilations, strict=True)
+            for cell, size, step in zip(cells, window.out, window.dilations, strict=True)
+            if cell > 1
         )
         and batch * count_elements(window.out) >= WINOGRAD_MIN_POSITIONS
     )
+
+
+def winograd_tile_size(window: Window) -> int:
+    """Return the rows that a tile in csrc/winograd.c covers, whose results are as far apart as the cells of the filter.
+
+    Parts consist of whole tiles.
+    """
+    rows = window.size[0]
+    return (7 - rows if rows > 1 else 1) * window.dilations[0]
 
 
 @lru_cache(maxsize=1024)
@@ -226,7 +239,7 @@ def filter_gradient_in_tiles(
         work,
         limits.maximum,
         columns,
-        WINOGRAD_TILE_SIZE * window.dilations[0],
+        winograd_tile_size(window),
     )
     descriptor = window_descriptor(x.shape, window)
     scratch = store.scratch_size("winograd_gradient_scratch", descriptor, columns)

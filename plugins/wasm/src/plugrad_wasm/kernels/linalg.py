@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from plugrad.extend import (
     COMPLEX,
     HALVES,
+    DType,
     broadcast,
     complex64,
     count_elements,
@@ -32,7 +33,7 @@ from plugrad_wasm.kernels.indexing import as_int32_positions
 from plugrad_wasm.kernels.movement import copy_strided, read_strided, transpose
 from plugrad_wasm.kernels.reduction import sum_over_axes
 from plugrad_wasm.kernels.unary import cast
-from plugrad_wasm.memory import WasmArray, WasmView
+from plugrad_wasm.memory import WasmArray, WasmView, measure_block
 from plugrad_wasm.strides import contiguous_strides, merge_axes
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 Sizes = tuple[int, ...]
 MATMUL_EXPORTS = ExportNames("matmul")
 CLAMPED_MATMUL_EXPORT = "matmul_within_float32"
+STEPS_IN_TIME_OF_AN_ELEMENT: Final = 4
+"""The steps of a product that take the time of one element of other work, by which calls release Python's lock."""
 SMALL_HALF_MATRIX_MAX_ELEMENTS: Final = 1024
 """The elements of a matrix of halves up to which the module converts it in a product."""
 
@@ -79,6 +82,38 @@ def plan_matmul(a: Sizes, b: Sizes, transpose_a: bool, transpose_b: bool) -> Mat
         (1, a[-1]) if transpose_a else (a[-1], 1),
         (1, b[-1]) if transpose_b else (b[-1], 1),
         (len(axes[0]), *axes[0], *axes[1], *axes[2]),
+    )
+
+
+class ShortMatmulCall(NamedTuple):
+    """What a product of few multiplications calls: one export, which also converts halves."""
+
+    shape: Sizes
+    size: int
+    capacity: int  # of the block of the result
+    export: str
+    sizes: Sizes  # rows, columns, depth, and strides
+    descriptor: Sizes  # of the batch
+
+
+@lru_cache(maxsize=1024)
+def plan_short_matmul_call(
+    a: Sizes, b: Sizes, dtype: DType, transpose_a: bool, transpose_b: bool
+) -> ShortMatmulCall | None:
+    """Return the call that computes a product of real matrices, or None if there is more to do."""
+    if dtype in COMPLEX:
+        return None
+    plan = plan_matmul(a, b, transpose_a, transpose_b)
+    size, capacity = measure_block(plan.shape, dtype.itemsize)
+    if not 0 < size * plan.depth < RELEASE_GIL_MIN_ELEMENTS:
+        return None
+    if dtype in HALVES:
+        largest = max(count_elements(a), count_elements(b), size)
+        if len(plan.shape) > 2 or largest > SMALL_HALF_MATRIX_MAX_ELEMENTS:
+            return None
+    sizes = plan.rows, plan.columns, plan.depth, *plan.a_strides, *plan.b_strides
+    return ShortMatmulCall(
+        plan.shape, size, capacity, MATMUL_EXPORTS[dtype], sizes, plan.descriptor
     )
 
 
@@ -120,6 +155,15 @@ def as_float_pairs(x: WasmArray) -> WasmArray:
 @table.implements(linalg.matmul)
 def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) -> WasmArray:
     """Return the matrix products over the last two axes."""
+    short = plan_short_matmul_call(a.shape, b.shape, a.dtype, transpose_a, transpose_b)
+    if short is not None:
+        shape, size, capacity, export, sizes, descriptor = short
+        memory = a.memory
+        store = memory.store
+        out, batch = WasmArray(memory, shape, a.dtype, size, capacity), store.descriptor(descriptor)
+        run = store.exports_holding_gil[export]
+        run(a.address, b.address, out.address, *sizes, batch.address)
+        return out
     if a.dtype in COMPLEX:
         return complex_matmul(
             transpose_matrices(a) if transpose_a else a, transpose_matrices(b) if transpose_b else b
@@ -127,16 +171,10 @@ def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) 
     plan = plan_matmul(a.shape, b.shape, transpose_a, transpose_b)
     if plan.depth == 0:
         return fill(a.memory, plan.shape, a.dtype, 0)
-    if a.dtype in HALVES and not is_small_half_matmul(a, b, plan):
+    if a.dtype in HALVES:
         wide = run_matmul(cast(a, dtype=float32), cast(b, dtype=float32), plan)
         return cast(wide, dtype=a.dtype)
     return run_matmul(a, b, plan)
-
-
-def is_small_half_matmul(a: WasmArray, b: WasmArray, plan: MatmulPlan) -> bool:
-    """Return whether float16 or bfloat16 matrices are small enough for one call that converts and multiplies them."""
-    largest = max(a.size, b.size, plan.rows * plan.columns)
-    return len(plan.shape) == 2 and largest <= SMALL_HALF_MATRIX_MAX_ELEMENTS
 
 
 def run_matmul(
@@ -162,7 +200,7 @@ def run_matmul(
     if most == work:
         batch = store.descriptor(plan.descriptor)
         sizes = plan.rows, plan.columns, plan.depth, *plan.a_strides, *plan.b_strides
-        run = select_export(a, export, work)
+        run = select_export(a, export, work // STEPS_IN_TIME_OF_AN_ELEMENT)
         run(a.address, b.address, out.address, *sizes, *(rest or (batch.address,)))
         return out
     arrays = a, b, out

@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from plugrad.extend import count_elements, float32
+from plugrad.extend import HALVES, count_elements, float32
 from plugrad.kernels import normalization
 from plugrad_wasm.bits import attribute_converter, fill
 from plugrad_wasm.declare import (
@@ -19,6 +19,7 @@ from plugrad_wasm.declare import (
     table,
 )
 from plugrad_wasm.kernels.movement import transpose
+from plugrad_wasm.kernels.unary import cast
 from plugrad_wasm.strides import broadcast_strides, merge_axes
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 FLOAT32_VECTOR_ELEMENTS = 4  # elements of float32
+MAX_HALF_ROW_ELEMENTS: Final = 1 << 17
+"""The elements of the longest row of halves that C converts, as in csrc/normalization.c."""
 
 
 def make_row_normalization(kernel: str) -> Callable[[WasmArray, int], WasmArray]:
@@ -127,14 +130,26 @@ def layer_norm(
     axis: int,
     variance_epsilon: float,
 ) -> WasmArray:
-    """Return standardized rows times the scale plus the offset."""
+    """Return standardized rows times the scale plus the offset; halves are computed in float32, and rounded once."""
     row = x.shape[axis:]
     length = count_elements(row)
+    kind = float32 if x.dtype in HALVES else x.dtype
+    if x.dtype in HALVES:
+        offset, scale = (
+            None if part is None else cast(part, dtype=kind) for part in (offset, scale)
+        )
+        if length > MAX_HALF_ROW_ELEMENTS:
+            wide = cast(x, dtype=kind)
+            out = layer_norm(wide, offset, scale, axis=axis, variance_epsilon=variance_epsilon)
+            return cast(out, dtype=x.dtype)
     out = x.memory.empty_like(x)
     if x.size:
-        parts = as_offset_or_scale(x, offset, row, 0), as_offset_or_scale(x, scale, row, 1)
+        parts = [
+            fill(x.memory, row, kind, value) if part is None else part
+            for part, value in ((offset, 0), (scale, 1))
+        ]
         places = (x, length), (parts[0], 0), (parts[1], 0), (out, length)
-        epsilon = attribute_converter(x.dtype)(variance_epsilon)
+        epsilon = attribute_converter(kind)(variance_epsilon)
         work = 3 * x.size
         run_over_items(
             x, LAYER_NORM_EXPORTS[x.dtype], x.size // length, places, length, epsilon, work=work

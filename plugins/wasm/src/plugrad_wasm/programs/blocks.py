@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import lcm
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,7 +21,7 @@ from plugrad_wasm.programs.recorder import (
 from plugrad_wasm.strides import broadcast_strides, merge_axes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from plugrad.extend import Shape, Shaped
     from plugrad_wasm.programs.recorder import (
@@ -114,13 +115,40 @@ def build_blockwise_calls(
     return _BlockwiseGroup(calls, operands, memory).build_calls()
 
 
+def _join_steps_and_products(
+    calls: Sequence[ElementwiseCall], is_internal: Callable[[BlockOffset], bool]
+) -> list[ElementwiseCall]:
+    """Return the calls with each step, as in the gradient of relu, joined to the product that alone reads it."""
+    readers = Counter(place for call in calls for place in call.operands[:-1])
+    steps = {
+        call.operands[-1]: call
+        for call in calls
+        if call.export == "step_float32"
+        and readers[call.operands[-1]] == 1
+        and is_internal(call.operands[-1])
+    }
+    joined: list[ElementwiseCall] = []
+    for call in calls:
+        *inputs, result = call.operands
+        found = [steps[place] for place in inputs if place in steps]
+        if call.export == "multiply_float32" and call.trailing_arguments == (1, 1) and found:
+            step = found[0]
+            (factor,) = (place for place in inputs if place != step.operands[-1])
+            joined.remove(step)
+            operands = [step.operands[0], factor, result]
+            call = ElementwiseCall("multiply_by_step_float32", operands, step.trailing_arguments)
+        joined.append(call)
+    return joined
+
+
 class _BlockwiseGroup:
     """Assigns each operand of a group an address that advances with the blocks, or a register in scratch memory."""
 
     def __init__(
         self, calls: Sequence[ElementwiseCall], operands: GroupOperands, memory: RecordingMemory
     ) -> None:
-        self.calls, self.operands, self.memory = calls, operands, memory
+        self.operands, self.memory = operands, memory
+        self.calls = _join_steps_and_products(calls, self._is_internal)
         self.count = count_elements(operands.shape)
         self.places = [*dict.fromkeys(place for call in calls for place in call.operands)]
         self.sizes = {place: self._itemsize(place) for place in self.places}

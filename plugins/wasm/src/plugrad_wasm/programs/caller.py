@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 
@@ -21,9 +22,10 @@ from plugrad_wasm.programs.pieces import (
 from plugrad_wasm.programs.recorder import CompiledLoop
 from plugrad_wasm.programs.recording import ResultLocation, record_graph, view_at_offset
 from plugrad_wasm.programs.table import encode_table
+from plugrad_wasm.runtime import TableRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from plugrad.extend import Graph
     from plugrad_wasm.memory import LinearMemory
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from plugrad_wasm.programs.table import TableLoops
 
     Run = Callable[..., list[Any]]
+    ThreadedPiece: TypeAlias = "ThreadedLoop | ThreadedChains | CompiledLoop"
 
 MAX_CALL_MEMORY_BYTES: Final = 1 << 30
 """The bytes beyond which one block is hard to find in 4 GiB."""
@@ -100,10 +103,17 @@ class _FunctionSource:
             f"    bases = 0, 0, at + {self.layout.scratch}, at, {''.join(f'{array}.address, ' for array in arrays)}",
             "    write(host, at, *bases)",
         ]
-        for number, piece in enumerate(
-            divide_into_pieces(self.recording.calls, self.layout, self.store)
+        pieces = divide_into_pieces(self.recording.calls, self.layout, self.store)
+        for number, (is_table, group) in enumerate(
+            groupby(pieces, lambda piece: isinstance(piece, TablePiece))
         ):
-            lines.append(f"    {self._format_piece(number, piece, arrays)}")
+            if is_table:
+                lines += self._format_tables(number, cast("list[TablePiece]", [*group]))
+            else:
+                lines += [
+                    f"    {self._format_piece(f'{number}_{i}', piece, arrays)}"
+                    for i, piece in enumerate(cast("Iterator[ThreadedPiece]", group))
+                ]
         results = [
             self._format_result(index, end) for index, end in enumerate(self.recording.results)
         ]
@@ -111,22 +121,25 @@ class _FunctionSource:
         exec("\n".join(lines), self.names)
         return self.names["run"]
 
-    def _format_piece(
-        self,
-        number: int,
-        piece: TablePiece | ThreadedLoop | ThreadedChains | CompiledLoop,
-        arrays: list[str],
-    ) -> str:
-        """Return the Python source of the call that runs a piece of the program."""
-        if isinstance(piece, TablePiece):
-            calls = (
-                self.store.exports_releasing_gil
-                if piece.releases_gil
-                else self.store.exports_holding_gil
+    def _format_tables(self, number: int, pieces: Sequence[TablePiece]) -> list[str]:
+        """Return the Python source that runs tables, all in one call if some are long."""
+        tables = [
+            TableRun(
+                piece.module, *self._allocate_table(piece.module, piece.loops), piece.releases_gil
             )
-            self.names[f"run{number}"] = calls[f"program_{piece.module}"]
-            address, nbytes = self._allocate_table(piece.module, piece.loops)
-            return f"run{number}({address}, {nbytes}, at)"
+            for piece in pieces
+        ]
+        if any(table.releases_gil for table in tables):
+            self.names[f"run{number}"] = self.store.bind_tables(tables)
+            return [f"    run{number}(at)"]
+        self.names |= {
+            f"run_{table.module}": self.store.exports_holding_gil[f"program_{table.module}"]
+            for table in tables
+        }
+        return [f"    run_{table.module}({table.address}, {table.nbytes}, at)" for table in tables]
+
+    def _format_piece(self, number: str, piece: ThreadedPiece, arrays: list[str]) -> str:
+        """Return the Python source of the call that runs a piece which is no table."""
         if isinstance(piece, ThreadedLoop):
             tables = [self._allocate_table(piece.module, loops) for loops in piece.loops]
             self.names[f"run{number}"] = ThreadedTableCalls(tables, piece, self.layout, self.home)
@@ -205,7 +218,7 @@ class _LazyReplay:
 
 
 class ProgramTable(CachedBlock):
-    """The table of a program in linear memory."""
+    """The memory of a table."""
 
     __slots__ = ()
 

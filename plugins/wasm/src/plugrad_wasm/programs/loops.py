@@ -7,21 +7,21 @@ over a block: a processor does not look far enough ahead to compute many element
 from __future__ import annotations
 
 import struct
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Final
 
 import wasmtime
 
 from plugrad.extend import count_elements, float32
 from plugrad_wasm.program import compile_module, new_engine
-from plugrad_wasm.programs.recorder import CompiledLoop
+from plugrad_wasm.programs.recorder import BlockOffset, CompiledLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad.extend import Shape, Shaped
     from plugrad_wasm.programs.blocks import ElementwiseCall, GroupOperands
-    from plugrad_wasm.programs.recorder import BlockOffset, RecordingMemory
+    from plugrad_wasm.programs.recorder import RecordingMemory
 
     Function = Callable[..., list[str]]
 
@@ -64,7 +64,10 @@ def build_compiled_loop(
     if (
         count < LOOP_MIN_ELEMENTS
         or len(calls) > LOOP_MAX_CALLS
-        or not all(call.export.removesuffix(FLOAT32_SUFFIX) in STAGE_FUNCTIONS for call in calls)
+        or not all(
+            call.export.removesuffix(FLOAT32_SUFFIX) in {*STAGE_FUNCTIONS, *FUNCTIONS_OF_TWO_STAGES}
+            for call in calls
+        )
         or any(
             _has_other_shape_or_dtype(specs[p], operands.shape)
             for c in calls
@@ -95,12 +98,31 @@ def has_fused_multiply_add() -> bool:
     return kernel(store, 1 + 2.0**-12, -1 - 2.0**-11) != 0
 
 
+def _divide_long_functions(calls: Sequence[ElementwiseCall]) -> list[ElementwiseCall]:
+    """Return the calls with functions of two stages as two calls, between which lies a place of its own."""
+    free = 1 + max(place.block_number for call in calls for place in call.operands)
+    divided: list[ElementwiseCall] = []
+    for call in calls:
+        parts = FUNCTIONS_OF_TWO_STAGES.get(call.export.removesuffix(FLOAT32_SUFFIX))
+        if parts is None:
+            divided.append(call)
+            continue
+        (x, result), between = call.operands, BlockOffset(free, 0)
+        divided += (
+            call._replace(export=parts[0], operands=[x, between]),
+            call._replace(export=parts[1], operands=[x, between, result]),
+        )
+        free += 1
+    return divided
+
+
 class _LoopSource:
     """Writes the WebAssembly text of a loop over elements for a group of calls."""
 
     def __init__(
         self, calls: Sequence[ElementwiseCall], operands: GroupOperands, count: int
     ) -> None:
+        calls = _divide_long_functions(calls)
         self.calls, self.count = calls, count
         made = dict.fromkeys(call.operands[-1] for call in calls)
         inputs = dict.fromkeys(p for call in calls for p in call.operands[:-1] if p not in made)
@@ -230,15 +252,12 @@ class _StageSource:
 
     def replace_if_any(
         self,
-        masks: Sequence[str],
+        mask: str,
         values: Sequence[str],
         make: Callable[..., str],
         *inputs: Sequence[str],
     ) -> None:
-        """Add a branch that recomputes all values by the instructions of `make` if any bit of the masks is set."""
-        mask = masks[0]
-        for other in masks[1:]:
-            mask = self.add_instruction("v128.or", mask, other)
+        """Add a branch that recomputes all values by the instructions of `make` if any bit of the mask is set."""
         outer, self.lines = self.lines, []
         for value, *own in zip(values, *inputs, strict=True):
             name = value.removeprefix("(local.get ").removesuffix(")")
@@ -248,6 +267,14 @@ class _StageSource:
 
     def add_multiply_add(self, a: str, b: str, c: str) -> str:
         return self.add_instruction("f32x4.relaxed_madd", a, b, c)
+
+    def add_subtract_product(self, a: str, b: str, c: str) -> str:
+        """Add the instruction of ``c - a * b``; return the result's name."""
+        return self.add_instruction("f32x4.relaxed_nmadd", a, b, c)
+
+    def add_magnitude(self, x: str) -> str:
+        """Add the instruction of the absolute value; wasmtime makes three of WebAssembly's own."""
+        return self.add_instruction("v128.and", x, int_vector(0x7FFFFFFF))
 
     def add_select(self, mask: str, yes: str, no: str) -> str:
         return self.add_instruction("v128.bitselect", yes, no, mask)
@@ -317,7 +344,8 @@ def add_exp(stage: _StageSource, xs: Sequence[str]) -> list[str]:
         stage.add_instruction("i32x4.sub", each, int_vector(EXP_ROUNDING_CONSTANT_BITS - 32))
         for each in shifted
     ]
-    far = [stage.add_instruction("v128.and", distance, int_vector(~63)) for distance in distances]
+    union = reduce(partial(stage.add_instruction, "v128.or"), distances)
+    far = stage.add_instruction("v128.and", union, int_vector(~63))
 
     def exp_near_zero(x: str, shifted: str) -> str:
         n = stage.add_instruction("f32x4.sub", shifted, float_vector(EXP_ROUNDING_CONSTANT))
@@ -332,9 +360,7 @@ def add_exp(stage: _StageSource, xs: Sequence[str]) -> list[str]:
             n, stage.add_select(is_near, float_vector(-LN2), float_vector(-LN2_HIGH)), x
         )
         r = stage.add_select(is_near, r, stage.add_multiply_add(n, float_vector(-LN2_LOW), r))
-        is_extreme = stage.add_instruction(
-            "f32x4.gt", stage.add_instruction("f32x4.abs", x), float_vector(87)
-        )
+        is_extreme = stage.add_instruction("f32x4.gt", stage.add_magnitude(x), float_vector(87))
         return stage.add_select(
             is_extreme, _add_clamped_exp(stage, x), _add_exp_of_remainder(stage, r, shifted)
         )
@@ -365,12 +391,11 @@ def add_log(stage: _StageSource, xs: Sequence[str]) -> list[str]:
         )
         square = stage.add_instruction("f32x4.mul", s, s)
         p = stage.add_polynomial(LOG_COEFFICIENTS, square)
-        low = stage.add_instruction(
-            "f32x4.mul", s, stage.add_multiply_add(p, square, stage.add_instruction("f32x4.neg", m))
-        )
-        y = stage.add_multiply_add(n, float_vector(LN2_LOW), low)
+        # The C has the negatives of these two numbers and adds them: the same bits, with a negation more.
+        low = stage.add_instruction("f32x4.mul", s, stage.add_subtract_product(p, square, m))
+        y = stage.add_subtract_product(n, float_vector(LN2_LOW), low)
         return stage.add_multiply_add(
-            n, float_vector(LN2_HIGH), stage.add_instruction("f32x4.add", m, y)
+            n, float_vector(LN2_HIGH), stage.add_instruction("f32x4.sub", m, y)
         )
 
     def log_of_special_value(x: str) -> str:
@@ -400,18 +425,16 @@ def add_log(stage: _StageSource, xs: Sequence[str]) -> list[str]:
         return stage.add_select(is_nan, int_vector(NAN_BITS), y)
 
     distances = [stage.add_instruction("i32x4.sub", x, int_vector(0x00800000)) for x in xs]
-    masks = [
-        stage.add_instruction("i32x4.ge_u", distance, int_vector(0x7F000000))
-        for distance in distances
-    ]
+    farthest = reduce(partial(stage.add_instruction, "i32x4.max_u"), distances)
+    mask = stage.add_instruction("i32x4.ge_u", farthest, int_vector(0x7F000000))
     ys = [log_of_mantissa(*split_exponent_and_mantissa(x)) for x in xs]
-    stage.replace_if_any(masks, ys, log_of_special_value, xs)
+    stage.replace_if_any(mask, ys, log_of_special_value, xs)
     return ys
 
 
-def add_tanh(stage: _StageSource, x: str) -> str:
-    """Add the instructions of tanh, as csrc's ``tanh_floats``; return the result's name."""
-    m = stage.add_instruction("f32x4.pmin", stage.add_instruction("f32x4.abs", x), float_vector(20))
+def add_tanh_numerator(stage: _StageSource, x: str) -> str:
+    """Add the instructions of exp(2 |x|) - 1, as csrc's ``tanh_floats``; return the result's name."""
+    m = stage.add_instruction("f32x4.pmin", stage.add_magnitude(x), float_vector(20))
     twice = stage.add_instruction("f32x4.add", m, m)
     shifted = stage.add_multiply_add(
         twice, float_vector(LOG2_E), float_vector(EXP_ROUNDING_CONSTANT)
@@ -419,11 +442,15 @@ def add_tanh(stage: _StageSource, x: str) -> str:
     n = stage.add_instruction("f32x4.sub", shifted, float_vector(EXP_ROUNDING_CONSTANT))
     r = stage.add_multiply_add(n, float_vector(-LN2), twice)
     scale = stage.add_instruction("i32x4.shl", shifted, "(i32.const 23)")
-    e = stage.add_multiply_add(
+    return stage.add_multiply_add(
         _add_expm1_near_zero(stage, r),
         scale,
         stage.add_instruction("f32x4.sub", scale, float_vector(1)),
     )
+
+
+def add_tanh_quotient(stage: _StageSource, x: str, e: str) -> str:
+    """Add the instructions of tanh from exp(2 |x|) - 1; return the result's name."""
     y = stage.add_instruction(
         "f32x4.div", e, stage.add_instruction("f32x4.add", e, float_vector(2))
     )
@@ -458,6 +485,10 @@ def _emit_square(stage: _StageSource, x: str) -> str:
     return stage.add_instruction("f32x4.mul", x, x)
 
 
+def _emit_negative(stage: _StageSource, x: str) -> str:
+    return stage.add_instruction("v128.xor", x, int_vector(1 << 31))
+
+
 def _emit_squared_difference(stage: _StageSource, a: str, b: str) -> str:
     return _emit_square(stage, stage.add_instruction("f32x4.sub", a, b))
 
@@ -481,7 +512,7 @@ def _add_reciprocal(stage: _StageSource, x: str) -> str:
 
 
 STAGE_FUNCTIONS: Final[dict[str, Function]] = {
-    "abs": _instruction_for_each_vector("f32x4.abs"),
+    "abs": _for_each_vector(_StageSource.add_magnitude),
     "add": _instruction_for_each_vector("f32x4.add"),
     "ceil": _instruction_for_each_vector("f32x4.ceil"),
     "divide": _instruction_for_each_vector("f32x4.div"),
@@ -491,7 +522,7 @@ STAGE_FUNCTIONS: Final[dict[str, Function]] = {
     "maximum": _for_each_vector(partial(_emit_select_by_comparison, "f32x4.gt")),
     "minimum": _for_each_vector(partial(_emit_select_by_comparison, "f32x4.lt")),
     "multiply": _instruction_for_each_vector("f32x4.mul"),
-    "negative": _instruction_for_each_vector("f32x4.neg"),
+    "negative": _for_each_vector(_emit_negative),
     "reciprocal": _for_each_vector(_add_reciprocal),
     "relu": _for_each_vector(_emit_relu),
     "round": _instruction_for_each_vector("f32x4.nearest"),
@@ -500,8 +531,11 @@ STAGE_FUNCTIONS: Final[dict[str, Function]] = {
     "square": _for_each_vector(_emit_square),
     "squared_difference": _for_each_vector(_emit_squared_difference),
     "subtract": _instruction_for_each_vector("f32x4.sub"),
-    "tanh": _for_each_vector(add_tanh),
+    "tanh_numerator": _for_each_vector(add_tanh_numerator),
+    "tanh_quotient": _for_each_vector(add_tanh_quotient),
     "trunc": _instruction_for_each_vector("f32x4.trunc"),
 }
 """What adds the instructions of an export to a stage; the arguments are the vectors of the inputs."""
-FUNCTIONS_OF_MANY_INSTRUCTIONS: Final = ("exp", "log", "tanh")
+FUNCTIONS_OF_TWO_STAGES: Final = {"tanh": ("tanh_numerator", "tanh_quotient")}
+"""Functions of which a second stage takes the result of the first one, too, so that fewer instructions wait."""
+FUNCTIONS_OF_MANY_INSTRUCTIONS: Final = ("exp", "log", "tanh_numerator", "tanh_quotient")

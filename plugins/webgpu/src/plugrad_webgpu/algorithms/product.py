@@ -230,7 +230,11 @@ def _product_plan(
     )
     has_idle_lanes = tile.schedule == "direct" and tiles < tile.invocations
     min_steps = SPLIT_MIN_STEPS if has_idle_lanes else tile.split_min_steps
-    splits = count_splits(steps, tiles, busy, min_steps * lanes)
+    # The sums are divided as for the narrowest tile, so that no bit depends on the choice of a tile.
+    narrow_tiles = (
+        tiles * tile.column_vectors_per_invocation if tile.schedule == "broadcast" else tiles
+    )
+    splits = count_splits(steps, narrow_tiles, busy, min_steps * lanes)
     is_whole = (depth if is_transposed[1] else columns) % 4 == 0
     a_unit, b_unit = (4 if each else 1 for each in (source.has_whole_vectors, is_whole))
     parameters = (

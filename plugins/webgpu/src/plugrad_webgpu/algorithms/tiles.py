@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from plugrad.extend import UserCache
@@ -31,6 +32,10 @@ UNLIMITED_SPLITS_MIN_DEPTH = (
 )
 LARGE_TILE_MIN_DEPTH = (
     256  # elements of a sum: with fewer, much of the time goes to the first and the last loads
+)
+PROCESSORS = os.cpu_count() or 1  # what a software device computes on
+TILES_PER_PROCESSOR = (
+    2  # of a product on a software device; with fewer, processors wait for the last one
 )
 TILE_CACHE_NAME = "plugrad-webgpu"
 
@@ -136,11 +141,8 @@ def choose_tile(
     if -columns % WIDE_MIN_COLUMNS > columns // 8:  # too many of the columns would be in vain
         return "broadcast 32"
     tile = TILES_BY_NAME["broadcast 64"]
-    return (
-        "broadcast 64"
-        if batch * _count_tiles(tile, sizes) >= tile.min_tiles_to_fill_device
-        else "broadcast 32"
-    )
+    least = min(tile.min_tiles_to_fill_device, TILES_PER_PROCESSOR * PROCESSORS)
+    return "broadcast 64" if batch * _count_tiles(tile, sizes) >= least else "broadcast 32"
 
 
 def _choose_shared_memory_tile(device: CommandRecorder, batch: int, sizes: ProductSizes) -> str:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.driver.interface import Driver, RawDevice
 
 SUBGROUP_FEATURE = "subgroup"  # used where there are any
-INT64_FEATURE = "shader-int64"  # used on software devices
+SOFTWARE_FEATURES = ("shader-int64", "shader-f64")  # used on software devices
 # The kernels use more than the limits that WebGPU guarantees, which are lower than what every desktop driver has.
 REQUESTED_LIMITS = (
     "max-buffer-size",
@@ -124,7 +124,7 @@ def required_features(adapter: GPUAdapter) -> dict[str, Any]:
     """Return the features and limits that the kernels use, as arguments for `request_device_sync`."""
     limits = {name: adapter.limits[name] for name in REQUESTED_LIMITS if name in adapter.limits}
     limits["max-immediate-size"] = MAX_IMMEDIATE_BYTES
-    useful = [SUBGROUP_FEATURE, *([INT64_FEATURE] if is_software_adapter(adapter) else [])]
+    useful = [SUBGROUP_FEATURE, *(SOFTWARE_FEATURES if is_software_adapter(adapter) else ())]
     features = [REQUIRED_FEATURE, *[name for name in useful if name in adapter.features]]
     return {"required_features": features, "required_limits": limits}
 

@@ -32,6 +32,7 @@ from plugrad_webgpu.driver.limits import (
 from plugrad_webgpu.memory.buffers import ExternalBuffer, GpuArray, Pool, max_pooled_bytes
 from plugrad_webgpu.memory.scratch import ScratchBuffers
 from plugrad_webgpu.shaders.elements import stored_nbytes
+from plugrad_webgpu.shaders.lanes import choose_lane_rewrites
 from plugrad_webgpu.shaders.layout import size_class
 from plugrad_webgpu.shaders.parts import split_bindings
 from plugrad_webgpu.shaders.program import parameters_as_words
@@ -54,9 +55,7 @@ BATCH_MAX_DISPATCHES = {"hardware": 64, "software": 1024}
 # A GPU should start early. A software device competes with the recording for the processor and hands
 # each dispatch to its threads: it is a third faster when recording is done (benchmarks/run.py, chain).
 BATCH_MAX_BYTES = 1 << 26  # of outputs: large work should start early
-READ_MAX_BYTES = (
-    1 << 22
-)  # of one transfer to the host: more takes several, and leaves the caches of a processor
+READ_MAX_BYTES = 1 << 22  # of one transfer to the host: more leaves the caches of a processor
 READ_MAX_COPIES = 256  # of small arrays in one transfer
 CONSTANTS_MAX_BYTES = 1 << 26  # of tables: beyond, they are made again
 
@@ -103,6 +102,7 @@ class Device:
         self._subgroup: int | None = None
         self.loads_64_bit_words: bool = is_software and raw.loads_64_bit_words
         """Whether shaders load vectors as words of 64 bits."""
+        self.shader_rewrites = choose_lane_rewrites(raw.has_doubles) if is_software else ()
         self._parameters = b""
         self._dispatches = 0
         self._bytes = 0
@@ -558,8 +558,11 @@ class Device:
             last = operands - program.has_table
             operands, outputs = sum(counts), sum(counts[last - outputs : last])
             check_operand_part_count(label, operands, self._raw.max_operands, self.part_bytes)
-        elif self.loads_64_bit_words:
-            source = load_by_long_words(source)
+        else:
+            for rewrite in self.shader_rewrites:
+                source = rewrite(source)
+            if self.loads_64_bit_words:
+                source = load_by_long_words(source)
         check_operand_count(label, operands, self._raw.max_operands)
         check_shader(label, source, self.shared_bytes, is_software=self.is_software)
         with uninterruptible:  # the library calls back, where an interrupt would be lost

@@ -66,6 +66,7 @@ class RawDevice(Protocol):
     handle: Handle
     has_subgroups: bool
     loads_64_bit_words: bool
+    has_doubles: bool
     max_operands: int
     max_shared_bytes: int
 

@@ -138,6 +138,7 @@ class PortableDevice:
         self.handle: Handle = device
         self.has_subgroups: bool = "subgroup" in device.features
         self.loads_64_bit_words: bool = "shader-int64" in device.features
+        self.has_doubles: bool = "shader-f64" in device.features
         self.max_operands: int = int(device.limits["max-storage-buffers-per-shader-stage"])
         self.max_shared_bytes: int = int(device.limits["max-compute-workgroup-storage-size"])
 

@@ -7,13 +7,12 @@ calls. The kernel then runs where the calls would have.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plugrad_webgpu.recording.fusing import fuse_dispatches
 from plugrad_webgpu.recording.recorder import PlaceholderBuffer, RecordedDispatch
 from plugrad_webgpu.shaders.chains import (
     CONFLICTING_FUSION_LIMITS,
-    MAX_COMPILE_WEIGHT,
     ODD_ROWS_BIT,
     PACKED_HALVES_BIT,
 )
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
 
     from plugrad_webgpu.memory.buffers import Buffer
     from plugrad_webgpu.recording.recorder import RecordedCopy
+
+MAX_STORED_WEIGHT: Final = 128
+"""The weight of the calls times the places where the kernel stores: two light ones, such as a step of gradient
+descent, follow the largest tile of a product, which stores in 64 places."""
 
 
 def attach_calls_to_rows(
@@ -97,7 +100,7 @@ def _can_merge_calls(row: RecordedDispatch, members: Sequence[RecordedDispatch])
     return (
         bool(members)
         and limits != CONFLICTING_FUSION_LIMITS
-        and weight * row.plan.program.store_calls <= MAX_COMPILE_WEIGHT
+        and weight * row.plan.program.store_calls <= MAX_STORED_WEIGHT
     )
 
 

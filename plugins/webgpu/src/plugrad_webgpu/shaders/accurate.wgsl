@@ -4,15 +4,13 @@
 
 // --- exponentials and logarithms
 
-// exp(r) - 1 for |r| <= ln(2)/2; the polynomial of Cephes
+// exp(r) - 1 for |r| <= ln(2)/2; the polynomial of Cephes; its pairs of terms do not wait for each other
 fn expm1_reduced(r: f32) -> f32 {
-  var p = 1.9875691500e-4;
-  p = p * r + 1.3981999507e-3;
-  p = p * r + 8.3334519073e-3;
-  p = p * r + 4.1665795894e-2;
-  p = p * r + 1.6666665459e-1;
-  p = p * r + 5.0000001201e-1;
-  return p * r * r + r;
+  let square = r * r;
+  var p = 1.9875691500e-4 * r + 1.3981999507e-3;
+  p = p * square + (8.3334519073e-3 * r + 4.1665795894e-2);
+  p = p * square + (1.6666665459e-1 * r + 5.0000001201e-1);
+  return p * square + r;
 }
 
 fn exp_reduced(r: f32) -> f32 {

@@ -47,6 +47,9 @@ MAX_COMPILE_WEIGHT: Final = 64
 ROUNDING_WEIGHT: Final = 2
 """The additional weight of a call whose result is rounded to a half."""
 
+WORKGROUP_INVOCATIONS: Final = 256
+"""Of an elementwise shader. A software device starts a workgroup in the time of two dozen loads of vectors."""
+
 PACKED_HALVES_BIT: Final = 1
 """The results are halves, which are written four at a time."""
 ODD_ROWS_BIT: Final = 2
@@ -212,7 +215,12 @@ def single_call_program(form: ChainShaderKey) -> Program:
 def chain_program(form: ChainShaderKey) -> Program:
     """Return the shader program of a chain of fused calls; its operands are the inputs, then the outputs."""
     label = "; ".join(formula.wgsl_expression for formula in form.formulas)
-    return Program(label, partial(_chain_source, form), outputs=len(form.output_call_indices))
+    return Program(
+        label,
+        partial(_chain_source, form),
+        workgroup=WORKGROUP_INVOCATIONS,
+        outputs=len(form.output_call_indices),
+    )
 
 
 # --- the shader
@@ -248,7 +256,9 @@ def program_with_epilogue(program: Program, inputs: int, form: ChainShaderKey) -
 
 
 def _chain_source(form: ChainShaderKey) -> str:
-    return shader("elementwise", **_chain_substitutions(form, 0))
+    return shader(
+        "elementwise", workgroup=str(WORKGROUP_INVOCATIONS), **_chain_substitutions(form, 0)
+    )
 
 
 def _chain_substitutions(form: ChainShaderKey, first_binding: int) -> dict[str, str]:

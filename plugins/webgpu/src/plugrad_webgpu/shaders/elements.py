@@ -1,4 +1,4 @@
-"""How dtypes are stored and named in WGSL."""
+"""The WGSL types in which dtypes are stored and computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How arrays lie in memory: sizes, strides, and loops over several arrays with the fewest axes."""
+"""Memory layouts of arrays: sizes, strides, and loops over several arrays with the fewest axes."""
 
 from __future__ import annotations
 

@@ -347,6 +347,11 @@ fn divide_pairs(a: vec2f, b: vec2f, zero: u32) -> vec2f {
 
 // --- indices
 
+// A quotient where a software device should not divide lane by lane
+fn quotient(a: u32, b: u32) -> u32 {
+  return a / b;
+}
+
 // The number of an invocation in a grid of one or more rows
 fn linear_index(id: vec3u, groups: vec3u, workgroup: u32) -> u32 {
   return id.y * groups.x * workgroup + id.x;

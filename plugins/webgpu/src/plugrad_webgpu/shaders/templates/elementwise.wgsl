@@ -15,8 +15,8 @@ $bindings
 
 $functions
 
-@compute @workgroup_size(64)
+@compute @workgroup_size($workgroup)
 fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
-  let index = linear_index(id, groups, 64u);
+  let index = linear_index(id, groups, ${workgroup}u);
   if (index >= parameters.count) { return; }
 $calls}

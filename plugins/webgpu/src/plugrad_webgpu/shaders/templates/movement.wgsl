@@ -25,8 +25,8 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) group
   let index = linear_index(id, groups, 64u);
   if (index >= parameters.count) { return; }
   var rest = index;
-  // A division takes longer than a load on software devices; the last axis needs none.
-  @repeat(axis, places) let next$axis = rest / parameters.sizes[$axis]; let at$axis = rest - next$axis * parameters.sizes[$axis]; rest = next$axis;
+  // The last axis needs no division.
+  @repeat(axis, places) let next$axis = quotient(rest, parameters.sizes[$axis]); let at$axis = rest - next$axis * parameters.sizes[$axis]; rest = next$axis;
   let at$last = rest;
   var source_at = parameters.source_start;
   @repeat(axis, axes) source_at += at$axis * parameters.source_strides[$axis];

@@ -1,0 +1,59 @@
+"""Shaders for software devices, which run an invocation in each lane of a vector of the processor.
+
+Such a device loads one number after the other, lane by lane. If the address is a constant, one load serves all lanes,
+but only where no lane can be inactive: before the first branch or loop of the entry point. So parameters and elements
+at a constant index are loaded there, into private variables.
+
+It also divides integers lane by lane, and numbers of 64 bits at once: the quotient of two integers of 32 bits is exact.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from plugrad_webgpu.shaders.parts import BINDING_PATTERN, COMMENT_PATTERN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PARAMETERS_PATTERN: Final = re.compile(r"var<(immediate|storage, read)> parameters: (\w+);")
+_ENTRY_POINT_PATTERN: Final = re.compile(r"@compute[^{]*\{")
+_QUOTIENT_PATTERN: Final = re.compile(r"(fn quotient\([^{]*\{\s*)return a / b;")
+
+
+def choose_lane_rewrites(has_doubles: bool) -> tuple[Callable[[str], str], ...]:
+    """Return the functions that rewrite shaders for a software device, with or without numbers of 64 bits."""
+    return (load_uniforms_first, divide_in_doubles) if has_doubles else (load_uniforms_first,)
+
+
+def load_uniforms_first(source: str) -> str:
+    """Return a shader's source in which each entry point begins with the loads of what is the same for all lanes.
+
+    Args:
+        source: WGSL that declares its operands as ``@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;``.
+    """
+    text = COMMENT_PATTERN.sub("", source)
+    declarations: list[str] = []
+    loads: list[str] = []
+
+    def replace_parameters(match: re.Match[str]) -> str:
+        declarations.append(f"var<private> parameters: {match[2]};")
+        loads.append("parameters = given_parameters;")
+        return f"var<{match[1]}> given_parameters: {match[2]};"
+
+    text = _PARAMETERS_PATTERN.sub(replace_parameters, text)
+    for _, access, name, kind in BINDING_PATTERN.findall(text):
+        first = re.compile(rf"(?<![\w.&]){name}\[0u\]")
+        if access == "read" and first.search(text):
+            text = first.sub(f"first_of_{name}", text)
+            declarations.append(f"var<private> first_of_{name}: {kind};")
+            loads.append(f"first_of_{name} = {name}[0u];")
+    # In the same lines as before, by which compilers report errors.
+    text = _ENTRY_POINT_PATTERN.sub(lambda match: " ".join([match[0], *loads]), text)
+    return "\n".join([text, *declarations])
+
+
+def divide_in_doubles(source: str) -> str:
+    """Return a shader's source in which the snippet `quotient` divides numbers of 64 bits."""
+    return _QUOTIENT_PATTERN.sub(r"\1return u32(f64(a) / f64(b));", source)
