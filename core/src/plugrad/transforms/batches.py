@@ -53,7 +53,7 @@ class BatchTracer(Tracer):
     """Runs one function for many examples at once, with a hidden leading axis."""
 
     def __init__(self, outer: Backend, size: int, randomness: str, drawn: list[Tensor]) -> None:
-        """Stand for a device, or for the tracer of the level outside.
+        """Create a tracer that computes on a device, or on the tracer of an enclosing `vmap`.
 
         Args:
             outer: the backend of the tensors that the arrays hold.
@@ -162,7 +162,9 @@ class BatchTracer(Tracer):
         check_not_finished(backend)
         check_device_alive(backend, "vmap")
         context = self._outside[0]
-        if isinstance(self.outer, Tracer) or (context is not None and context.transfer is not None):
+        if isinstance(self.outer, Tracer) or (
+            context is not None and context.transfer_target is not None
+        ):
             return copy_to_backend(x, self.outer)
         raise BackendMismatch(
             f"vmap: the function runs on {self.outer.label}, and uses a tensor on {backend.label}; copy it first, as "
