@@ -92,7 +92,7 @@ class BatchTracer(Tracer):
         self._watched = watched_variables.get() or {}
         around = ExecutionContext() if context is None else context
         token = watched_variables.set(None)
-        set_context(around._replace(scope=None, transfer=self))
+        set_context(around._replace(scope=None, transfer_target=self))
         set_selection(self._own)
         try:
             yield
@@ -119,9 +119,9 @@ class BatchTracer(Tracer):
         inner, selection = current_context(), get_selection()
         outer, theirs = self._outside
         if inner is not None and any(part is not None for part in inner[2:]):
-            scope, transfer = (None, None) if outer is None else outer[:2]
+            scope, target = (None, None) if outer is None else outer[:2]
             # Inputs that have to be cast have been cast.
-            outer = ExecutionContext(scope, transfer, inner.overrides, inner.settings)
+            outer = ExecutionContext(scope, target, inner.overrides, inner.settings)
         set_context(outer)
         set_selection(theirs)
         return inner, selection
