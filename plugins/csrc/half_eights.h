@@ -3,7 +3,7 @@
 
 #include "half_vectors.h"
 
-// There are 65,536 halves, so of many more the function is computed once for each, and then looked up.
+// There are 65,536 halves, so of many more numbers the function is computed once for each, and then looked up.
 #define ALL_HALVES (1 << 16)
 #define MANY_HALVES (1 << 18)
 typedef void of_halves(const half *x, half *out, int count);

@@ -162,20 +162,20 @@ EACH_FLOAT(OUTER)
 #ifdef __wasm__
 // ---- small matrices of halves, in one call; others are converted by kernels of their own ----
 
-#include "halves.h"
+#include "half_vectors.h"
 
 #define SMALL_MATRIX 1024  // elements at most
-#define SMALL_PRODUCTS(dtype, widened, narrowed)                                                   \
+#define SMALL_PRODUCTS(dtype)                                                                      \
     KERNEL(matmul_##dtype)(const half *a, const half *b, half *out, int rows, int columns,         \
                            int depth, int a_row_stride, int a_column_stride, int b_row_stride,     \
                            int b_column_stride, const int *descriptor) {                           \
         float left[SMALL_MATRIX], right[SMALL_MATRIX], product[SMALL_MATRIX];                      \
-        for (int i = 0; i < rows * depth; i++) left[i] = widened(a[i]);                            \
-        for (int i = 0; i < depth * columns; i++) right[i] = widened(b[i]);                        \
+        widen_##dtype(a, left, rows * depth);                                                      \
+        widen_##dtype(b, right, depth * columns);                                                  \
         matmul_float32(left, right, product, rows, columns, depth, a_row_stride, a_column_stride,  \
                        b_row_stride, b_column_stride, descriptor);                                 \
-        for (int i = 0; i < rows * columns; i++) out[i] = narrowed(product[i]);                    \
+        narrow_##dtype(product, out, rows * columns);                                              \
     }
-SMALL_PRODUCTS(float16, widened, narrowed)
-SMALL_PRODUCTS(bfloat16, widened_brain, narrowed_brain)
+SMALL_PRODUCTS(float16)
+SMALL_PRODUCTS(bfloat16)
 #endif

@@ -1,15 +1,5 @@
 // What lu.c includes for each type: VECTOR holds some of type NUMBER, and FUSED is a * b + c.
-#define WIDTH ((int)(sizeof(VECTOR) / sizeof(NUMBER)))
-
-static inline VECTOR NAMED(read)(const NUMBER *source) {
-    VECTOR lanes;
-    memcpy(&lanes, source, sizeof lanes);
-    return lanes;
-}
-
-static inline void NAMED(write)(NUMBER *target, VECTOR lanes) {
-    memcpy(target, &lanes, sizeof lanes);
-}
+#include "lanes.h"
 
 // sum - factor * lanes
 static inline VECTOR NAMED(less)(VECTOR sum, NUMBER factor, VECTOR lanes) {

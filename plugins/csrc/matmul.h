@@ -1,18 +1,9 @@
 // What linalg.c includes for each type: products of matrices of type MATRIX, whose numbers are of type NUMBER. FUSED is
 // a * b + c in lanes of a VECTOR, and PACKED the last letters of its instruction; READS_ROWS tells whether rows of a may be read where they are.
-#define WIDTH ((int)(sizeof(VECTOR) / sizeof(NUMBER)))
+#include "lanes.h"
+
 // For loops over what whole vectors leave over: others would only make the code longer.
 #define ONE_AFTER_THE_OTHER _Pragma("clang loop vectorize(disable) unroll(disable)")
-
-static inline VECTOR NAMED(read)(const NUMBER *source) {
-    VECTOR lanes;
-    memcpy(&lanes, source, sizeof lanes);
-    return lanes;
-}
-
-static inline void NAMED(write)(NUMBER *target, VECTOR lanes) {
-    memcpy(target, &lanes, sizeof lanes);
-}
 
 #ifndef __wasm__  // where products.c has the products of matrices
 // A micro-kernel multiplies a packed strip of TILE_ROWS rows by a packed panel of three vectors of columns, or of one or
@@ -209,12 +200,13 @@ static inline __attribute__((always_inline)) void NAMED(multiply_pairs)(
     }
 }
 
-// out (columns) += the sum over `count` rows of b, from row k on, each times a number of the vector; added one by one.
-static inline __attribute__((always_inline)) void NAMED(add_scaled_rows)(
+// out (columns) += the sum over `count` rows of b, from row k on, each times a number of the vector; added one by one. Return
+// how many columns are done: whole vectors of them if those of a row are adjacent, else all.
+static inline __attribute__((always_inline)) int NAMED(add_scaled_rows)(
     const NUMBER *vector, ptrdiff_t stride, MATRIX b, NUMBER *out, int columns, int k, int count) {
     const NUMBER *row = b.data + k * b.row_stride;
     int j = 0;
-    if (b.column_stride == 1)
+    if (b.column_stride == 1) {
         for (; j + WIDTH <= columns; j += WIDTH) {
             VECTOR y = NAMED(read)(out + j);
             UNROLLED for (int i = 0; i < count; i++)
@@ -222,9 +214,27 @@ static inline __attribute__((always_inline)) void NAMED(add_scaled_rows)(
                           NAMED(read)(row + i * b.row_stride + j), y);
             NAMED(write)(out + j, y);
         }
+        return j;
+    }
     ONE_AFTER_THE_OTHER for (; j < columns; j++)
         for (int i = 0; i < count; i++)
             out[j] += vector[(k + i) * stride] * row[i * b.row_stride + j * b.column_stride];
+    return j;
+}
+
+// out (columns) = vector (depth) * b, for fewer columns than a vector has: what is behind a row is read and not used, but
+// for the last rows, behind which nothing may be.
+static void NAMED(multiply_few_columns)(const NUMBER *vector, ptrdiff_t stride, MATRIX b, NUMBER *out,
+                                        int columns, int depth) {
+    VECTOR y = {};
+    NUMBER row[WIDTH] = {};
+    for (int k = 0; k < depth; k++) {
+        const NUMBER *at = b.data + k * b.row_stride;
+        if ((depth - 1 - k) * b.row_stride + columns < WIDTH) at = memcpy(row, at, columns * sizeof *row);
+        y = FUSED(vector[k * stride] - (VECTOR){}, NAMED(read)(at), y);
+    }
+    NAMED(write)(row, y);
+    memcpy(out, row, columns * sizeof *row);
 }
 
 // out (columns) = vector (depth) * b: packing b would cost more than it saves.
@@ -240,9 +250,11 @@ static void NAMED(multiply_vector)(const NUMBER *vector, ptrdiff_t stride, MATRI
         return;
     }
     memset(out, 0, columns * sizeof *out);
-    int k = 0;
-    for (; k + 4 <= depth; k += 4) NAMED(add_scaled_rows)(vector, stride, b, out, columns, k, 4);
-    for (; k < depth; k++) NAMED(add_scaled_rows)(vector, stride, b, out, columns, k, 1);
+    int k = 0, done = 0;
+    for (; k + 4 <= depth; k += 4) done = NAMED(add_scaled_rows)(vector, stride, b, out, columns, k, 4);
+    for (; k < depth; k++) done = NAMED(add_scaled_rows)(vector, stride, b, out, columns, k, 1);
+    const MATRIX rest = {b.data + done * b.column_stride, b.row_stride, b.column_stride};
+    if (done < columns) NAMED(multiply_few_columns)(vector, stride, rest, out + done, columns - done, depth);
 }
 
 static void NAMED(matmul_one)(MATRIX a, MATRIX b, NUMBER *out, int rows, int columns, int depth) {

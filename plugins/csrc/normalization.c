@@ -12,33 +12,38 @@ EACH_FLOAT(INVERSE_DEVIATION)
 
 #define SCALED(i, j, k, l) out[i] = (x[i] - mean[j]) * factor[k] + offset[l]
 
-// descriptor: axes, sizes, and the strides by which mean, factor and offset are broadcast to x.
+// descriptor: axes, sizes, and the strides by which mean, factor and offset are broadcast to x. Rows that have the same
+// of these are scaled by one call, because rows may be short.
 #define BATCH_NORM(dtype, type, effort)                                                            \
     effort static void scale_##dtype(const type *restrict x, const type *restrict mean,            \
                                      const type *restrict factor, const type *restrict offset,     \
-                                     type *restrict out, int count, int mean_step,                 \
+                                     type *restrict out, int rows, int count, int mean_step,       \
                                      int factor_step, int offset_step) {                           \
-        if (mean_step == 1 && factor_step == 1 && offset_step == 1)                                \
-            for (int i = 0; i < count; i++) SCALED(i, i, i, i);                                    \
-        else if (mean_step == 0 && factor_step == 0 && offset_step == 0)                           \
-            for (int i = 0; i < count; i++) SCALED(i, 0, 0, 0);                                    \
-        else if (mean_step == 0 && factor_step == 1 && offset_step == 1)                           \
-            for (int i = 0; i < count; i++) SCALED(i, 0, i, i);                                    \
-        else                                                                                       \
-            for (int i = 0; i < count; i++)                                                        \
-                SCALED(i, i * mean_step, i * factor_step, i * offset_step);                        \
+        for (; rows > 0; rows--, x += count, out += count)                                         \
+            if (mean_step == 1 && factor_step == 1 && offset_step == 1)                            \
+                for (int i = 0; i < count; i++) SCALED(i, i, i, i);                                \
+            else if (mean_step == 0 && factor_step == 0 && offset_step == 0)                       \
+                for (int i = 0; i < count; i++) SCALED(i, 0, 0, 0);                                \
+            else if (mean_step == 0 && factor_step == 1 && offset_step == 1)                       \
+                for (int i = 0; i < count; i++) SCALED(i, 0, i, i);                                \
+            else                                                                                   \
+                for (int i = 0; i < count; i++)                                                    \
+                    SCALED(i, i * mean_step, i * factor_step, i * offset_step);                    \
     }                                                                                              \
     effort KERNEL(batch_norm_##dtype)(const type *x, const type *mean, const type *factor,         \
                                       const type *offset, type *out, const int *descriptor) {      \
-        const int axes = descriptor[0], outer = axes - 1, *sizes = descriptor + 1;                 \
+        const int axes = descriptor[0], last = axes - 1, *sizes = descriptor + 1;                  \
         const int *mean_strides = sizes + axes, *factor_strides = mean_strides + axes;             \
-        const int *offset_strides = factor_strides + axes, count = sizes[outer];                   \
-        int index[MAX_AXES] = {0}, same_index[MAX_AXES] = {0};                                     \
+        const int *offset_strides = factor_strides + axes, count = sizes[last];                    \
+        int index[MAX_AXES] = {0}, same_index[MAX_AXES] = {0}, outer = last, rows = 1;             \
         ptrdiff_t i = 0, j = 0, k = 0, same_k = 0;                                                 \
+        if (last && !mean_strides[last - 1] && !factor_strides[last - 1] &&                        \
+            !offset_strides[last - 1])                                                             \
+            rows = sizes[--outer];                                                                 \
         do {                                                                                       \
-            scale_##dtype(x, mean + i, factor + j, offset + k, out, count, mean_strides[outer],    \
-                          factor_strides[outer], offset_strides[outer]);                           \
-            x += count, out += count;                                                              \
+            scale_##dtype(x, mean + i, factor + j, offset + k, out, rows, count,                   \
+                          mean_strides[last], factor_strides[last], offset_strides[last]);         \
+            x += (ptrdiff_t)rows * count, out += (ptrdiff_t)rows * count;                          \
             step_axes(outer, sizes, same_index, offset_strides, offset_strides, &k, &same_k);      \
         } while (step_axes(outer, sizes, index, mean_strides, factor_strides, &i, &j));            \
     }

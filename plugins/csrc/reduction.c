@@ -379,9 +379,8 @@ static inline float_pair part_of_bfloat16(const half *x, [[maybe_unused]] unsign
 static inline float_pair ordered_bfloat16(float_pair x) { return x; }
 
 // The sum of a row of fewer than LONG numbers, in the order of `sum_of_floats`.
-#define SUM_OF_HALVES(dtype)                                                                       \
+#define SUM_OF_HALVES(dtype, widened_eight, widened)                                               \
     static double sum_of_##dtype(const half *x, int count) {                                       \
-        float rest[LONG];                                                                          \
         unsigned_shorts largest = {};                                                              \
         const int whole = count / 32 * 32;                                                         \
         double sum = 0;                                                                            \
@@ -401,19 +400,28 @@ static inline float_pair ordered_bfloat16(float_pair x) { return x; }
             }                                                                                      \
             sum += sum_lanes((near[0].low + near[0].high) + (near[1].low + near[1].high));         \
         }                                                                                          \
-        const int first = any_lane((ints)excess(largest, 2 * 0x7bff)) ? 0 : whole;                 \
-        widen_##dtype(x + first, rest, count - first);                                             \
-        if (first < whole || !whole) return sum_of_floats(rest, count);                            \
-        int i = 0;                                                                                 \
+        if (!whole || any_lane((ints)excess(largest, 2 * 0x7bff))) {                               \
+            float all[LONG];                                                                       \
+            widen_##dtype(x, all, count);                                                          \
+            return sum_of_floats(all, count);                                                      \
+        }                                                                                          \
+        int i = whole;                                                                             \
         floats lanes = {};                                                                         \
         sum *= SCALE_##dtype;                                                                      \
-        for (; i + LANES <= count - whole; i += LANES) lanes += load(rest + i);                    \
+        for (; i + 8 <= count; i += 8) {                                                           \
+            const float_pair y = widened_eight(load_halves(x + i));                                \
+            lanes += y.low, lanes += y.high;                                                       \
+        }                                                                                          \
+        if (i + LANES <= count) {                                                                  \
+            const floats y = {widened(x[i]), widened(x[i + 1]), widened(x[i + 2]), widened(x[i + 3])}; \
+            lanes += y, i += LANES;                                                                \
+        }                                                                                          \
         for (int lane = 0; lane < LANES; lane++) sum += lanes[lane];                               \
-        for (; i < count - whole; i++) sum += rest[i];                                             \
+        for (; i < count; i++) sum += widened(x[i]);                                               \
         return sum;                                                                                \
     }
-SUM_OF_HALVES(float16)
-SUM_OF_HALVES(bfloat16)
+SUM_OF_HALVES(float16, widened_halves, widened)
+SUM_OF_HALVES(bfloat16, widened_brains, widened_brain)
 
 static inline void add_eight(double *totals, float_pair sums) {
     float y[8];
@@ -570,10 +578,21 @@ DECISION(any, 0, EITHER)
                 position[i] = found ? row : position[i];                                           \
             }                                                                                      \
     }                                                                                              \
-    effort KERNEL(name##_##dtype)(const type *x, int32_t *out, int outer, int reduced,             \
-                                  int inner) {                                                     \
+    effort KERNEL(name##_pitched_##dtype)(const type *x, int32_t *out, int columns, int reduced,   \
+                                          int pitch) {                                             \
         alignas(VECTOR_BYTES) type best[WIDTH];                                                    \
         alignas(VECTOR_BYTES) int32_t position[WIDTH];                                             \
+        for (int first = 0; first < columns; first += WIDTH) {                                     \
+            const int width = smaller(WIDTH, columns - first);                                     \
+            if (width == WIDTH)                                                                    \
+                name##_rows_##dtype(best, position, x + first, reduced, pitch, WIDTH);             \
+            else                                                                                   \
+                name##_rows_##dtype(best, position, x + first, reduced, pitch, width);             \
+            memcpy(out + first, position, width * sizeof *out);                                    \
+        }                                                                                          \
+    }                                                                                              \
+    effort KERNEL(name##_##dtype)(const type *x, int32_t *out, int outer, int reduced,             \
+                                  int inner) {                                                     \
         for (; outer > 0; outer--, x += (ptrdiff_t)reduced * inner, out += inner)                  \
             if (inner == 1 && reduced >= WIDTH) { /* the extreme value, and then its place */      \
                 type y;                                                                            \
@@ -586,14 +605,7 @@ DECISION(any, 0, EITHER)
                 while (!IS_PLACE(x[first], y)) first++;                                            \
                 *out = first;                                                                      \
             } else                                                                                 \
-                for (int first = 0; first < inner; first += WIDTH) {                               \
-                    const int width = smaller(WIDTH, inner - first);                               \
-                    if (width == WIDTH)                                                            \
-                        name##_rows_##dtype(best, position, x + first, reduced, inner, WIDTH);     \
-                    else                                                                           \
-                        name##_rows_##dtype(best, position, x + first, reduced, inner, width);     \
-                    memcpy(out + first, position, width * sizeof *out);                            \
-                }                                                                                  \
+                name##_pitched_##dtype(x, out, inner, reduced, inner);                             \
     }
 #define COMES_BEFORE_MAX(y, best) (IS_GREATER(y, best) | (((y) != (y)) & ((best) == (best))))
 #define COMES_BEFORE_MIN(y, best) (IS_LESS(y, best) | (((y) != (y)) & ((best) == (best))))

@@ -64,24 +64,30 @@
 
 #define SCAN(name, dtype, type, total, effort, initial, operator, has_parts)                       \
     ROWS_OF(name, dtype, type, total, initial, operator, has_parts)                                \
+    ONCE effort KERNEL(name##_pitched_##dtype)(const type *restrict x, type *restrict out,         \
+                                               int columns, int length, int pitch, int exclusive,  \
+                                               int reverse) {                                      \
+        const ptrdiff_t step = reverse ? -pitch : pitch;                                           \
+        const ptrdiff_t first = reverse ? (ptrdiff_t)(length - 1) * pitch : 0;                     \
+        for (int column = 0; column < columns; column += WIDTH) {                                  \
+            const int width = smaller(WIDTH, columns - column);                                    \
+            total totals[WIDTH];                                                                   \
+            for (int i = 0; i < width; i++) totals[i] = initial;                                   \
+            ptrdiff_t row = first + column;                                                        \
+            for (int count = length; count > 0; count--, row += step)                              \
+                for (int i = 0; i < width; i++) {                                                  \
+                    const total before = totals[i];                                                \
+                    totals[i] = before operator x[row + i];                                        \
+                    out[row + i] = exclusive ? before : totals[i];                                 \
+                }                                                                                  \
+        }                                                                                          \
+    }                                                                                              \
     effort KERNEL(name##_##dtype)(const type *restrict x, type *restrict out, int outer,           \
                                   int length, int inner, int exclusive, int reverse) {             \
         SCAN_ROWS(name, dtype)                                                                     \
         const ptrdiff_t size = (ptrdiff_t)length * inner;                                          \
-        const ptrdiff_t first = reverse ? size - inner : 0, step = reverse ? -inner : inner;       \
         for (; outer > 0; outer--, x += size, out += size)                                         \
-            for (int column = 0; column < inner; column += WIDTH) {                                \
-                const int width = smaller(WIDTH, inner - column);                                  \
-                total totals[WIDTH];                                                               \
-                for (int i = 0; i < width; i++) totals[i] = initial;                               \
-                ptrdiff_t row = first + column;                                                    \
-                for (int count = length; count > 0; count--, row += step)                          \
-                    for (int i = 0; i < width; i++) {                                              \
-                        const total before = totals[i];                                            \
-                        totals[i] = before operator x[row + i];                                    \
-                        out[row + i] = exclusive ? before : totals[i];                             \
-                    }                                                                              \
-            }                                                                                      \
+            name##_pitched_##dtype(x, out, inner, length, inner, exclusive, reverse);              \
     }
 
 SCAN(cumsum, float32, float, double, FAST, 0, +, 1)

@@ -227,22 +227,25 @@ COLUMN_EXPONENTIALS(column_exponentials, true)
 COLUMN_EXPONENTIALS(sums_of_column_exponentials, false)
 
 #define COLUMN_SOFTMAX(name, pass, finish, result)                                                 \
+    KERNEL(name##_pitched_float32)(const float *x, float *out, int columns, int length, int pitch) {\
+        for (int first = 0, width; first < columns; first += width) {                              \
+            const int begin = smaller(first, columns - LANES);                                     \
+            width = smaller(TILE * LANES, (columns - begin) / LANES * LANES);                      \
+            const float *in = x + begin;                                                           \
+            float *to = out + begin;                                                               \
+            floats peaks[TILE], sums[TILE];                                                        \
+            greatest_of_columns(in, peaks, length, pitch, width);                                  \
+            pass(in, to, peaks, sums, length, pitch, width);                                       \
+            EACH_VECTOR(width)                                                                     \
+            for (int lane = 0; lane < LANES; lane++) sums[v][lane] = finish(sums[v][lane]);        \
+            for (int row = 0; row < length; row++, in += pitch, to += pitch)                       \
+                EACH_VECTOR(width) store(to + column, result);                                     \
+        }                                                                                          \
+    }                                                                                              \
     KERNEL(name##_columns_float32)(const float *x, float *out, int outer, int length, int inner) { \
         const ptrdiff_t size = (ptrdiff_t)length * inner;                                          \
         for (; outer > 0; outer--, x += size, out += size)                                         \
-            for (int first = 0, width; first < inner; first += width) {                            \
-                const int begin = smaller(first, inner - LANES);                                   \
-                width = smaller(TILE * LANES, (inner - begin) / LANES * LANES);                    \
-                const float *in = x + begin;                                                       \
-                float *to = out + begin;                                                           \
-                floats peaks[TILE], sums[TILE];                                                    \
-                greatest_of_columns(in, peaks, length, inner, width);                              \
-                pass(in, to, peaks, sums, length, inner, width);                                   \
-                EACH_VECTOR(width)                                                                 \
-                for (int lane = 0; lane < LANES; lane++) sums[v][lane] = finish(sums[v][lane]);    \
-                for (int row = 0; row < length; row++, in += inner, to += inner)                   \
-                    EACH_VECTOR(width) store(to + column, result);                                 \
-            }                                                                                      \
+            name##_pitched_float32(x, out, inner, length, inner);                                  \
     }
 #define INVERSE(sum) (1 / (sum))
 COLUMN_SOFTMAX(softmax, column_exponentials, INVERSE, load(to + column) * sums[v])

@@ -153,7 +153,8 @@ typedef struct {
     part whole;
     int64_t steps[MOST_ARGUMENTS], count, multiple;
     int arguments, place, parts;
-    int64_t descriptor_bytes; // of the argument at `place`, if that is a descriptor
+    int64_t descriptor_bytes; // of the argument at `place`, if that is a vector of integers
+    int number; // which of these is the number of items
 } division;
 
 static int64_t bound(const division *d, int part) {
@@ -169,14 +170,14 @@ static void run_items(void *job, int part) {
         value values[MOST_ARGUMENTS];
         for (int i = 0; i < d->arguments; i++) {
             values[i] = c->values[i];
-            const int64_t step = d->steps[i], items = step < 0 ? -step * part : step * first;
+            const int64_t step = d->steps[i], items = step < 0 ? -step * part : step * (first / d->multiple);
             if (step && values[i].pointer)
                 values[i].pointer = (char *)values[i].pointer + items * c->item_bytes[i];
         }
         int32_t numbers[MOST_NUMBERS];
         if (d->descriptor_bytes) {
             memcpy(numbers, values[d->place].pointer, (size_t)d->descriptor_bytes);
-            numbers[1] = (int32_t)count;
+            numbers[d->number] = (int32_t)count;
             values[d->place].pointer = numbers;
         } else if (d->place >= 0) {
             values[d->place].integer = count;
@@ -191,19 +192,23 @@ static void run_items(void *job, int part) {
     }
 }
 
-// Whether every step is that of an array, and the place that of a number or of a descriptor.
+// Whether every step is that of an array, and the place that of a number, of a descriptor, or of a window, which begins
+// with the number of images.
 static int are_steps_right(division *d) {
     const kernel_call *c = &d->whole.kernel;
     if (d->whole.kind == UFUNC) return d->place == -1 && d->count == d->whole.ufunc.count;
     for (int i = 0; i < d->arguments; i++)
         if (d->steps[i] && c->values[i].pointer && !c->item_bytes[i]) return 0;
     if (d->whole.kind != KERNEL || d->place >= d->arguments) return 0;
-    if (d->place < 0 || signature_of(c->k)->kinds[d->place] == INTEGER) return 1;
+    const enum kind kind = d->place < 0 ? INTEGER : signature_of(c->k)->kinds[d->place];
+    if (kind == INTEGER) return 1;
     const int32_t *numbers = c->values[d->place].pointer;
     for (int i = 0; i < c->held; i++)
         if (c->views[i].buf == numbers) d->descriptor_bytes = c->views[i].len;
-    return signature_of(c->k)->kinds[d->place] == DESCRIPTOR && *numbers > 0 && numbers[1] == d->count &&
-           d->descriptor_bytes <= (int64_t)(MOST_NUMBERS * sizeof *numbers);
+    d->number = kind == DESCRIPTOR;
+    return (kind == DESCRIPTOR || kind == READ) && d->descriptor_bytes > (int64_t)sizeof *numbers &&
+           d->descriptor_bytes <= (int64_t)(MOST_NUMBERS * sizeof *numbers) && *numbers > 0 &&
+           numbers[d->number] == d->count;
 }
 
 PyObject *run_parts_in_threads([[maybe_unused]] PyObject *module, PyObject *const *arguments, ptrdiff_t count) {

@@ -5,7 +5,6 @@
 
 #include "arrays.h"
 
-#define MOST_JOINED 128
 #define MOST_DTYPES 16
 #define MOST_JOINED_AXES 16
 
@@ -17,14 +16,16 @@ typedef struct {
 
 static PyObject *axis_name;
 
+static array *part_of(PyObject *arrays, ptrdiff_t i) { return (array *)PyTuple_GetItem(arrays, i); }
+
 static ptrdiff_t bytes_of(const array *x) { return product(x->sizes, x->axes) * x->dtype->item_bytes; }
 
 // Return the dtype of arrays if they have one of those that are copied as bytes, and shapes that fit, else NULL.
-static dtype_of_numpy *find_dtype(const joiner *j, array *const *arrays, ptrdiff_t count, int axis) {
-    const array *first = *arrays;
+static dtype_of_numpy *find_dtype(const joiner *j, PyObject *arrays, ptrdiff_t count, int axis) {
+    const array *first = part_of(arrays, 0);
     ptrdiff_t bytes = 0;
     for (ptrdiff_t n = 0; n < count; n++) {
-        const array *x = arrays[n];
+        const array *x = part_of(arrays, n);
         if (!is_array((const PyObject *)x) || !(x->flags & IS_CONTIGUOUS) || x->dtype != first->dtype ||
             x->axes != first->axes || axis >= x->axes + j->is_stack || x->axes >= MOST_JOINED_AXES)
             return NULL;
@@ -39,11 +40,11 @@ static dtype_of_numpy *find_dtype(const joiner *j, array *const *arrays, ptrdiff
 }
 
 // Return an array for the result.
-static array *make_result(const joiner *j, array *const *arrays, ptrdiff_t count, int axis) {
-    const array *first = *arrays;
+static array *make_result(const joiner *j, PyObject *arrays, ptrdiff_t count, int axis) {
+    const array *first = part_of(arrays, 0);
     const int axes = first->axes + j->is_stack;
     ptrdiff_t sizes[MOST_JOINED_AXES + 1], length = j->is_stack ? count : 0;
-    for (ptrdiff_t n = 0; n < count && !j->is_stack; n++) length += arrays[n]->sizes[axis];
+    for (ptrdiff_t n = 0; n < count && !j->is_stack; n++) length += part_of(arrays, n)->sizes[axis];
     for (int i = 0; i < axes; i++) sizes[i] = i == axis ? length : first->sizes[i - (j->is_stack && i > axis)];
     return new_array(first->dtype, axes, sizes);
 }
@@ -53,18 +54,16 @@ static PyObject *run_join(PyObject *self, PyObject *arguments, PyObject *keyword
     const ptrdiff_t count = PyTuple_Size(arguments);
     PyObject *place = keywords ? PyDict_GetItemWithError(keywords, axis_name) : NULL;
     const int axis = place ? (int)PyLong_AsLongLong(place) : -1;
-    array *arrays[MOST_JOINED];
-    int is_meant = axis >= 0 && 0 < count && count <= MOST_JOINED;
-    for (ptrdiff_t i = 0; is_meant && i < count; i++) arrays[i] = (array *)PyTuple_GetItem(arguments, i);
-    is_meant = is_meant && find_dtype(j, arrays, count, axis);
-    if (!is_meant) return PyErr_Occurred() ? NULL : PyObject_Call(j->otherwise, arguments, keywords);
-    array *result = make_result(j, arrays, count, axis);
+    if (axis < 0 || !count || !find_dtype(j, arguments, count, axis))
+        return PyErr_Occurred() ? NULL : PyObject_Call(j->otherwise, arguments, keywords);
+    array *result = make_result(j, arguments, count, axis);
     if (!result) return NULL;
-    const ptrdiff_t outer = product((*arrays)->sizes, axis), row = bytes_of(result) / (outer ? outer : 1);
+    const ptrdiff_t outer = product(part_of(arguments, 0)->sizes, axis), row = bytes_of(result) / (outer ? outer : 1);
     char *to = result->data;
     for (ptrdiff_t i = 0; row && i < count; i++) {
-        const ptrdiff_t bytes = bytes_of(arrays[i]) / outer;
-        for (ptrdiff_t n = 0; bytes && n < outer; n++) memcpy(to + n * row, arrays[i]->data + n * bytes, (size_t)bytes);
+        const array *x = part_of(arguments, i);
+        const ptrdiff_t bytes = bytes_of(x) / outer;
+        for (ptrdiff_t n = 0; bytes && n < outer; n++) memcpy(to + n * row, x->data + n * bytes, (size_t)bytes);
         to += bytes;
     }
     return (PyObject *)result;

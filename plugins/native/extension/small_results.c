@@ -13,7 +13,7 @@
 #define MOST_FLAGS 2
 #define MOST_ORDERED 1024 // elements of a row
 #define SHORT_RUN 64      // elements
-#define MOST_SHORT_RUNS 64
+#define MOST_SHORT_RUNS 128
 #define TRACKED 16384 // elements from which on an array may be tracked, and computing it takes time
 
 enum how { EACH = 'e', PAIRS = 'p', CAST = 'c', AXES = 'a', AXIS = 'i', SCAN = 's', ROWS = 'r', BAND = 'b', LARGEST = 'l',
@@ -70,33 +70,45 @@ static ptrdiff_t find_turn(const array *x) {
     return bytes % x->dtype->item_bytes ? 0 : bytes / x->dtype->item_bytes;
 }
 
-// Describe how an array stands beside one that has the shape of the result, and `size` elements: as large, as a number, as a
-// row that all rows meet, or as a column. Return how many elements follow each other until the next run; 0 if it is none of these.
-static ptrdiff_t describe_operand(const array *x, const array *whole, ptrdiff_t size, operand *to) {
+// The shape of a result, and its elements.
+typedef struct {
+    int axes;
+    ptrdiff_t size, sizes[MOST_RANK];
+} shape;
+
+// Describe how an array stands beside a result: as large, as a number, as a row that all rows meet, or as a column. Return how
+// many elements follow each other until the next run; 0 if it is none of these.
+static ptrdiff_t describe_operand(const array *x, const shape *whole, operand *to) {
     const int more = whole->axes - x->axes, last = x->axes - 1, is_dense = x->flags & IS_CONTIGUOUS;
     const ptrdiff_t own = product(x->sizes, x->axes);
-    to->turn = own < size ? 0 : -1; // the elements of a run
-    if (x->axes && is_dense && have_equal_sizes(x->sizes, whole->sizes + more, x->axes)) return own;
-    if (own == 1) return to->step = to->turn = 0, size;
+    if (own == 1 && whole->size > 1) return to->step = to->turn = 0, whole->size;
+    int ones = 0; // axes in front of a row
+    while (ones < last && x->sizes[ones] == 1) ones++;
+    to->turn = own < whole->size ? 0 : -1; // the elements of a run
+    if (is_dense && have_equal_sizes(x->sizes + ones, whole->sizes + more + ones, x->axes - ones)) return own;
     to->turn = is_dense ? 1 : find_turn(x);
-    if (more || to->turn < 1) return 0;
-    if (!have_equal_sizes(x->sizes, whole->sizes, last)) return 0;
+    if (more || to->turn < 1 || !have_equal_sizes(x->sizes, whole->sizes, last)) return 0;
     if (x->sizes[last] == 1) to->step = 0;
     return x->sizes[last] == 1 || (!is_dense && x->sizes[last] == whole->sizes[last]) ? whole->sizes[last] : 0;
 }
 
-// Describe arrays of different shapes, and find that of the result. Return how many elements have a run, or 0.
-static ptrdiff_t describe_operands(PyObject *const *arrays, int count, operand *operands, const array **whole) {
-    ptrdiff_t size = 0;
+// Describe arrays, and find the shape of the result. Return how many elements have a run, or 0.
+static ptrdiff_t describe_operands(PyObject *const *arrays, int count, operand *operands, shape *whole) {
+    whole->axes = 0;
     for (int i = 0; i < count; i++) {
         const array *x = (const array *)arrays[i];
-        const ptrdiff_t own = product(x->sizes, x->axes);
-        if (!i || x->axes > (*whole)->axes || (x->axes == (*whole)->axes && own > size)) *whole = x, size = own;
+        for (; whole->axes < x->axes; whole->axes++) {
+            memmove(whole->sizes + 1, whole->sizes, (size_t)whole->axes * sizeof *whole->sizes);
+            whole->sizes[0] = 1;
+        }
+        ptrdiff_t *sizes = whole->sizes + whole->axes - x->axes;
+        for (int axis = 0; axis < x->axes; axis++)
+            if (x->sizes[axis] != 1) sizes[axis] = x->sizes[axis];
     }
-    ptrdiff_t run = size;
+    ptrdiff_t run = whole->size = product(whole->sizes, whole->axes);
     for (int i = 0; run && i < count; i++) {
-        const ptrdiff_t own = describe_operand((const array *)arrays[i], *whole, size, operands + i);
-        if (own != size) run = run == size || run == own ? own : 0;
+        const ptrdiff_t own = describe_operand((const array *)arrays[i], whole, operands + i);
+        if (own != whole->size) run = run == whole->size || run == own ? own : 0;
     }
     return run;
 }
@@ -127,13 +139,13 @@ static void write_each(const variant *v, int inputs, const operand *operands, ch
     if (state) PyEval_RestoreThread(state);
 }
 
-// Return a new array of the shape of another one.
-static array *make_result(const maker *m, const variant *v, const array *whole, ptrdiff_t size) {
-    if (size < TRACKED) return new_array(v->result, whole->axes, whole->sizes);
-    PyObject *shape = PyObject_GetAttr((PyObject *)whole, shape_name);
-    if (!shape) return NULL;
-    PyObject *made = PyObject_CallFunctionObjArgs(m->allocate, shape, (PyObject *)v->result, NULL);
-    Py_DecRef(shape);
+// Return a new array.
+static array *make_result(const maker *m, const variant *v, const shape *whole) {
+    if (whole->size < TRACKED) return new_array(v->result, whole->axes, whole->sizes);
+    PyObject *sizes = PyTuple_New(whole->axes), *made = NULL;
+    for (int i = 0; sizes && i < whole->axes; i++) PyTuple_SetItem(sizes, i, PyLong_FromLongLong(whole->sizes[i]));
+    if (sizes && !PyErr_Occurred()) made = PyObject_CallFunctionObjArgs(m->allocate, sizes, (PyObject *)v->result, NULL);
+    if (sizes) Py_DecRef(sizes);
     return (array *)made;
 }
 
@@ -141,7 +153,8 @@ static PyObject *run_each(PyObject *self, PyObject *const *arrays, ptrdiff_t cou
     const maker *m = PyCapsule_GetPointer(self, NULL);
     if (count < 1 || count > MOST_READ) return PyErr_Format(PyExc_TypeError, "an implementation takes one to three arrays here");
     const variant *v = count == m->inputs ? find_variant(m, (const array *)arrays[count - 1]) : NULL;
-    const array *whole = (const array *)arrays[0];
+    const array *first = (const array *)arrays[0];
+    shape whole;
     operand operands[MOST_READ];
     int are_alike = 1;
     for (int i = 0; v && i < count; i++) {
@@ -152,18 +165,16 @@ static PyObject *run_each(PyObject *self, PyObject *const *arrays, ptrdiff_t cou
             break;
         }
         operands[i] = (operand){.at = x->data, .step = 1, .item_bytes = x->dtype->item_bytes};
-        are_alike &= x->flags & IS_CONTIGUOUS && x->axes == whole->axes && have_equal_sizes(x->sizes, whole->sizes, x->axes);
+        are_alike &= x->flags & IS_CONTIGUOUS && x->axes == first->axes && have_equal_sizes(x->sizes, first->sizes, x->axes);
     }
-    ptrdiff_t run = v && are_alike ? product(whole->sizes, whole->axes) : 0, size = run;
-    if (v && !are_alike && m->how == EACH && (run = describe_operands(arrays, (int)count, operands, &whole)))
-        size = product(whole->sizes, whole->axes);
-    const int is_short = run < SHORT_RUN && size > run * MOST_SHORT_RUNS; // other loops take several axes
-    // A power with a single exponent has other functions.
-    if (!run || is_short || !is_few(m, size) || (m->how == PAIRS && size == 1))
+    const ptrdiff_t run = v && (are_alike || m->how == EACH) ? describe_operands(arrays, (int)count, operands, &whole) : 0;
+    // Other loops take several axes of short runs, and a power with a single exponent has other functions.
+    if (!run || (run < SHORT_RUN && whole.size > run * MOST_SHORT_RUNS) || !is_few(m, whole.size) ||
+        (m->how == PAIRS && whole.size == 1))
         return PyObject_CallFunctionObjArgs(m->otherwise, arrays[0], count > 1 ? arrays[1] : NULL, count > 2 ? arrays[2] : NULL,
                                             NULL);
-    array *out = make_result(m, v, whole, size);
-    if (out) write_each(v, (int)count, operands, out->data, run, size);
+    array *out = make_result(m, v, &whole);
+    if (out) write_each(v, (int)count, operands, out->data, run, whole.size);
     return (PyObject *)out;
 }
 

@@ -11,8 +11,8 @@
 //
 // "each": the number of elements, and a step for each array if there are several: 1, or 0 for a number, which stands
 //         beside each element of the others. It may also be a loop of NumPy, a pair of a ufunc and the loop's number. It is
-//         called for each row if an array is a row or a column, or has gaps between its rows. The first array of three has
-//         bools
+//         called for each row if an array is a row or a column, as in an outer sum, or has gaps between its rows. The first
+//         array of three has bools
 // "pairs": the same of arrays of one shape, with two elements or more
 // "cast": the number of elements. The keyword dtype, which has an attribute numpy, is that of the result. Without a function,
 //         None, a dtype is one of results that NumPy converts numbers to, but not floats to integers

@@ -1,8 +1,8 @@
 // Threads that compute parts of a call, see threads.h.
 //
 // Whoever is there takes the next part, the caller, too. So nobody waits for a thread that has not begun: it comes too
-// late and finds nothing. A thread that has just computed looks for more for a while before it sleeps, because waking
-// it takes longer than many a call.
+// late and finds nothing. Where calls follow each other, a thread that has computed looks for more for a while before it
+// sleeps, because waking it takes longer than many a call.
 //
 // Threads and locks are those of CPython's ABI, which has them for all systems. A helper never takes Python's lock.
 #include "threads.h"
@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #define MOST_HELPERS 255
+#define HOPEFUL_CALLS 4 // after one that came soon
 #define SEAT (1u << 16) // for a helper that may come
 #define INSIDE (SEAT - 1)
 
@@ -101,15 +102,18 @@ static int enter(void) {
     return 0;
 }
 
+// A thread waits awake if one of its last calls came soon after the one before: then the next one may, too. Else it would
+// only burn the time of its processor.
 static void help(void *own) {
+    int hope = HOPEFUL_CALLS;
     for (uint64_t begin = now();;) {
         if (enter()) {
+            hope = now() - begin < patience() ? HOPEFUL_CALLS : hope - (hope > 0);
             take_parts(1);
             if (atomic_fetch_sub(&gate, 1) == 1) wake(&caller);
             begin = now();
-        } else if (pause_until(begin)) {
+        } else if (!hope || pause_until(begin)) {
             sleep_at_gate(own, 1);
-            begin = now();
         }
     }
 }

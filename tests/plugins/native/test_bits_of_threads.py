@@ -67,6 +67,19 @@ def random_sums(dtype):
     return found
 
 
+def random_traced_sums(dtype):
+    """Return sums of arrays whose axes lie in another order in memory, from programs."""
+    x = random_array(0, (700, 600), dtype)
+    functions = {
+        "all": lambda x: plugrad.sum(x.T),
+        "rows": lambda x: plugrad.mean(x.T, axis=1),
+        "columns": lambda x: plugrad.sum(x.T, axis=0),
+        "exponentials": lambda x: plugrad.sum(plugrad.exp(x.T) * 2, axis=1),
+        "squares": lambda x: plugrad.sum(plugrad.expand_dims(x.T, 0) ** 2, axis=(0, 2)),
+    }
+    return {name: plugrad.jit(function)(x) for name, function in functions.items()}
+
+
 def random_layer_results(dtype):
     """Return attention, a convolution, and their gradients."""
     x, q = random_array(0, (2, 30, 30, 24), dtype), random_array(1, (2, 300, 64), dtype)
@@ -90,6 +103,7 @@ CASES = {
     for made, dtypes in (
         (random_products, ("float16", "float32", "float64", "complex64", "complex128")),
         (random_sums, ("float32", "float64")),
+        (random_traced_sums, ("float32", "float64")),
         (random_layer_results, ("float32", "float64")),
     )
     for dtype in dtypes

@@ -35,6 +35,11 @@ MATMUL_ARGUMENTS = {
     "rows of vectors": ((5, 1, 64), (5, 64, 33), False, False),
     "one number": ((1, 3001), (3001, 1), False, False),
     "few columns": ((203, 301), (301, 3), False, False),
+    "a row and few columns": ((1, 1301), (1301, 10), False, False),
+    "a row and fewer columns than vectors have": ((1, 301), (301, 1), False, False),
+    "a row and vectors of columns that are not full": ((1, 301), (301, 205), False, False),
+    "few columns of a turned matrix": ((1301, 7), (1301, 1), True, False),
+    "few terms of few columns": ((1, 2), (2, 3), False, False),
     "one term": ((203, 1), (1, 301), False, False),
 }
 TOLERANCES = {"float32": 1e-4, "float64": 1e-12, "complex64": 1e-4, "complex128": 1e-12}
@@ -111,6 +116,18 @@ def test_products_of_nonfinite_numbers(dtype, value):
     np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
     if not dtype.startswith("complex"):
         np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("columns", [1, 3, 15, 21])
+def test_no_column_has_part_of_another(dtype, columns):
+    """A row is multiplied by whole vectors, which hold the beginning of the next row where columns are few."""
+    a, b = random_array(1, (1, 9001), dtype), random_array(2, (9001, columns), dtype)
+    b[:, 0] = np.inf
+    found = linalg.matmul(np.abs(a), b, transpose_a=False, transpose_b=False)
+    assert found[0, 0] == np.inf
+    tolerance = 100 * TOLERANCES[dtype]
+    np.testing.assert_allclose(found[:, 1:], np.abs(a) @ b[:, 1:], rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)

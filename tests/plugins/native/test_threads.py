@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -10,12 +11,14 @@ import numpy as np
 import pytest
 
 import plugrad
+from plugrad.extend import Window
 from plugrad.kernels import random
 from plugrad_cpu.extend import empty, thread_pool
 from plugrad_cpu.threads import ThreadPool
 from plugrad_native.declare import parallel_for
 from plugrad_native.sharing import use_compiled_threads
 from plugrad_native.variants import current_variant
+from plugrad_native.windows import describe_window
 
 use_compiled_threads()  # as the pack does when the backend is loaded
 EXP_FUNCTION = current_variant().kernel("exp_float32")
@@ -52,12 +55,12 @@ def test_each_call_is_made_once(threads, parts):
 def test_a_call_in_parts_has_the_same_bits(threads, count, parts):
     x = random_float32(count)
     y = np.zeros_like(x)
-    assert RUN_IN_PARTS(EXP_FUNCTION, (x, y, count), (1, 1, 0), 2, count, 256, parts, threads)
+    assert RUN_IN_PARTS(EXP_FUNCTION, (x, y, count), (256, 256, 0), 2, count, 256, parts, threads)
     np.testing.assert_array_equal(y, parallel_exp(x))
     total = np.zeros_like(x)
-    assert RUN_IN_PARTS(np.add, (x, y, total), (1, 1, 1), -1, count, 16, parts, threads)
+    assert RUN_IN_PARTS(np.add, (x, y, total), (16, 16, 16), -1, count, 16, parts, threads)
     np.testing.assert_array_equal(total, x + y)
-    assert RUN_IN_PARTS(np.add, (x, x[:1], total), (1, 0, 1), -1, count, 16, parts, threads)
+    assert RUN_IN_PARTS(np.add, (x, x[:1], total), (16, 0, 16), -1, count, 16, parts, threads)
     np.testing.assert_array_equal(total, x + x[0])
 
 
@@ -67,9 +70,40 @@ def test_each_part_has_memory_for_itself(compiled):
     pool = ThreadPool()
     pool.count, pool.compiled = 3, thread_pool.compiled if compiled else None
     x, scratch = random_float32(1000), np.zeros(5 * 250, "f4")
-    pool.run_in_parts(EXP_FUNCTION, (x, scratch, 1000), (1, -250, 0), 2, 1000, parts=5, multiple=10)
+    pool.run_in_parts(
+        EXP_FUNCTION, (x, scratch, 1000), (10, -250, 0), 2, 1000, parts=5, multiple=10
+    )
     np.testing.assert_array_equal(scratch.reshape(5, 250)[:, :200], parallel_exp(x).reshape(5, 200))
     assert not scratch.reshape(5, 250)[:, 200:].any()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_steps_are_those_of_several_items(compiled):
+    """Each part of 2^17 elements has one sum."""
+    pool = ThreadPool()
+    pool.count, pool.compiled = 3, thread_pool.compiled if compiled else None
+    size, count = 1 << 17, 700_000
+    x, sums = random_float32(count), np.zeros(6)
+    run = current_variant().kernel("sum_parts_float32")
+    pool.run_in_parts(run, (x, sums, count), (size, 1, 0), 2, count, parts=4, multiple=size)
+    expected = [x[first : first + size].sum(dtype="f8") for first in range(0, count, size)]
+    np.testing.assert_allclose(sums, expected, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 5])
+def test_images_under_windows_are_divided(parts):
+    images = random_float32(5 * 8 * 6 * 3).reshape(5, 8, 6, 3)
+    two = (2, 2)
+    window = describe_window(images.shape, Window(two, two, ((0, 0), (0, 0)), (1, 1), (4, 3)))
+    expected, out = (np.zeros((5, 4, 3, 3), "f4") for _ in range(2))
+    run = current_variant().kernel("max_pool_float32")
+    run(images, expected, window)
+    assert RUN_IN_PARTS(run, (images, out, window), (8 * 6 * 3, 36, 0), 2, 5, 1, parts, 2)
+    np.testing.assert_array_equal(out, expected)
+    assert window[0] == 5
+    for place, count in ((2, 4), (0, 5)):  # not the images, and no integers
+        with pytest.raises(ValueError, match="a place"):
+            RUN_IN_PARTS(run, (images, out, window), (144, 36, 0), place, count, 1, parts, 2)
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "i8", "u8", "f4", "f8", "c8", "c16"])
@@ -132,6 +166,25 @@ def test_memory_of_each_part_begins_at_a_cache_line(monkeypatch):
     assert arguments[-1].size == 32 * 9
 
 
+def test_helpers_sleep_where_calls_are_rare():
+    """A helper that waited awake after each call would burn 50 µs of processor time or more."""
+    x = random_float32(2000)
+    y = np.empty_like(x)
+
+    def call():
+        RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (256, 256, 0), 2, x.size, 256, 2, 2)
+
+    for _ in range(20):
+        time.sleep(0.002)
+        call()
+    begin, calls = time.process_time() - time.thread_time(), 200
+    for _ in range(calls):
+        time.sleep(0.002)
+        call()
+    by_helpers = time.process_time() - time.thread_time() - begin
+    assert by_helpers / calls < 30e-6
+
+
 def test_many_callers_at_once():
     """One caller has the helper threads; the others compute alone."""
     x = random_float32(200_000)
@@ -144,7 +197,7 @@ def test_many_callers_at_once():
         for _ in range(50):
             y[:] = 0
             assert RUN_IN_PARTS(
-                EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 2 + seed, 3
+                EXP_FUNCTION, (x, y, x.size), (256, 256, 0), 2, x.size, 256, 2 + seed, 3
             )
             np.testing.assert_array_equal(y, expected)
 
@@ -163,7 +216,7 @@ def test_a_forked_child_starts_threads_of_its_own_even_while_they_compute():
     def compute():
         y = np.empty_like(x)
         while not ends.is_set():
-            RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 3)
+            RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (256, 256, 0), 2, x.size, 256, 8, 3)
 
     other = threading.Thread(target=compute)
     other.start()
@@ -174,7 +227,7 @@ def test_a_forked_child_starts_threads_of_its_own_even_while_they_compute():
                 signal.alarm(20)  # a child that hangs dies of it
                 y = np.empty_like(x)
                 for _ in range(20):
-                    RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 3)
+                    RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (256, 256, 0), 2, x.size, 256, 8, 3)
                 os._exit(0 if np.array_equal(y, expected) else 1)
             assert os.waitpid(child, 0)[1] == 0
     finally:
@@ -192,10 +245,10 @@ def test_an_interrupt_is_raised_after_the_call():
     timer = threading.Timer(0.001, signal.pthread_kill, (caller, signal.SIGINT))
 
     def compute():
-        RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 2)
+        RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (256, 256, 0), 2, x.size, 256, 8, 2)
         timer.start()  # which may have ended before the next call begins
         for _ in range(10_000):
-            RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 2)
+            RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (256, 256, 0), 2, x.size, 256, 8, 2)
 
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -203,7 +256,7 @@ def test_an_interrupt_is_raised_after_the_call():
     finally:
         signal.signal(signal.SIGINT, before)
     np.testing.assert_array_equal(y, parallel_exp(x))
-    assert RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (1, 1, 0), 2, x.size, 256, 8, 2)
+    assert RUN_IN_PARTS(EXP_FUNCTION, (x, y, x.size), (256, 256, 0), 2, x.size, 256, 8, 2)
 
 
 def test_thread_calls_release_their_buffers():

@@ -68,16 +68,19 @@ class ArrayKeyAxes(NamedTuple):
 
 def hashable_key(parts: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Return a hashable form of a key of integers and slices, for caches; None for any other key."""
-    if SCALAR_KEY_TYPES.issuperset(map(type, parts)):
-        return parts
     plain: list[Any] = []
     for part in parts:
-        if type(part) is slice:
+        kind: object = type(part)
+        if kind is slice:
             start, stop, step = part.start, part.stop, part.step
-            if not SCALAR_KEY_TYPES.issuperset((type(start), type(stop), type(step))):
+            if (
+                type(start) not in SCALAR_KEY_TYPES
+                or type(stop) not in SCALAR_KEY_TYPES
+                or type(step) not in SCALAR_KEY_TYPES
+            ):
                 return None
             plain.append((start, stop, step))
-        elif type(part) in SCALAR_KEY_TYPES:
+        elif kind in SCALAR_KEY_TYPES:
             plain.append(part)
         else:
             return None

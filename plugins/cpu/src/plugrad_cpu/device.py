@@ -339,7 +339,7 @@ def _write_into_pool(function: Implementation, contract: Kernel[..., Any]) -> Im
             except KeyError:
                 result = dtypes[kind] = contract.infer(*arrays).dtype.numpy
             y = empty(first.shape or last.shape, result)
-            if y.size < thread_pool.part_min_work:
+            if y.nbytes < thread_pool.part_min_work:
                 return function(*arrays, out=y)
             fill_in_threads(function, arrays, y)
             return y

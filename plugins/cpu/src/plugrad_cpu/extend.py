@@ -33,6 +33,7 @@ from plugrad_cpu.memory import (
     zeros as zeros,
 )
 from plugrad_cpu.products import multiply_matrices as multiply_matrices
+from plugrad_cpu.sharing import fill_in_threads as fill_in_threads
 from plugrad_cpu.threads import (
     PARTS_PER_THREAD as PARTS_PER_THREAD,
     Call as Call,

@@ -1,4 +1,4 @@
-"""NumPy's elementwise functions, divided among several threads."""
+"""Functions of NumPy whose elements or rows are divided among several threads."""
 
 from __future__ import annotations
 
@@ -27,10 +27,16 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
         arrays: operands that broadcast to `out`.
         out: where the results go.
     """
-    parts = thread_pool.count_parts(out.size, out.size, PARTS_PER_THREAD)
+    # A number of four bytes takes a step, and functions of complex numbers take many.
+    work = out.nbytes // (1 if out.dtype.kind == "c" else 4)
+    parts = thread_pool.count_parts(work, out.size, PARTS_PER_THREAD)
     if parts < 2 or not all(x.dtype.kind in "biufc" for x in (*arrays, out)):
         function(*arrays, out=out)
         return
+    if isinstance(
+        function, np.ufunc
+    ):  # to which an element that is repeated along all axes is one number
+        arrays = [x if any(x.strides) else x[(..., *(slice(1),) * x.ndim)] for x in arrays]
     flat = _flatten(arrays, out)
     if flat is not None:
         # Compiled threads know what a ufunc is, which may take its result as its last argument.
@@ -39,7 +45,7 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
             if isinstance(function, np.ufunc)
             else partial(_call_with_last_as_out, function)
         )
-        steps = tuple([int(x.size != 1) for x in flat])
+        steps = tuple([PART_MULTIPLE_ELEMENTS if x.size != 1 else 0 for x in flat])
         thread_pool.run_in_parts(
             write, flat, steps, -1, out.size, parts=parts, multiple=PART_MULTIPLE_ELEMENTS
         )
@@ -59,6 +65,19 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
         )
     else:
         function(*arrays, out=out)
+
+
+def run_in_ranges(function: Callable[[int, int], object], count: int, work: int) -> None:
+    """Call a function for ranges of rows: the first row of each and the one behind its last, in several threads.
+
+    Args:
+        function: computes some rows, and lets other threads run meanwhile.
+        count: the number of rows.
+        work: about how many steps all rows take, in those of an addition.
+    """
+    parts = thread_pool.count_parts(work, count, PARTS_PER_THREAD)
+    bounds = [count * i // parts for i in range(parts + 1)]
+    thread_pool.run([(function, first, last) for first, last in pairwise(bounds)])
 
 
 def _call_with_last_as_out(function: Callable[..., object], *arrays: Array) -> None:

@@ -159,10 +159,11 @@ class ThreadPool:
         Args:
             function: what is called for each part.
             arguments: of the whole call. Arrays that are divided are dense.
-            steps: a number for each argument: n for an array with n elements for each item, -n if each part has n
-                elements for itself, 0 for what all parts share.
-            place: which argument is the number of items, or -1; or a vector of integers whose second one is that
-                number. Then the arrays may have any strides, if compiled threads know the function.
+            steps: a number for each argument: n for an array with n elements for each `multiple` items, -n if each part
+                has n elements for itself, 0 for what all parts share.
+            place: which argument is the number of items, or -1; or a vector of integers one of which is that number:
+                the first one of a window, the second one of a descriptor. Then only compiled threads divide the call,
+                and the arrays may have any strides.
             count: the number of items.
             parts: the number of parts.
             multiple: all parts but the last have a multiple of so many items.
@@ -171,11 +172,7 @@ class ThreadPool:
             function, arguments, steps, place, count, multiple, parts, self.count
         ):
             return
-        numbers = arguments[place] if place >= 0 else count
-        is_walk = isinstance(numbers, np.ndarray)
-        if is_walk and any(
-            n and not x.flags.c_contiguous for x, n in zip(arguments, steps, strict=True)
-        ):
+        if place >= 0 and isinstance(arguments[place], np.ndarray):
             function(*arguments)
             return
         flat = [x.reshape(-1) if n else x for x, n in zip(arguments, steps, strict=True)]
@@ -185,17 +182,14 @@ class ThreadPool:
             if first == last:
                 continue
             some = [
-                x[n * first : None if is_walk else n * last]
+                x[n * (first // multiple) : n * -(-last // multiple)]
                 if n > 0
                 else x[-n * part : -n * (part + 1)]
                 if n
                 else x
                 for x, n in zip(flat, steps, strict=True)
             ]
-            if is_walk:
-                some[place] = numbers.copy()
-                some[place][1] = last - first
-            elif place >= 0:
+            if place >= 0:
                 some[place] = last - first
             calls.append((function, *some))
         self.run(calls)

@@ -33,7 +33,10 @@ CFunctionsByDtype: TypeAlias = Mapping[np.dtype[Any], CFunction]
 MAX_ELEMENTS: Final = 2**31
 """The kernels count elements in 32 bits; NumPy takes arrays with more."""
 CACHE_LINE_FLOATS: Final = 16
-"""The float32 in a cache line, at which the scratch memory of each part begins: it may hold numbers of 8 bytes."""
+"""The float32 in a cache line, which threads should not share.
+
+The scratch memory of each part begins at one, as it may hold numbers of 8 bytes.
+"""
 MAX_COPIED_DESCRIPTOR_NUMBERS: Final = 256
 """The most numbers of a descriptor of which threads make copies."""
 MAX_STRIDE_BYTES: Final = 2**31 - 1
@@ -255,7 +258,7 @@ def parallel_for(
         return
 
     arrays = [array for array, _ in operands]
-    steps = [0 if array is None else step for array, step in operands]
+    steps = [0 if array is None else step * multiple for array, step in operands]
     scratch = -(-scratch // CACHE_LINE_FLOATS) * CACHE_LINE_FLOATS
     others = (empty((parts * scratch,), FLOAT32),) if scratch else ()
     thread_pool.run_in_parts(
@@ -322,7 +325,7 @@ def parallel_strided_loop(
     thread_pool.run_in_parts(
         run,
         (*arrays, descriptor, *attributes),
-        (*steps, 0, *(0,) * len(attributes)),
+        (*(step * multiple for step in steps), 0, *(0,) * len(attributes)),
         len(arrays),
         count,
         parts=parts,

@@ -5,6 +5,7 @@ Only variants with wide vectors have C for them: otherwise, it takes less time t
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import count_elements
@@ -19,6 +20,7 @@ from plugrad_native.kernels.convolution import (
 )
 from plugrad_native.kernels.linalg import (
     FLOAT32_PRODUCTS_PER_ADDITION,
+    MatmulPlan,
     as_matrix_operand,
     plan_matmul,
     run_matmul,
@@ -52,18 +54,27 @@ def make_matmul(widened: Implementation) -> Implementation:
 
 def multiply_matrices(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -> Array | None:
     """Return the matrix products over the last two axes, or None if C does not support them."""
-    if not 0 < max(a.size, b.size) < MAX_ELEMENTS or not min(a.size, b.size):
-        return None
     left, turned_a = as_matrix_operand(a, transpose_a)
     right, turned_b = as_matrix_operand(b, transpose_b)
-    plan = plan_matmul(left.shape, right.shape, turned_a, turned_b)
-    size = count_elements(plan.shape)
-    if size >= MAX_ELEMENTS:
+    planned = plan_bfloat16_matmul(left.shape, right.shape, turned_a, turned_b)
+    if planned is None:
         return None
+    plan, work = planned
     out = empty(plan.shape, a.dtype)
-    work = size * plan.sizes_and_strides[2] // BFLOAT16_PRODUCTS_PER_ADDITION
     run_matmul(C_MATMUL_BFLOAT16, as_contiguous(left), as_contiguous(right), out, plan, work)
     return out
+
+
+@lru_cache(maxsize=1024)
+def plan_bfloat16_matmul(
+    a: Shape, b: Shape, transpose_a: bool, transpose_b: bool
+) -> tuple[MatmulPlan, int] | None:
+    """Return how C multiplies matrices of these shapes, and the work in additions, or None if it does not."""
+    plan = plan_matmul(a, b, transpose_a, transpose_b)
+    sizes = [count_elements(shape) for shape in (a, b, plan.shape)]
+    if not min(sizes[:2]) or max(sizes) >= MAX_ELEMENTS:
+        return None
+    return plan, sizes[2] * plan.sizes_and_strides[2] // BFLOAT16_PRODUCTS_PER_ADDITION
 
 
 def correlate(x: Array, filter: Array, window: Window) -> Array | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from plugrad_cpu.extend import PARTS_PER_THREAD, empty, thread_pool
-from plugrad_native.declare import FLOAT32, MAX_ELEMENTS, Array
+from plugrad_native.declare import CACHE_LINE_FLOATS, FLOAT32, MAX_ELEMENTS, Array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,32 +43,20 @@ def describe_window(image: Shape, window: Window) -> Array | None:
 
 
 class WindowPart(NamedTuple):
-    """A part of window positions, or of images: a descriptor and the slices of images and results."""
+    """A part of the window positions in one image."""
 
     descriptor: Array
-    images: slice
-    results: slice
-
-
-def split_windows(descriptor: Array, parts: int, *, by_images: bool = False) -> list[WindowPart]:
-    """Divide window positions among threads: by images, or a single image by lines unless `by_images`.
-
-    The slices are of images, and of positions along the first axis that has several.
-    """
-    return _split_cached_windows(descriptor.tobytes(), parts, by_images)
+    positions: slice
+    """Those along the first axis that has several."""
 
 
 @lru_cache(maxsize=1024)
-def _split_cached_windows(described: bytes, parts: int, by_images: bool) -> list[WindowPart]:
-    """Return the result of `split_windows` for a descriptor in bytes, cached: it takes longer than a short call."""
+def split_image(described: bytes, parts: int) -> list[WindowPart]:
+    """Divide the window positions in a single image, whose descriptor is given in bytes.
+
+    The parts are kept, as it takes longer than a short call to find them.
+    """
     descriptor = np.frombuffer(described, np.int32)
-    batch = int(descriptor[0])
-    if batch > 1 or by_images:
-        bounds = _split_evenly(batch, parts)
-        return [
-            WindowPart(with_batch_size(descriptor, last - first), *(slice(first, last),) * 2)
-            for first, last in pairwise(bounds)
-        ]
     axes = descriptor[2:].reshape(MAX_SPATIAL_AXES, -1)
     axis = next((i for i in range(MAX_SPATIAL_AXES) if axes[i, 1] > 1), 0)
     found: list[WindowPart] = []
@@ -77,7 +65,7 @@ def _split_cached_windows(described: bytes, parts: int, by_images: bool) -> list
         line = changed[2:].reshape(MAX_SPATIAL_AXES, -1)[axis]
         line[1] = last - first
         line[-1] -= first * line[3]  # the strides that come before it
-        found.append(WindowPart(changed, slice(0, 1), slice(first, last)))
+        found.append(WindowPart(changed, slice(first, last)))
     return found
 
 
@@ -110,28 +98,34 @@ def run_windows(
         by_images: a single image is not divided, because windows write to what they cover.
     """
     parts = thread_pool.count_parts(work, MAX_ELEMENTS, PARTS_PER_THREAD)
-    pieces = split_windows(descriptor, parts, by_images=by_images) if parts > 1 else ()
-    if len(pieces) < 2:
-        others = (empty((scratch,), FLOAT32),) if scratch else ()
+    batch = int(descriptor[0])
+    if batch > 1 or by_images:
+        parts = min(parts, batch)
+        scratch = -(-scratch // CACHE_LINE_FLOATS) * CACHE_LINE_FLOATS
+        others = (empty((parts * scratch,), FLOAT32),) if scratch else ()
         run, *arguments = make_call(descriptor, *images, *results, *others)
-        run(*arguments)
+        if parts < 2:
+            run(*arguments)
+            return
+        steps = {id(x): x.size // batch for x in (*images, *results)}
+        steps |= {id(x): -scratch for x in others}
+        thread_pool.run_in_parts(
+            run,
+            tuple(arguments),
+            tuple([steps.get(id(x), 0) for x in arguments]),
+            next(i for i, x in enumerate(arguments) if x is descriptor),
+            batch,
+            parts=parts,
+        )
         return
-    if descriptor[0] == 1:  # the first axis of which a single image has several positions
-        results = [x.reshape(pieces[-1].results.stop, -1) for x in results]
+    pieces = split_image(descriptor.tobytes(), parts)
+    lines = [x.reshape(pieces[-1].positions.stop, -1) for x in results]
 
-    def run_part(piece: WindowPart) -> Call:
-        given = *(x[piece.images] for x in images), *(x[piece.results] for x in results)
+    def make_part(piece: WindowPart) -> Call:
         others = (empty((scratch,), FLOAT32),) if scratch else ()
-        return make_call(piece.descriptor, *given, *others)
+        return make_call(piece.descriptor, *images, *(x[piece.positions] for x in lines), *others)
 
-    thread_pool.run([run_part(piece) for piece in pieces])
-
-
-def with_batch_size(descriptor: Array, count: int) -> Array:
-    """Return the descriptor for another batch size."""
-    changed = descriptor.copy()
-    changed[0] = count
-    return changed
+    thread_pool.run([make_part(piece) for piece in pieces])
 
 
 def with_filter_rows(descriptor: Array, first: int, last: int) -> Array:

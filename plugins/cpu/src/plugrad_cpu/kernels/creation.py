@@ -46,6 +46,7 @@ MAX_EXACT_FLOAT32_INTEGER: Final = 2**24
 
 
 @table.implements(creation.range)
+@mark_results_tracked
 def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: DType) -> Array:
     """Return start, start + step, … before stop, as dtype; computed in float64 if one of them is a float."""
     if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
@@ -55,8 +56,9 @@ def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: D
     if start == 0 and step == 1 and count < MAX_EXACT_FLOAT32_INTEGER and dtype.itemsize >= 4:
         if count <= CACHED_MAX_ELEMENTS:
             return cached_arange(count, dtype.numpy).copy()
-        return np.arange(count, dtype=dtype.numpy)
-    return (start + np.arange(count, dtype="int64") * step).astype(str(dtype))
+        return track_allocation(np.arange(count, dtype=dtype.numpy))
+    numbers = start + np.arange(count, dtype="int64") * step
+    return track_allocation(numbers.astype(str(dtype)))
 
 
 @lru_cache(maxsize=64)

@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Final
 
 import numpy as np
 
 from plugrad.kernels import normalization
 from plugrad_cpu.declare import Array, accumulation_dtype, table
 from plugrad_cpu.kernels.reduction import sum_accurately
-from plugrad_cpu.memory import empty_like
+from plugrad_cpu.memory import empty, empty_like
+from plugrad_cpu.sharing import run_in_ranges
 
 BLOCK_ELEMENTS = 65_536  # elements: intermediate results stay in the cache, and calls are few
 
@@ -231,7 +233,11 @@ def local_response_normalization(
     x: Array, *, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Array:
     """Return x divided by a power of the sum of squares in its neighbourhood."""
-    return x * (bias + alpha * _sum_neighbours(x * x, depth_radius)) ** -beta
+
+    def normalize(x: Array) -> Array:
+        return x * (bias + alpha * _sum_neighbours(x * x, depth_radius)) ** -beta
+
+    return _map_images(normalize, x)
 
 
 @table.implements(normalization.local_response_normalization_gradient)
@@ -246,9 +252,28 @@ def local_response_normalization_gradient(
     beta: float,
 ) -> Array:
     """Return the gradient for x, which acts directly and as a neighbour of other elements."""
-    norm = bias + alpha * _sum_neighbours(x * x, depth_radius)
-    through_norms = _sum_neighbours(dy * y / norm, depth_radius)
-    return dy * norm**-beta - 2 * alpha * beta * x * through_norms
+
+    def differentiate(x: Array, y: Array, dy: Array) -> Array:
+        norm = bias + alpha * _sum_neighbours(x * x, depth_radius)
+        through_norms = _sum_neighbours(dy * y / norm, depth_radius)
+        return dy * norm**-beta - 2 * alpha * beta * x * through_norms
+
+    return _map_images(differentiate, x, y, dy)
+
+
+RESPONSE_COST_IN_ADDITIONS: Final = 32
+"""How long the normalization of an element takes, in additions."""
+
+
+def _map_images(function: Callable[..., Array], *arrays: Array) -> Array:
+    """Return what a function returns for arrays of images, which threads share."""
+    out = empty(arrays[0].shape, arrays[0].dtype)
+
+    def compute(first: int, last: int) -> None:
+        out[first:last] = function(*[x[first:last] for x in arrays])
+
+    run_in_ranges(compute, len(out), RESPONSE_COST_IN_ADDITIONS * out.size)
+    return out
 
 
 def _sum_neighbours(x: Array, radius: int) -> Array:

@@ -1,7 +1,69 @@
-"""Sorting and searching: implementations of the core, which are written in NumPy."""
+"""Sorting and searching: implementations of the core, which are written in NumPy, by rows that threads share."""
 
-from plugrad.extend import host_implementations
+from typing import Any, Final
+
+from plugrad.extend import Implementation, host_implementations, position_dtype
 from plugrad.kernels import sorting
-from plugrad_cpu.declare import table
+from plugrad_cpu.declare import Array, mark_results_tracked, table
+from plugrad_cpu.memory import empty, track_allocation
+from plugrad_cpu.sharing import run_in_ranges
+from plugrad_cpu.threads import thread_pool
 
-table.update(host_implementations(sorting))
+SORT_COST_IN_ADDITIONS: Final = 8
+"""How long sorting takes for each element, in additions."""
+SEARCH_COST_IN_ADDITIONS: Final = 256
+"""How long the search for a value takes, in additions."""
+
+
+def with_shared_rows(sort: Implementation) -> Implementation:
+    """Return an implementation of a sort in which threads share the rows."""
+
+    @mark_results_tracked
+    def implementation(x: Array, *, axis: int, descending: bool) -> Array:
+        work = SORT_COST_IN_ADDITIONS * x.size
+        if axis == 0 or work < 2 * thread_pool.part_min_work:
+            return track_allocation(sort(x, axis=axis, descending=descending))
+        out = empty(x.shape, x.dtype)
+
+        def compute(first: int, last: int) -> None:
+            out[first:last] = sort(x[first:last], axis=axis, descending=descending)
+
+        run_in_ranges(compute, len(out), work)
+        return out
+
+    return implementation
+
+
+def with_shared_values(search: Implementation) -> Implementation:
+    """Return an implementation of a search in which threads share the values of each row."""
+
+    @mark_results_tracked
+    def implementation(sorted_sequence: Array, values: Array, **side: Any) -> Array:
+        work = SEARCH_COST_IN_ADDITIONS * values.size
+        if work < 2 * thread_pool.part_min_work:
+            return track_allocation(search(sorted_sequence, values, **side))
+        out = empty(values.shape, position_dtype(sorted_sequence.shape[-1] + 1).numpy)
+
+        def compute(first: int, last: int) -> None:
+            out[..., first:last] = search(sorted_sequence, values[..., first:last], **side)
+
+        run_in_ranges(compute, values.shape[-1], work)
+        return out
+
+    return implementation
+
+
+WRAPPERS: Final = {
+    sorting.sort: with_shared_rows,
+    **dict.fromkeys(
+        (sorting.search_sorted, sorting.lower_bound, sorting.upper_bound), with_shared_values
+    ),
+}
+"""What divides the work of a kernel."""
+
+table.update(
+    {
+        kernel: WRAPPERS[kernel](function) if kernel in WRAPPERS else function
+        for kernel, function in host_implementations(sorting).items()
+    }
+)

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from plugrad.kernels import binary
-from plugrad_cpu.extend import empty, mark_results_tracked, numpy_implementation, track_allocation
+from plugrad_cpu.extend import (
+    empty,
+    empty_like,
+    fill_in_threads,
+    mark_results_tracked,
+    numpy_implementation,
+    track_allocation,
+)
 from plugrad_native.declare import (
     C_MIN_BYTES,
     FLOAT_DTYPES,
@@ -23,6 +30,8 @@ from plugrad_native.declare import (
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from plugrad.extend import Implementation
     from plugrad_native.declare import Array
 
@@ -106,11 +115,22 @@ SINGLE_PASS_EXPONENTS: Final = (3, 4, -1)
 numpy_power: Final = numpy_implementation(binary.power)
 
 
+def power_in_threads(function: Callable[..., Array], a: Array, b: Array) -> Array:
+    """Return a to the power of b by a function of NumPy; threads share the elements."""
+    if a.shape != b.shape and (b.size != 1 or b.ndim > a.ndim):
+        return numpy_power(a, b)
+    out = empty_like(a)
+    fill_in_threads(function, (a, b), out)
+    return out
+
+
 @table.implements(binary.power)
 def power(a: Array, b: Array) -> Array:
     """Return a to the power of b."""
-    if a.nbytes < NUMPY_POWER_MAX_BYTES or b.size != 1:
+    if a.nbytes < NUMPY_POWER_MAX_BYTES:
         return numpy_power(a, b)
+    if b.size != 1:
+        return power_in_threads(np.power if a.dtype.kind == "f" else numpy_power, a, b)
     run = C_POWER.get(a.dtype)
     if (
         run is None
@@ -119,7 +139,7 @@ def power(a: Array, b: Array) -> Array:
         or b.item() not in SINGLE_PASS_EXPONENTS
         or not a.flags.c_contiguous
     ):
-        return numpy_power(a, b)
+        return power_in_threads(numpy_power, a, b)
     out = empty(a.shape, a.dtype)
     places = (a, 1), (b, 0), (out, 1)
     parallel_for(run, places, a.size, 1, 0, work=a.size, multiple=PART_MULTIPLE_ELEMENTS)

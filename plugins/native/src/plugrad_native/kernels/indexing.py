@@ -9,7 +9,13 @@ import numpy as np
 
 from plugrad.extend import count_elements
 from plugrad.kernels import indexing
-from plugrad_cpu.extend import empty, mark_results_tracked, numpy_implementation, thread_pool
+from plugrad_cpu.extend import (
+    PARTS_PER_THREAD,
+    empty,
+    mark_results_tracked,
+    numpy_implementation,
+    thread_pool,
+)
 from plugrad_native.declare import (
     FLOAT32,
     INT32,
@@ -45,8 +51,13 @@ numpy_gather: Final = numpy_implementation(indexing.gather)
 @mark_results_tracked
 def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
     """Return the slices of x at `indices` along an axis."""
-    if batch_dims == 0 or indices.size < GATHER_MIN_POSITIONS:
+    if indices.size < GATHER_MIN_POSITIONS:
         return numpy_gather(x, indices, axis=axis, batch_dims=batch_dims)
+    if batch_dims == 0:
+        found = gather_in_threads(x, indices, axis)
+        return (
+            numpy_gather(x, indices, axis=axis, batch_dims=batch_dims) if found is None else found
+        )
     size, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
     lead, others, picked = (
         x.shape[:batch_dims],
@@ -78,6 +89,38 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
     counts = (outer, size, count) if inner == 1 else (outer, size, inner, count)
     parts = (x, outer * size * inner), (places, count), (out, outer * count * inner)
     parallel_for(run, parts, count_elements(lead), *counts, work=2 * out.size)
+    return out
+
+
+def gather_in_threads(x: Array, indices: Array, axis: int) -> Array | None:
+    """Return the slices at `indices`, which threads share, or None if NumPy is as fast."""
+    shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    size, count = count_elements(shape), indices.size
+    parts = thread_pool.count_parts(2 * size, count, PARTS_PER_THREAD)
+    if (
+        parts == 1
+        or count_elements(x.shape[:axis]) != 1
+        or max(size, x.size) >= MAX_ELEMENTS
+        or x.dtype.hasobject
+        or x.dtype.kind == "T"
+        or x.itemsize not in C_GATHER_BY_ITEM_SIZE
+        or not x.flags.c_contiguous
+    ):
+        return None
+    places = normalize_indices(indices, x.shape[axis])
+    if places is None:
+        return None
+    out, inner = empty(shape, x.dtype), size // count
+    run = (
+        C_GATHER_ELEMENTS_BY_ITEM_SIZE[x.itemsize]
+        if inner == 1
+        else C_GATHER_BY_ITEM_SIZE[x.itemsize]
+    )
+    sizes = (1, 1, x.shape[axis], *(() if inner == 1 else (inner,)), count)
+    arguments = x, places, out, *sizes
+    steps = 0, 1, inner, *(0 for _ in sizes)
+    place = len(arguments) - 1
+    thread_pool.run_in_parts(run, arguments, steps, place, count, parts=parts)
     return out
 
 

@@ -71,8 +71,8 @@ C takes half of its time to nine tenths.
 """
 INTEGER_PRODUCTS_PER_ADDITION: Final = 24
 """How many products of integers take as long as an addition of two arrays takes for an element."""
-FLOAT32_PRODUCTS_PER_ADDITION: Final = 128
-"""The same of float32: two threads take less time from products of about 330 × 330 matrices on."""
+FLOAT32_PRODUCTS_PER_ADDITION: Final = 64
+"""The same of float32: two threads take less time from products of about 200 × 200 matrices on."""
 VECTOR_PRODUCTS_PER_ADDITION: Final = 2
 """The same of a matrix and a vector, whose product reads one number of memory for each."""
 MATMUL_TILE_ROWS: Final = 8
@@ -168,7 +168,7 @@ def plan_float_matmul(
     per_step = (
         VECTOR_PRODUCTS_PER_ADDITION
         if is_vector
-        else FLOAT32_PRODUCTS_PER_ADDITION * dtype.itemsize // 4
+        else FLOAT32_PRODUCTS_PER_ADDITION * 4 // dtype.itemsize
     )
     is_row = rows == 1 < columns and len(a) == len(b) == 2
     if is_row:
@@ -182,28 +182,21 @@ def plan_float_matmul(
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
     """Return the matrix products over the last two axes."""
     dtype = a.dtype
-    if (
-        a.ndim == b.ndim == 2
-        and max(a.size, b.size) < UNTRACKED_MAX_ELEMENTS
-        and (dtype is FLOAT32 or dtype is FLOAT64 or dtype is FLOAT16)
-    ):
-        is_half = dtype is FLOAT16
-        left, right = (cast_to_float32(a), cast_to_float32(b)) if is_half else (a, b)
-        left, right = left.T if transpose_a else left, right.T if transpose_b else right
-        if len(left) * right.shape[1] < UNTRACKED_MAX_ELEMENTS:
-            product = left.dot(right)  # of BLAS, as below
-            return cast_to_float16(product) if is_half else product
     if dtype is FLOAT32 or dtype is FLOAT64:
+        few = UNTRACKED_MAX_ELEMENTS
+        if a.ndim == b.ndim == 2 and a.size < few and b.size < few:
+            left, right = a.T if transpose_a else a, b.T if transpose_b else b
+            if len(left) * right.shape[1] < few:
+                return left.dot(right)  # of BLAS, as below
         return multiply_floats(a, b, transpose_a, transpose_b)
+    if dtype is FLOAT16:
+        wide = cast_to_float32(a), cast_to_float32(b)
+        return cast_to_float16(matmul(*wide, transpose_a=transpose_a, transpose_b=transpose_b))
     if dtype.kind == "c":
         return multiply_complex(a, b, transpose_a, transpose_b)
     run = C_MATMUL.get(dtype) if min(a.size, b.size) else None
     if run is None or max(a.size, b.size) >= MAX_ELEMENTS:
-        if dtype is not FLOAT16:
-            return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-        wide = cast_to_float32(a), cast_to_float32(b)
-        found = matmul(*wide, transpose_a=transpose_a, transpose_b=transpose_b)
-        return cast_to_float16(found)
+        return numpy_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     left, turned_a = as_matrix_operand(a, transpose_a)
     right, turned_b = as_matrix_operand(b, transpose_b)
     plan = plan_matmul(left.shape, right.shape, turned_a, turned_b)

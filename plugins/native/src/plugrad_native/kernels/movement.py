@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.extend import count_elements
-from plugrad.kernels import movement
+from plugrad.kernels import movement, rearrangement
+from plugrad.kernels.rearrangement import plan_depth_to_space
 from plugrad_cpu.extend import (
     empty,
     join_adjacent_views,
@@ -21,9 +22,9 @@ from plugrad_native.declare import (
     C_COPY_MIN_BYTES,
     COPY_COST_IN_ADDITIONS,
     FLOAT_DTYPES,
-    INT32,
     INTEGER_DTYPES,
     MAX_ELEMENTS,
+    MAX_STRIDE_BYTES,
     as_contiguous,
     parallel_strided_loop,
     table,
@@ -31,10 +32,12 @@ from plugrad_native.declare import (
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
-    from plugrad.extend import Implementation, Kernel, Shape
+    from plugrad.extend import DataFormat, Implementation, Kernel, Pairs, Scalar, Shape
     from plugrad_native.declare import Array
 
 numpy_concat: Final = numpy_implementation(movement.concat)
+numpy_pack: Final = numpy_implementation(movement.pack)
+numpy_pad: Final = numpy_implementation(movement.pad)
 
 
 @table.implements(movement.reshape)
@@ -53,36 +56,113 @@ def reshape(x: Array, *, shape: Shape) -> Array:
     return as_contiguous(y) if _is_transposed(y) else y
 
 
+def is_copied_in_threads(size: int, dtype: np.dtype[Any]) -> bool:
+    """Return whether threads share the copy of so many elements."""
+    return (
+        thread_pool.count_parts(COPY_COST_IN_ADDITIONS * size, size) > 1
+        and size < MAX_ELEMENTS
+        and dtype.itemsize in C_COPY_BY_ITEM_SIZE
+        and not dtype.hasobject
+    )
+
+
+def copy_to_block(x: Array, out: Array, first: int, strides: Shape) -> None:
+    """Copy an array to a block of `out`, which is contiguous; threads share the first of the axes.
+
+    Args:
+        x: the array, with any strides.
+        out: where it goes.
+        first: the position of the block's first element among those of `out`.
+        strides: those of the block, in bytes.
+    """
+    descriptor = plan_copy_to_block(x.shape, x.strides, strides, x.itemsize)
+    if descriptor is None:
+        np.lib.stride_tricks.as_strided(out.reshape(-1)[first:], x.shape, strides)[...] = x
+        return
+    places = (x, 1), (out.reshape(-1)[first:], 2)
+    work = COPY_COST_IN_ADDITIONS * x.size
+    parallel_strided_loop(C_COPY_BY_ITEM_SIZE[x.itemsize], places, descriptor, work=work)
+
+
+@lru_cache(maxsize=1024)
+def plan_copy_to_block(
+    shape: Shape, strides: Shape, targets: Shape, item_size: int
+) -> Array | None:
+    """Return C's descriptor of a copy from strides to others; None if NumPy is to make it, or there is nothing to copy.
+
+    Adjacent axes are one if both arrays move along them in equal steps, but two axes remain, of which threads share the
+    first one.
+    """
+    axes = [axis for axis, size in enumerate(shape) if size != 1]
+    steps = [[each[axis] for axis in axes] for each in (strides, targets)]
+    if (
+        len(axes) < 2
+        or 0 in shape
+        or any(n % item_size or abs(n) > MAX_STRIDE_BYTES for n in steps[0])
+    ):
+        return None
+    sizes = [shape[axis] for axis in axes]
+    for axis in range(len(sizes) - 1, 0, -1):
+        if len(sizes) > 2 and all(step[axis - 1] == step[axis] * sizes[axis] for step in steps):
+            sizes[axis - 1] *= sizes.pop(axis)
+            for step in steps:
+                del step[axis - 1]
+    numbers = [n // item_size for step in steps for n in step]
+    return np.array([len(sizes), *sizes, *numbers], np.int32)
+
+
 @mark_results_tracked
 def concat(*inputs: Array, axis: int) -> Array:
     """Return the inputs concatenated along an axis; threads share their rows."""
     first = inputs[0]
     size = sum([x.size for x in inputs])
-    if (
-        thread_pool.count_parts(COPY_COST_IN_ADDITIONS * size, count_elements(first.shape[:axis]))
-        == 1
-        or size >= MAX_ELEMENTS
-        or first.itemsize not in C_COPY_BY_ITEM_SIZE
-        or first.dtype.hasobject
-    ):
+    if first.ndim < 2 or not is_copied_in_threads(size, first.dtype):
         return track_allocation(numpy_concat(*inputs, axis=axis))
     length = sum([x.shape[axis] for x in inputs])
     shape = (*first.shape[:axis], length, *first.shape[axis + 1 :])
     view = join_adjacent_views(inputs, axis, shape)
     if view is not None:
         return view
-    outer, row = count_elements(shape[:axis]), count_elements(shape[axis:])
-    out = empty(shape, first.dtype)
-    place = out.reshape(-1)
+    out, place = empty(shape, first.dtype), 0
     for x in inputs:
-        width = x.size // outer
-        if width:
-            descriptor = np.array((2, outer, width, width, 1, row, 1), INT32)
-            places = (as_contiguous(x), 1), (place, 2)
-            work = COPY_COST_IN_ADDITIONS * x.size
-            parallel_strided_loop(C_COPY_BY_ITEM_SIZE[x.itemsize], places, descriptor, work=work)
-            place = place[width:]
+        copy_to_block(x, out, place, out.strides)
+        place += x.shape[axis] * out.strides[axis] // out.itemsize
     return out
+
+
+@mark_results_tracked
+def pack(*inputs: Array, axis: int) -> Array:
+    """Return the inputs stacked along a new axis; threads share their rows."""
+    first = inputs[0]
+    if first.ndim < 2 or not is_copied_in_threads(len(inputs) * first.size, first.dtype):
+        return track_allocation(numpy_pack(*inputs, axis=axis))
+    out = empty((*first.shape[:axis], len(inputs), *first.shape[axis:]), first.dtype)
+    strides = (*out.strides[:axis], *out.strides[axis + 1 :])
+    for i, x in enumerate(inputs):
+        copy_to_block(x, out, i * out.strides[axis] // out.itemsize, strides)
+    return out
+
+
+@table.implements(movement.pad)
+@mark_results_tracked
+def pad(x: Array, *, paddings: Pairs, constant_value: Scalar | str) -> Array:
+    """Return x surrounded by a constant value; threads share the rows."""
+    if x.ndim < 2 or not is_copied_in_threads(x.size, x.dtype):
+        return track_allocation(numpy_pad(x, paddings=paddings, constant_value=constant_value))
+    pairs = zip(x.shape, paddings, strict=True)
+    out = empty(tuple([before + n + after for n, (before, after) in pairs]), x.dtype)
+    out.fill(constant_value)
+    starts = zip(out.strides, paddings, strict=True)
+    first = sum([before * stride for stride, (before, _) in starts]) // x.itemsize
+    copy_to_block(x, out, first, out.strides)
+    return out
+
+
+@table.implements(rearrangement.depth_to_space)
+def depth_to_space(x: Array, *, block_size: int, data_format: DataFormat) -> Array:
+    """Return images in which groups of channels have become blocks of pixels."""
+    plan = plan_depth_to_space(x.shape, block_size, data_format)
+    return as_contiguous(x.reshape(plan.cells).transpose(plan.order)).reshape(plan.shape)
 
 
 SMALL_CONCATENATION_MAX_BYTES: Final = 1 << 16
@@ -109,7 +189,7 @@ def with_small_concatenations_in_c(
 
 for _kernel, _otherwise in (
     (movement.concat, concat),
-    (movement.pack, numpy_implementation(movement.pack)),
+    (movement.pack, pack),
 ):
     table.update({_kernel: with_small_concatenations_in_c(_kernel, _otherwise)})
 

@@ -18,6 +18,7 @@ from plugrad_cpu.extend import (
     track_allocation,
 )
 from plugrad_native.declare import (
+    CACHE_LINE_FLOATS,
     FLOAT16,
     FLOAT32,
     FLOAT32_LANES,
@@ -30,17 +31,16 @@ from plugrad_native.declare import (
     parallel_for,
     parallel_strided_loop,
     register_small_result_functions,
-    split_call,
     table,
 )
 from plugrad_native.kernels.scan import find_sizes_around_axis
 from plugrad_native.kernels.unary import cast_to_float16, cast_to_float32
+from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad.extend import Kernel, Shape
-    from plugrad_cpu.extend import Call
     from plugrad_native.declare import Array, CFunction
 
 EXP_COST_IN_ADDITIONS = 4
@@ -51,9 +51,9 @@ def make_kernel_along_axis(
     kernel: Kernel[..., Any], name: str, axis_name: str
 ) -> Callable[..., Array]:
     """Return the implementation of a kernel along an axis: C functions for rows, and for columns of float32."""
-    rows, columns = (
-        find_c_functions(name, *FLOAT_DTYPES),
-        find_c_functions(f"{name}_columns", "float32"),
+    rows = find_c_functions(name, *FLOAT_DTYPES)
+    columns, pitched = (
+        current_variant().kernel(f"{name}_{lines}_float32") for lines in ("columns", "pitched")
     )
     numpy_function = numpy_implementation(kernel)
 
@@ -64,12 +64,15 @@ def make_kernel_along_axis(
             return as_contiguous(np.moveaxis(moved, -1, axis))
         out = empty(x.shape, x.dtype)
         places = (as_contiguous(x), length * inner), (out, length * inner)
+        work = EXP_COST_IN_ADDITIONS * x.size
         if inner == 1:
-            parallel_for(rows[x.dtype], places, outer, length, work=EXP_COST_IN_ADDITIONS * x.size)
+            parallel_for(rows[x.dtype], places, outer, length, work=work)
+        elif outer == 1:
+            places = [(array, 1) for array, _ in places]
+            sizes = length, inner
+            parallel_for(pitched, places, inner, *sizes, work=work, multiple=CACHE_LINE_FLOATS)
         else:
-            parallel_for(
-                columns[x.dtype], places, outer, length, inner, work=EXP_COST_IN_ADDITIONS * x.size
-            )
+            parallel_for(columns, places, outer, length, inner, work=work)
         return out
 
     def implementation(x: Array, axis: int) -> Array:
@@ -229,10 +232,6 @@ def find_channel_layout(x: Array, axis: int) -> tuple[int, int, int, int]:
     return channels, x.size // (channels * inner), channels * inner, inner
 
 
-CACHE_LINE_FLOATS: Final = 16
-"""The elements of float32 in a line of the cache, which threads should not share."""
-
-
 ROWS_PER_PART: Final = 2048
 """The rows of columns that are summed at a time, as in csrc/normalization.c."""
 C_CHANNEL_SUMS: Final = find_c_functions("channel_sums", *FLOAT_DTYPES)
@@ -276,13 +275,15 @@ def sum_rows_by_parts(
     """
     count = -(-rows // ROWS_PER_PART)
     totals = np.empty((count, width))
-
-    def make_call(x: Array, *given: Any) -> Call:
-        return run, x, *given[:-1], x.size // channels, channels
-
-    places = [(x, ROWS_PER_PART * channels if is_long else 0) for x, is_long in inputs]
-    parts = thread_pool.count_parts(2 * rows * channels, count, PARTS_PER_THREAD)
-    thread_pool.run(split_call(make_call, (*places, (totals, width)), count, parts))
+    thread_pool.run_in_parts(
+        run,
+        (*(x for x, _ in inputs), totals, rows, channels),
+        (*(ROWS_PER_PART * channels * is_long for _, is_long in inputs), width, 0, 0),
+        len(inputs) + 1,
+        rows,
+        parts=thread_pool.count_parts(2 * rows * channels, count, PARTS_PER_THREAD),
+        multiple=ROWS_PER_PART,
+    )
     # One after the other from 0 on, as C does; a sum along the axis would add pairs.
     return np.add.accumulate(totals)[-1] + 0.0
 

@@ -19,6 +19,7 @@ from plugrad_cpu.extend import (
     track_allocation,
 )
 from plugrad_native.declare import (
+    CACHE_LINE_FLOATS,
     FLOAT_DTYPES,
     INT32,
     INTEGER_DTYPES,
@@ -28,7 +29,6 @@ from plugrad_native.declare import (
     find_c_functions,
     parallel_for,
     register_small_result_functions,
-    split_call,
     table,
 )
 from plugrad_native.kernels.indexing import compute_segment_sums, is_segment_sum_supported
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.extend import Implementation, Kernel, Shape
-    from plugrad_cpu.extend import Call
     from plugrad_native.declare import Array, CFunction, CFunctionsByDtype
 
 ROWS_REDUCED_TOGETHER = 8
@@ -237,12 +236,15 @@ def reduce_long_row_by_parts(
         return
     run_parts, combine = parts
     totals = np.empty(count)
-    places = (x, LONG_ROW_PART_ELEMENTS), (totals, 1)
-
-    def make_call(x: Array, totals: Array, _: int) -> Call:
-        return run_parts, x, totals, x.size
-
-    thread_pool.run(split_call(make_call, places, count, shares))
+    thread_pool.run_in_parts(
+        run_parts,
+        (x, totals, size),
+        (LONG_ROW_PART_ELEMENTS, 1, 0),
+        2,
+        size,
+        parts=shares,
+        multiple=LONG_ROW_PART_ELEMENTS,
+    )
     combine(totals, out, count, divisor)
 
 
@@ -379,10 +381,10 @@ table.update(
 
 def make_arg_reduction(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
     """Return the implementation of a kernel that finds the position of an extreme value along an axis."""
-    functions, numpy_function = (
-        find_c_functions(name, *FLOAT_DTYPES, "int32"),
-        numpy_implementation(kernel),
+    functions, columns = (
+        find_c_functions(each, *FLOAT_DTYPES, "int32") for each in (name, f"{name}_pitched")
     )
+    numpy_function = numpy_implementation(kernel)
 
     register_small_result_functions(kernel, "indices", functions, "axis", result=INT32)
 
@@ -402,8 +404,13 @@ def make_arg_reduction(kernel: Kernel[..., Any], name: str) -> Callable[..., Arr
             run(x, out, outer, length, inner)
             return out
         out = empty(shape, INT32)
-        places = (x, length * inner), (out, inner)
-        parallel_for(run, places, outer, length, inner, work=x.size)
+        if outer == 1:
+            places, how = ((x, 1), (out, 1)), (length, inner)
+            run = columns[x.dtype]
+            parallel_for(run, places, inner, *how, work=x.size, multiple=CACHE_LINE_FLOATS)
+        else:
+            places = (x, length * inner), (out, inner)
+            parallel_for(run, places, outer, length, inner, work=x.size)
         return out
 
     return implementation
@@ -418,8 +425,27 @@ table.update(
 
 
 C_COUNT_IDS = current_variant().kernel("count_ids")
+COUNT_COST_IN_ADDITIONS: Final = 4
+"""How long counting takes for each element, in additions."""
 
 numpy_bincount: Final = numpy_implementation(reduction.bincount)
+
+
+def count_elements_by_value(x: Array, size: int) -> Array:
+    """Return how many elements have each value below `size`; each thread counts some of the elements."""
+    parts = thread_pool.count_parts(
+        COUNT_COST_IN_ADDITIONS * x.size, x.size // size, PARTS_PER_THREAD
+    )
+    counts = empty((parts, size), INT32)
+    thread_pool.run_in_parts(
+        C_COUNT_IDS,
+        (x.reshape(-1), counts.reshape(-1), 1, x.size, size, False),
+        (1, -size, 0, 0, 0, 0),
+        3,
+        x.size,
+        parts=parts,
+    )
+    return counts[0] if parts == 1 else counts.sum(0, dtype=INT32)
 
 
 @table.implements(reduction.bincount)
@@ -428,9 +454,7 @@ def bincount(x: Array, weights: Array | None, *, size: int) -> Array:
     if x.dtype != np.int32 or not 0 < x.size < MAX_ELEMENTS or not 0 < size < MAX_ELEMENTS:
         return numpy_bincount(x, weights, size=size)
     if weights is None:
-        counts = empty((size,), INT32)
-        C_COUNT_IDS(as_contiguous(x), counts, 1, x.size, size, False)
-        return counts
+        return count_elements_by_value(as_contiguous(x), size)
     if not is_segment_sum_supported(weights, x, (size,)):
         return numpy_bincount(x, weights, size=size)
     return compute_segment_sums(weights, as_contiguous(x), (size,))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 ROWS_SCANNED_TOGETHER = 8  # rows that are scanned at a time, as in csrc/scan.c
+COLUMNS_SCANNED_TOGETHER = 16  # columns
 NUMBER_DTYPES = (*FLOAT_DTYPES, *INTEGER_DTYPES)
 
 
@@ -40,6 +41,7 @@ def find_sizes_around_axis(shape: Shape, axis: int) -> tuple[int, int, int]:
 def make_scan(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
     """Return the implementation of a cumulative sum or product by its C functions."""
     functions, numpy_function = find_c_functions(name, *NUMBER_DTYPES), numpy_implementation(kernel)
+    columns = find_c_functions(f"{name}_pitched", *FLOAT_DTYPES)
 
     @mark_results_tracked
     def implementation(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
@@ -55,9 +57,12 @@ def make_scan(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
         shape = x.shape
         outer, length, inner = find_sizes_around_axis(shape, axis)
         out = empty(shape, x.dtype)
-        places = (as_contiguous(x), length * inner), (out, length * inner)
+        count, step, multiple = outer, length * inner, ROWS_SCANNED_TOGETHER
+        if outer == 1 and inner > COLUMNS_SCANNED_TOGETHER and x.dtype in columns:
+            run, count, step, multiple = columns[x.dtype], inner, 1, COLUMNS_SCANNED_TOGETHER
+        places = (as_contiguous(x), step), (out, step)
         attributes = length, inner, exclusive, reverse
-        parallel_for(run, places, outer, *attributes, work=x.size, multiple=ROWS_SCANNED_TOGETHER)
+        parallel_for(run, places, count, *attributes, work=x.size, multiple=multiple)
         return out
 
     register_small_result_functions(kernel, "scan", functions, "axis", "exclusive", "reverse")

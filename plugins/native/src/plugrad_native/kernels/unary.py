@@ -47,14 +47,17 @@ C_CASTS_BY_DTYPE_CHARS: Final = {
     for source, targets in (
         ("float16", ("float32",)),
         ("bfloat16", ("float32",)),
-        ("float32", ("float16", "bfloat16", *INTEGER_DTYPES)),
+        ("float32", ("float16", "bfloat16", "float64", *INTEGER_DTYPES)),
         ("float64", ("bfloat16", *INTEGER_DTYPES)),
+        ("int32", ("float32",)),
+        ("int64", ("int32",)),
         ("uint8", ("float32",)),
         ("bool", ("float32", "int32", "int64")),
     )
     for target in targets
 }
-"""Casts that NumPy makes without vectors, or for which it has to check the range first, by the characters of dtypes."""
+"""Casts that NumPy makes without vectors, or for which it has to check the range first, and the most usual ones, which
+threads share, by the characters of dtypes."""
 
 numpy_step: Final = numpy_implementation(unary.step)
 numpy_cast: Final = numpy_implementation(unary.cast)

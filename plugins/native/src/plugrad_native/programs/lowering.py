@@ -311,6 +311,33 @@ def find_noncontiguous_views(graph: Graph) -> frozenset[Value]:
     return frozenset(found)
 
 
+def find_turned_values(graph: Graph, min_elements: int) -> frozenset[Value]:
+    """Return the large values whose axes lie in another order in memory when calls run untraced.
+
+    Those are transposed arrays and what elementwise calls make of them.
+    """
+    found: set[Value] = set()
+    for step in graph.steps:
+        if not isinstance(step, Call) or len(step.outputs) != 1:
+            continue
+        size = count_elements(graph.specs[step.outputs[0]].shape)
+        kept = [
+            v for v in step.inputs if v in found and count_elements(graph.specs[v].shape) == size
+        ]
+        if size >= min_elements and (
+            step.kernel is movement.transpose
+            or (
+                kept
+                and (
+                    step.kernel.is_elementwise
+                    or step.kernel in (unary.identity, movement.expand_dims)
+                )
+            )
+        ):
+            found.update(step.outputs)
+    return frozenset(found)
+
+
 # --- elements at positions ------------------------------------------------------------------------
 
 
