@@ -68,7 +68,7 @@ def test_ops_read_nothing(family, cpu_without_reading, rng):
 
 @pytest.mark.parametrize("op", [op for op in OP_CASES if op.name != "x[x > 0]"], ids=str)
 def test_composed_ops_read_nothing(op, cpu_without_reading, rng):
-    op.of_tensors(*[plugrad.asarray(rng.uniform(0.5, 3, shape)) for shape in op.shapes])
+    op.tensor_function(*[plugrad.asarray(rng.uniform(0.5, 3, shape)) for shape in op.shapes])
 
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE_KERNELS)

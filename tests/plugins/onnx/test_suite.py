@@ -42,6 +42,7 @@ def assert_part_passes(backend, chosen, times):
     assert passing == set(), "these pass now: do not exclude them"
 
 
+@pytest.mark.long  # so that the worker with the long tests above runs it: to make the cases takes 5 seconds
 @pytest.mark.filterwarnings("ignore")  # the package makes its cases when they are first asked for
 def test_most_of_the_suite_passes():
     assert len(set(suite_cases("node")) - set(EXCLUDED_TESTS)) >= 1800

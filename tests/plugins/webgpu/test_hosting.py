@@ -92,6 +92,18 @@ def test_reading_gives_a_copy(small_array_device):
     np.testing.assert_array_equal((p + 0).numpy(), [1, 2, 3])
 
 
+def test_reading_several_arrays_at_once_leaves_them_where_they_are(
+    small_array_device, recorded_device_work
+):
+    small, large = np.arange(3, dtype=np.float32), np.arange(5000, dtype=np.float32)
+    tensors = [plugrad.asarray(x) for x in (small, large, -small)]
+    recorded_device_work.clear()
+    parts = [x.copy() for x in tensors[0].backend.read([x.array for x in tensors])]
+    np.testing.assert_array_equal(np.concatenate(parts), np.concatenate([small, large, -small]))
+    assert recorded_device_work.count("write") == 0
+    assert [is_hosted(x.array) for x in tensors] == [True, False, True]
+
+
 def test_read_back_records_pending_calls_of_its_thread(recorded_device_work):
     """Reading values ends a chain; otherwise a loop could build another chain in each iteration."""
     large, small = plugrad.zeros(5000), plugrad.ones(3)

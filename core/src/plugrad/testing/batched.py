@@ -15,6 +15,7 @@ from plugrad.testing.checks import (
     differentiated_inputs,
     is_differentiable,
     main_dtype,
+    read_values,
     run_row,
 )
 from plugrad.testing.comparison import assert_close, assert_equal
@@ -23,7 +24,7 @@ from plugrad.tracing.jit import jit
 from plugrad.transforms.gradients import grads
 from plugrad.transforms.vmap import vmap
 from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE
-from plugrad.types.dtype import string
+from plugrad.types.dtype import as_dtype, string
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,9 +83,8 @@ def check_batched(
     untraced = _compare_with_loop(gradient, row, examples, places, where, exact_gradients)
     if untraced is not None:
         args = _stack_examples(examples, places, places)
-        traced = _call_batched(jit(vmap(gradient)), args, row)
-        for x, y in zip(traced, untraced, strict=True):
-            _check_close(x, y.numpy(), row, f"{where}, traced", exact_gradients)
+        traced = read_values(_call_batched(jit(vmap(gradient)), args, row))
+        _check_close(traced, untraced, row, f"{where}, traced", exact_gradients)
 
 
 def _stores_dtypes_of_row(backend: Backend, row: Row, dtype: str) -> bool:
@@ -126,32 +126,39 @@ def _compare_with_loop(
     places: Sequence[int],
     where: str,
     is_exact: bool,
-) -> list[Tensor] | None:
+) -> list[Array] | None:
     """Compare a function batched over each of its inputs, and over all, with a loop over examples.
 
+    Nothing is read before all is computed, so that an asynchronous device is not waited for in between.
+
     Returns:
-        the outputs for all inputs batched, or None if the backend does not run the function.
+        the values for all inputs batched, or None if the backend does not run the function.
     """
-
-    def run_example(example: Sequence[Any], batched: Sequence[int]) -> list[Array]:
-        inputs = [asarray((example if i in batched else examples[0])[i]) for i in places]
-        return [x.numpy() for x in function(*inputs)]
-
-    first: list[Array] | None = None  # is the same whatever is batched
-    together: list[Tensor] = []
-    for batched in [[i] for i in places] + [list(places)] * (len(places) > 1):
+    choices = [[i] for i in places] + [list(places)] * (len(places) > 1)
+    try:
+        inputs = [{i: asarray(example[i]) for i in places} for example in examples]
+        first = function(*inputs[0].values())  # is the same whatever is batched
+        singly = [
+            function(*[(own if i in batched else inputs[0])[i] for i in places])
+            for batched in choices
+            for own in inputs[1:]
+        ]
+    except (UnsupportedDtype, KernelNotFound):
+        return None  # the levels above check what a backend refuses
+    together: list[list[Tensor]] = []
+    for batched in choices:
         args = _stack_examples(examples, places, batched)
         axes = tuple([0 if i in batched else None for i in places])
-        try:
-            first = first or run_example(examples[0], batched)
-            singly = [first, *(run_example(example, batched) for example in examples[1:])]
-        except (UnsupportedDtype, KernelNotFound):
-            return None  # the levels above check what a backend refuses
-        together = _call_batched(vmap(function, in_axes=axes), args, row)
-        for output, parts in zip(together, zip(*singly, strict=True), strict=True):
-            expected = np.stack(parts)
-            _check_close(output, expected, row, f"{where}, {axes}", is_exact)
-    return together
+        together.append(_call_batched(vmap(function, in_axes=axes), args, row))
+    every = [*together, first, *singly]
+    values = iter(read_values([x for outputs in every for x in outputs]))
+    read = [[next(values) for _ in outputs] for outputs in every]
+    found, first_values, others = read[: len(choices)], read[len(choices)], read[len(choices) + 1 :]
+    for number, batched in enumerate(choices):
+        loop = [first_values, *others[number * len(inputs[1:]) :][: len(inputs[1:])]]
+        expected = [np.stack(parts) for parts in zip(*loop, strict=True)]
+        _check_close(found[number], expected, row, f"{where}, inputs {batched} batched", is_exact)
+    return found[-1]
 
 
 def _call_batched(function: Callable[..., Any], args: Sequence[Tensor], row: Row) -> list[Tensor]:
@@ -163,23 +170,26 @@ def _call_batched(function: Callable[..., Any], args: Sequence[Tensor], row: Row
         return function(*args)
 
 
-def _check_close(x: Tensor, expected: Array, row: Row, where: str, is_exact: bool) -> None:
-    """Raise unless x has the shape and dtype of `expected`, and its values within the row's tolerance."""
-    found = x.numpy()
-    if found.shape != expected.shape or found.dtype != expected.dtype:
-        raise AssertionError(
-            f"{where}: {found.dtype}{found.shape} instead of {expected.dtype}{expected.shape}"
+def _check_close(
+    found: Sequence[Array], expected: Sequence[Array], row: Row, where: str, is_exact: bool
+) -> None:
+    """Raise unless arrays have the shapes and dtypes of others, and values within the row's tolerance."""
+    for actual, wanted in zip(found, expected, strict=True):
+        if actual.shape != wanted.shape or actual.dtype != wanted.dtype:
+            raise AssertionError(
+                f"{where}: {actual.dtype}{actual.shape} instead of {wanted.dtype}{wanted.shape}"
+            )
+        dtype = as_dtype(actual.dtype)
+        if dtype is string:
+            assert_equal(actual.astype(STRING_DTYPE), wanted.astype(STRING_DTYPE), where)
+            continue
+        tolerance = (
+            0
+            if is_exact
+            else 2 * row.tolerance_factor * RELATIVE_TOLERANCE_OF_DTYPE.get(str(dtype), 0)
         )
-    if x.dtype is string:
-        assert_equal(found.astype(STRING_DTYPE), expected.astype(STRING_DTYPE), where)
-        return
-    tolerance = (
-        0
-        if is_exact
-        else 2 * row.tolerance_factor * RELATIVE_TOLERANCE_OF_DTYPE.get(str(x.dtype), 0)
-    )
-    largest = np.max(np.abs(expected[np.isfinite(expected)]), initial=1) if tolerance else 1
-    assert_close(found, expected, tolerance, tolerance * largest, where)
+        largest = np.max(np.abs(wanted[np.isfinite(wanted)]), initial=1) if tolerance else 1
+        assert_close(actual, wanted, tolerance, tolerance * largest, where)
 
 
 def _check_refusal(call: Callable[[], Any], where: str) -> None:

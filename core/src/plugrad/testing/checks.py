@@ -17,7 +17,7 @@ from plugrad.testing.comparison import assert_close, assert_equal
 from plugrad.testing.finite_differences import check_gradient
 from plugrad.testing.rows import ROW_DTYPE, STRING_DTYPE, Array, Row
 from plugrad.types.bits import RELATIVE_TOLERANCE_OF_DTYPE
-from plugrad.types.dtype import as_dtype
+from plugrad.types.dtype import as_dtype, string
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.backend import Backend
     from plugrad.tensor.tensor import Tensor
+    from plugrad.types.dtype import DType
 
 DOUBLE_PRECISION_DTYPES: Final = {
     "float64": "float64",
@@ -126,6 +127,31 @@ def run_row(row: Row, tensors: Sequence[Tensor | None], dtype: str) -> list[Tens
     """Return the outputs of a row's kernel for some tensors."""
     result = row.kernel(*tensors, **row.attributes(dtype))
     return list(result) if isinstance(result, list) else [result]
+
+
+def read_values(tensors: Sequence[Tensor]) -> list[Array]:
+    """Return the values of tensors of one backend; an asynchronous device is waited for once for each dtype."""
+    places: dict[DType, list[int]] = {}
+    for i, x in enumerate(tensors):
+        places.setdefault(x.dtype, []).append(i)
+    values: dict[int, Array] = {}
+    for dtype, chosen in places.items():
+        backend = tensors[chosen[0]].backend
+        ends = np.cumsum([tensors[i].size for i in chosen])
+        if not (len(chosen) > 1 and ends[-1] and backend.is_asynchronous) or dtype is string:
+            values |= {i: tensors[i].numpy() for i in chosen}
+            continue
+        parts = [part.copy() for part in backend.read([tensors[i].array for i in chosen])]
+        read = np.concatenate(parts)
+        if (read.size, read.dtype) != (ends[-1], dtype.numpy):
+            raise AssertionError(
+                f"read() of {backend.name} gives {read.size} values of {read.dtype}; it must give {ends[-1]} of {dtype}"
+            )
+        values |= {
+            i: x.reshape(tensors[i].shape)
+            for i, x in zip(chosen, np.split(read, ends[:-1]), strict=True)
+        }
+    return [values[i] for i in range(len(tensors))]
 
 
 def curved_sum(outputs: Sequence[Tensor]) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -23,6 +24,7 @@ from plugrad.testing.checks import (
     differentiated_inputs,
     is_differentiable,
     main_dtype,
+    read_values,
     run_row,
 )
 from plugrad.tracing.control_flow import cond, scan, while_loop
@@ -119,17 +121,21 @@ def _compare_traced_and_untraced(
     ) as refusal:  # other levels check what a backend refuses
         raise NotClaimed(str(refusal)) from None
     traced = jit(function)
-    for _ in range(2):
-        for x, y in zip(traced(*args), untraced, strict=True):
-            _check_same(x, y, where)
+    calls = [list(traced(*args)) for _ in range(2)]
+    _check_same(calls, untraced, where)
 
 
-def _check_same(traced: Tensor, untraced: Tensor, where: str) -> None:
-    x, y = traced.numpy(), untraced.numpy()
-    if (x.shape, x.dtype) != (y.shape, y.dtype) or comparable_bits(x) != comparable_bits(y):
-        raise AssertionError(
-            f"{where}: traced, it gives {traced!r}; untraced, it gives {untraced!r}"
-        )
+def _check_same(calls: Sequence[Sequence[Tensor]], untraced: Sequence[Tensor], where: str) -> None:
+    """Raise unless the outputs of traced calls have the bits of the untraced ones, and their dtypes and shapes."""
+    values = iter(read_values([*untraced, *(x for outputs in calls for x in outputs)]))
+    expected = list(itertools.islice(values, len(untraced)))
+    for outputs in calls:
+        for y, wanted, given in zip(expected, untraced, outputs, strict=True):
+            x = next(values)
+            if (x.shape, x.dtype) != (y.shape, y.dtype) or comparable_bits(x) != comparable_bits(y):
+                raise AssertionError(
+                    f"{where}: traced, it gives {given!r}; untraced, it gives {wanted!r}"
+                )
 
 
 def _check_refusal(call: Callable[[], Any], where: str) -> None:
@@ -158,8 +164,7 @@ def check_program(name: str) -> None:
         seed(7)
         x = asarray(np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]], "float32"))
         found.append([y for _ in range(3) for y in step(x)])
-    for number, (untraced, traced) in enumerate(zip(*found, strict=True)):
-        _check_same(traced, untraced, f"{name}, result number {number}")
+    _check_same(found[1:], found[0], f"the program {name!r}")
 
 
 TracedProgram: TypeAlias = "Callable[[Tensor], Sequence[Tensor]]"

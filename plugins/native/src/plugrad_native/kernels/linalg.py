@@ -182,16 +182,18 @@ def plan_float_matmul(
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
     """Return the matrix products over the last two axes."""
     dtype = a.dtype
-    if dtype is FLOAT32 or dtype is FLOAT64:
+    is_half = dtype is FLOAT16
+    if is_half:
+        a, b = cast_to_float32(a), cast_to_float32(b)
+    if is_half or dtype is FLOAT32 or dtype is FLOAT64:
         few = UNTRACKED_MAX_ELEMENTS
         if a.ndim == b.ndim == 2 and a.size < few and b.size < few:
             left, right = a.T if transpose_a else a, b.T if transpose_b else b
             if len(left) * right.shape[1] < few:
-                return left.dot(right)  # of BLAS, as below
-        return multiply_floats(a, b, transpose_a, transpose_b)
-    if dtype is FLOAT16:
-        wide = cast_to_float32(a), cast_to_float32(b)
-        return cast_to_float16(matmul(*wide, transpose_a=transpose_a, transpose_b=transpose_b))
+                product = left.dot(right)  # of BLAS, as below
+                return cast_to_float16(product) if is_half else product
+        product = multiply_floats(a, b, transpose_a, transpose_b)
+        return cast_to_float16(product) if is_half else product
     if dtype.kind == "c":
         return multiply_complex(a, b, transpose_a, transpose_b)
     run = C_MATMUL.get(dtype) if min(a.size, b.size) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from itertools import groupby
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -64,11 +65,16 @@ def read(device: CommandRecorder, arrays: Iterable[GpuArray]) -> Generator[NDArr
         for array in given:
             yield from _read_half_floats(device, array)
         return
-    with closing(device.read(given)) as parts:
-        for memory in parts:
-            dtype = given[0].dtype
-            values = np.frombuffer(memory, COMPUTE_DTYPES_BY_DTYPE.get(dtype, dtype))
-            yield values.astype(dtype, copy=False)
+    for is_hosted, group in groupby(given, lambda array: host_values_or_none(array) is not None):
+        if is_hosted:
+            for array in group:
+                yield download(device, array).reshape(-1)
+            continue
+        with closing(device.read(list(group))) as parts:
+            for memory in parts:
+                dtype = given[0].dtype
+                values = np.frombuffer(memory, COMPUTE_DTYPES_BY_DTYPE.get(dtype, dtype))
+                yield values.astype(dtype, copy=False)
 
 
 def _read_half_floats(device: CommandRecorder, array: GpuArray) -> Generator[NDArray[Any]]:
