@@ -1,4 +1,5 @@
-// Convolution by filters of 3 x 3 or 5 x 5 cells and steps of one pixel, with fewer products: Lavin and Gray,
+// Convolution by filters of 3 or 5 cells along both axes, or along the width only, and steps of one pixel, with fewer
+// products: Lavin and Gray,
 // "Fast Algorithms for Convolutional Neural Networks" (2015), F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5). Where the cells
 // are `dilation` pixels apart, so are the results of a tile and the pixels that they depend on.
 //
@@ -31,7 +32,10 @@ typedef struct {
     int rows, columns;  // of tiles
 } grid;
 
-static inline int results_of(const window *w) { return SIDE + 1 - w->width.filter; }
+// Filters of one row, as of sequences, have tiles of one row, and 6 numbers instead of 36.
+static inline int pixels_of(int cells) { return cells == 1 ? 1 : SIDE; }
+static inline int results_of(int cells) { return pixels_of(cells) + 1 - cells; }
+static inline int points_of(const window *w) { return pixels_of(w->height.filter) * SIDE; }
 
 // x - factor * y
 INLINE quad minus_product(quad x, float factor, quad y) {
@@ -44,7 +48,7 @@ INLINE quad minus_product(quad x, float factor, quad y) {
 
 // As many tiles follow each other as there are pixels between two results of one.
 static inline int count_tiles(const axis *a) {
-    const int length = (SIDE + 1 - a->filter) * a->dilation;
+    const int length = results_of(a->filter) * a->dilation;
     return (a->out + length - 1) / length * a->dilation;
 }
 
@@ -98,20 +102,22 @@ static inline float divisor(int point) {
     return point == 0 ? a * b : point < 3 ? 2 * a * (a - b) : point < 5 ? 2 * b * (b - a) : 1;
 }
 
-static inline quad inverse_divisor(int i) {
-    return splat(1 / (divisor(i / SIDE) * divisor(i % SIDE)));
+static inline quad inverse_divisor(int i, int down) {
+    return splat(1 / ((down == 1 ? 1 : divisor(i / SIDE)) * divisor(i % SIDE)));
 }
 
-// The transformed filters: matrix after matrix, with a row for each channel.
-INLINE void transform_filters(int count, const float *filter, ptrdiff_t cell, float *weights,
-                              ptrdiff_t matrix) {
+// The transformed filters of down x across cells: matrix after matrix, with a row for each channel.
+INLINE void transform_filters(int down, int across, const float *filter, ptrdiff_t cell,
+                              float *weights, ptrdiff_t matrix) {
     for (ptrdiff_t place = 0; place < cell; place += 4) {
         quad cells[MOST_CELLS * MOST_CELLS], lines[SIDE * MOST_CELLS], points[POINTS];
-        UNROLLED for (int i = 0; i < count * count; i++) cells[i] = load_quad(filter + i * cell + place);
-        UNROLLED for (int i = 0; i < count; i++) evaluate(cells + i, count, count, lines + i, count);
-        UNROLLED for (int i = 0; i < SIDE; i++) evaluate(lines + count * i, count, 1, points + SIDE * i, 1);
-        UNROLLED for (int i = 0; i < POINTS; i++)
-            store_quad(weights + i * matrix + place, points[i] * inverse_divisor(i));
+        UNROLLED for (int i = 0; i < down * across; i++) cells[i] = load_quad(filter + i * cell + place);
+        UNROLLED for (int i = 0; i < across; i++)
+            if (down > 1) evaluate(cells + i, down, across, lines + i, across);
+        UNROLLED for (int i = 0; i < pixels_of(down); i++)
+            evaluate((down > 1 ? lines : cells) + across * i, across, 1, points + SIDE * i, 1);
+        UNROLLED for (int i = 0; i < pixels_of(down) * SIDE; i++)
+            store_quad(weights + i * matrix + place, points[i] * inverse_divisor(i, down));
     }
 }
 
@@ -122,19 +128,19 @@ typedef struct {
 } corner;
 
 static inline int first_result(const axis *a, int tile) {
-    return tile / a->dilation * (SIDE + 1 - a->filter) * a->dilation + tile % a->dilation;
+    return tile / a->dilation * results_of(a->filter) * a->dilation + tile % a->dilation;
 }
 
 // The next tile. Divisions for each tile would take as long as its transforms.
 static inline corner next_corner(const window *w, grid g, corner c) {
     const int down = w->height.dilation, right = w->width.dilation;
     if (++c.before.columns < g.columns) {
-        c.column += right == 1 ? results_of(w) : first_result(&w->width, c.before.columns) - c.column;
+        c.column += right == 1 ? results_of(w->width.filter) : first_result(&w->width, c.before.columns) - c.column;
         return c;
     }
     c.before.columns = c.column = 0;
     if (++c.before.rows < g.rows) {
-        c.row += down == 1 ? results_of(w) : first_result(&w->height, c.before.rows) - c.row;
+        c.row += down == 1 ? results_of(w->height.filter) : first_result(&w->height, c.before.rows) - c.row;
         return c;
     }
     return (corner){c.image + 1, 0, 0, {0, 0}};
@@ -142,7 +148,7 @@ static inline corner next_corner(const window *w, grid g, corner c) {
 
 // How many results of a tile there are along an axis.
 static inline int count_results(const axis *a, int first) {
-    return smaller(SIDE + 1 - a->filter, (a->out - first + a->dilation - 1) / a->dilation);
+    return smaller(results_of(a->filter), (a->out - first + a->dilation - 1) / a->dilation);
 }
 
 // The places of the 6 x 6 pixels of a tile; `zeros` stands for those in the padding, and behind the last image. Addresses
@@ -157,7 +163,8 @@ static void find_pixels(const window *w, const float *x, const float *zeros, cor
     const int_quad has_right = (right_columns >= 0) & (right_columns < size);
     const int pixel = w->channels * (int)sizeof *x;
     const int_quad nowhere = (int)(intptr_t)zeros - (int_quad){};
-    for (int i = 0, y = c.row - w->height.before; i < SIDE; i++, y += w->height.dilation) {
+    const int rows = pixels_of(w->height.filter);
+    for (int i = 0, y = c.row - w->height.before; i < rows; i++, y += w->height.dilation) {
         const int_quad found = -(c.image < w->batch && is_inside(&w->height, y)) - (int_quad){};
         const int line = (int)(intptr_t)x + (c.image * w->height.size + y) * size * pixel;
         const int_quad first = found & has_left, last = found & has_right;
@@ -178,17 +185,21 @@ static inline float *next_matrix(const float *place, ptrdiff_t step) {
 
 // Transform channels of the pixels of a tile, which become one row of each of the matrices; `step` is from group to
 // group in a row.
-INLINE void transform_pixels(const float *const pixels[POINTS], int first, int end, float *row,
-                                    ptrdiff_t step, ptrdiff_t matrix) {
+INLINE void transform_pixels(int down, const float *const pixels[POINTS], int first, int end,
+                             float *row, ptrdiff_t step, ptrdiff_t matrix) {
     for (int k = first; k < end; k += GROUP, row += step) {
         quad lines[POINTS];
         ONE_AT_A_TIME for (int j = 0; j < SIDE; j++) {
             quad column[SIDE];
-            UNROLLED for (int i = 0; i < SIDE; i++) column[i] = load_quad(pixels[SIDE * i + j] + k);
-            combine_pixels(column, lines + j, SIDE);
+            UNROLLED for (int i = 0; i < pixels_of(down); i++)
+                column[i] = load_quad(pixels[SIDE * i + j] + k);
+            if (down > 1)
+                combine_pixels(column, lines + j, SIDE);
+            else
+                lines[j] = column[0];
         }
         float *place = row;
-        ONE_AT_A_TIME for (int i = 0; i < SIDE; i++) {
+        ONE_AT_A_TIME for (int i = 0; i < pixels_of(down); i++) {
             quad points[SIDE];
             combine_pixels(lines + SIDE * i, points, 1);
             UNROLLED for (int j = 0; j < SIDE; j++, place = next_matrix(place, matrix))
@@ -203,12 +214,12 @@ static inline quad load_bias(const float *bias, int j) {
 }
 
 // One pixel of the results, by the definition.
-ONCE static void convolve_pixel(const float *const pixels[POINTS], const float *filter, int cells,
-                                const float *zeros, const float *bias, float least, float most,
+ONCE static void convolve_pixel(const float *const pixels[POINTS], const float *filter, int down,
+                                int across, const float *zeros, const float *bias, float least, float most,
                                 int corner, int channels, int out_channels, float *out) {
     for (int j = 0; j < out_channels; j++) out[j] = 0;
-    for (int i = 0; i < cells * cells; i++) {
-        const float *pixel = pixels[corner + i / cells * SIDE + i % cells];
+    for (int i = 0; i < down * across; i++) {
+        const float *pixel = pixels[corner + i / across * SIDE + i % across];
         const float *weights = filter + (ptrdiff_t)i * channels * out_channels;
         if (pixel == zeros) continue;
         for (int k = 0; k < channels; k++, weights += out_channels)
@@ -247,10 +258,10 @@ static void multiply_channels(const float *rows, const float *weights, float *pr
 }
 
 // Write the results of a tile, whose products are `slab` apart in the matrices; return whether all are finite.
-INLINE int write_results(int cells, int is_limited, const float *products, int slab, ptrdiff_t matrix,
-                         float *const places[], const float *bias, float least, float most,
-                         int out_channels) {
-    const int side = SIDE + 1 - cells;
+INLINE int write_results(int down, int across, int is_limited, const float *products, int slab,
+                         ptrdiff_t matrix, float *const places[], const float *bias, float least,
+                         float most, int out_channels) {
+    const int height = results_of(down), width = results_of(across);
     quad differences[2] = {};  // NaN where a result is not finite
     for (int j = 0; j < out_channels; j += 4) {
         const float *source = products + j / SLAB * slab + j % SLAB;
@@ -259,17 +270,20 @@ INLINE int write_results(int cells, int is_limited, const float *products, int s
         ONE_AT_A_TIME for (int k = 0; k < SIDE; k++) {
             quad points[SIDE];
             const float *place = source + k * matrix;
-            UNROLLED for (int i = 0; i < SIDE; i++, place = next_matrix(place, SIDE * matrix))
+            UNROLLED for (int i = 0; i < pixels_of(down); i++, place = next_matrix(place, SIDE * matrix))
                 points[i] = load_quad(place);
-            gather_powers(points, 1, side, lines + k, SIDE);
+            if (down > 1)
+                gather_powers(points, 1, height, lines + k, SIDE);
+            else
+                lines[k] = points[0];
         }
-        ONE_AT_A_TIME for (int i = 0; i < side; i++) {
+        ONE_AT_A_TIME for (int i = 0; i < height; i++) {
             quad results[MOST_RESULTS];
-            gather_powers(lines + SIDE * i, 1, side, results, 1);
-            UNROLLED for (int k = 0; k < side; k++) {
+            gather_powers(lines + SIDE * i, 1, width, results, 1);
+            UNROLLED for (int k = 0; k < width; k++) {
                 differences[k % 2] = multiply_add(results[k], (quad){}, differences[k % 2]);
                 if (is_limited) results[k] = limited(results[k] + constant, least, most);
-                store_quad(places[side * i + k] + j, results[k]);
+                store_quad(places[width * i + k] + j, results[k]);
             }
         }
     }
@@ -280,18 +294,20 @@ INLINE int write_results(int cells, int is_limited, const float *products, int s
 
 // The results plus a bias for each channel, which may be absent, within limits.
 // scratch: channels zeros, weights, rows of tiles, products, some of them; see winograd_scratch.
-INLINE void convolve_in_tiles(int cells, const float *x, const float *filter, float *out,
+INLINE void convolve_in_tiles(int down, int across, const float *x, const float *filter, float *out,
                               const window *w, const float *bias, float least, float most,
                               int out_channels, float *scratch) {
-    const int channels = w->channels, side = SIDE + 1 - cells;
+    const int channels = w->channels, count_of_points = pixels_of(down) * SIDE;
+    const int most_rows = results_of(down), most_columns = results_of(across);
     const grid g = grid_of(w);
     const int tiles = w->batch * g.rows * g.columns;
     const int blocks = (tiles + BLOCK - 1) / BLOCK;  // of about the same size
     const steps step = steps_of(channels, out_channels);
-    float *weights = scratch + channels, *rows = weights + POINTS * step.weights;
-    float *products = rows + POINTS * step.rows, *some = products + POINTS * step.products;
+    float *weights = scratch + channels, *rows = weights + count_of_points * step.weights;
+    float *products = rows + count_of_points * step.rows;
+    float *some = products + count_of_points * step.products;
     memset(scratch, 0, channels * sizeof *scratch);
-    transform_filters(cells, filter, (ptrdiff_t)channels * out_channels, weights, step.weights);
+    transform_filters(down, across, filter, (ptrdiff_t)channels * out_channels, weights, step.weights);
     const int is_limited = bias || least > -INFINITY || most < INFINITY;
     const float *pixels[BLOCK][POINTS];
     corner corners[BLOCK], next = {};
@@ -300,9 +316,9 @@ INLINE void convolve_in_tiles(int cells, const float *x, const float *filter, fl
         for (int t = 0; t < count; t++, next = next_corner(w, g, next)) {
             corners[t] = next;
             find_pixels(w, x, scratch, next, pixels[t]);
-            transform_pixels(pixels[t], 0, channels, rows + t * GROUP, count * GROUP, step.rows);
+            transform_pixels(down, pixels[t], 0, channels, rows + t * GROUP, count * GROUP, step.rows);
         }
-        for (int i = 0; i < POINTS; i++)
+        for (int i = 0; i < count_of_points; i++)
             multiply_channels(rows + i * step.rows, weights + i * step.weights,
                               products + i * step.products, some, count, out_channels, channels);
         for (int t = 0; t < count; t++) {
@@ -311,38 +327,44 @@ INLINE void convolve_in_tiles(int cells, const float *x, const float *filter, fl
             const int width = count_results(&w->width, c.column);
             const ptrdiff_t line = (ptrdiff_t)c.image * w->height.out + c.row;
             float *target = out + (line * w->width.out + c.column) * out_channels;
-            const ptrdiff_t right = (ptrdiff_t)w->width.dilation * out_channels;
-            const ptrdiff_t down = (ptrdiff_t)w->height.dilation * w->width.out * out_channels;
+            const ptrdiff_t column = (ptrdiff_t)w->width.dilation * out_channels;
+            const ptrdiff_t row = (ptrdiff_t)w->height.dilation * w->width.out * out_channels;
             float *places[MOST_RESULTS * MOST_RESULTS];
-            for (int i = 0; i < side * side; i++)
-                places[i] = i / side < height && i % side < width
-                                ? target + i / side * down + i % side * right
+            for (int i = 0; i < most_rows * most_columns; i++)
+                places[i] = i / most_columns < height && i % most_columns < width
+                                ? target + i / most_columns * row + i % most_columns * column
                                 : some;
             const float *source = products + t * SLAB;
 #define WRITE(is_limited)                                                                          \
-    write_results(cells, is_limited, source, count * SLAB, step.products, places, bias, least, most, \
+    write_results(down, across, is_limited, source, count * SLAB, step.products, places, bias, least, most, \
                   out_channels)
             if (is_limited ? WRITE(1) : WRITE(0)) continue;
             for (int i = 0; i < height; i++)
                 for (int j = 0; j < width; j++)
-                    convolve_pixel(pixels[t], filter, cells, scratch, bias, least, most, SIDE * i + j,
-                                   channels, out_channels, target + i * down + j * right);
+                    convolve_pixel(pixels[t], filter, down, across, scratch, bias, least, most,
+                                   SIDE * i + j, channels, out_channels, target + i * row + j * column);
         }
     }
 }
 
+// For the filters that have tiles.
+#define EACH_FILTER(run)                                                                           \
+    if (w->width.filter == 3 && w->height.filter == 3) run(3, 3);                                  \
+    if (w->width.filter == 5 && w->height.filter == 5) run(5, 5);                                  \
+    if (w->width.filter == 3 && w->height.filter == 1) run(1, 3);                                  \
+    if (w->width.filter == 5 && w->height.filter == 1) run(1, 5);
+
 KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float *out,
                                      const window *w, const float *bias, float least, float most,
                                      int out_channels, float *scratch) {
-    if (w->width.filter == 3)
-        convolve_in_tiles(3, x, filter, out, w, bias, least, most, out_channels, scratch);
-    else
-        convolve_in_tiles(5, x, filter, out, w, bias, least, most, out_channels, scratch);
+#define CONVOLVE(down, across)                                                                     \
+    convolve_in_tiles(down, across, x, filter, out, w, bias, least, most, out_channels, scratch)
+    EACH_FILTER(CONVOLVE)
 }
 
 EXPORTED(winograd_scratch) int64_t winograd_scratch(const window *w, int out_channels) {
     const steps step = steps_of(w->channels, out_channels);
-    return w->channels + POINTS * ((int64_t)step.weights + step.rows + step.products) + step.products;
+    return w->channels + points_of(w) * ((int64_t)step.weights + step.rows + step.products) + step.products;
 }
 
 // ---- the gradient with respect to the filters ----
@@ -352,13 +374,13 @@ EXPORTED(winograd_scratch) int64_t winograd_scratch(const window *w, int out_cha
 // products, so the numbers of four tiles are side by side.
 
 // Transform the pixels of four tiles, for some of the channels, which are the rows of the products.
-static void transform_pixels_of_four(const float *const pixels[GROUP][POINTS], int top, int channels,
+INLINE void transform_pixels_of_four(int down, const float *const pixels[GROUP][POINTS], int top, int channels,
                                      float *rows, ptrdiff_t matrix) {
     for (int k = top; k < top + channels; k += GROUP, rows += GROUP * GROUP) {
         float points[GROUP][POINTS * GROUP];
         for (int t = 0; t < GROUP; t++)
-            transform_pixels(pixels[t], k, k + GROUP, points[t], 0, GROUP);
-        for (int i = 0; i < POINTS; i++) {
+            transform_pixels(down, pixels[t], k, k + GROUP, points[t], 0, GROUP);
+        for (int i = 0; i < pixels_of(down) * SIDE; i++) {
             const quad numbers[GROUP] = {
                 load_quad(points[0] + i * GROUP), load_quad(points[1] + i * GROUP),
                 load_quad(points[2] + i * GROUP), load_quad(points[3] + i * GROUP)};
@@ -368,13 +390,14 @@ static void transform_pixels_of_four(const float *const pixels[GROUP][POINTS], i
 }
 
 // Transform the gradients of a tile, which become one row of each of the matrices.
-INLINE void transform_gradients(int side, const window *w, const float *dy, int out_channels,
+INLINE void transform_gradients(int down, int across, const window *w, const float *dy, int out_channels,
                                 int columns, const float *zeros, corner c, float *row,
                                 ptrdiff_t matrix) {
+    const int height = results_of(down), width = results_of(across);
     const float *places[MOST_RESULTS * MOST_RESULTS];
-    for (int i = 0; i < side * side; i++) {
-        const int y = c.row + i / side * w->height.dilation;
-        const int z = c.column + i % side * w->width.dilation;
+    for (int i = 0; i < height * width; i++) {
+        const int y = c.row + i / width * w->height.dilation;
+        const int z = c.column + i % width * w->width.dilation;
         const ptrdiff_t line = (ptrdiff_t)c.image * w->height.out + y;
         places[i] = c.image < w->batch && y < w->height.out && z < w->width.out
                         ? dy + (line * w->width.out + z) * out_channels
@@ -382,15 +405,18 @@ INLINE void transform_gradients(int side, const window *w, const float *dy, int 
     }
     for (int j = 0; j < columns; j += 4) {
         quad lines[MOST_RESULTS * SIDE];
-        ONE_AT_A_TIME for (int k = 0; k < side; k++) {
+        ONE_AT_A_TIME for (int k = 0; k < width; k++) {
             quad column[MOST_RESULTS];
-            UNROLLED for (int i = 0; i < side; i++) column[i] = load_quad(places[side * i + k] + j);
-            evaluate(column, side, 1, lines + k, side);
+            UNROLLED for (int i = 0; i < height; i++) column[i] = load_quad(places[width * i + k] + j);
+            if (down > 1)
+                evaluate(column, height, 1, lines + k, width);
+            else
+                lines[k] = column[0];
         }
         float *place = row + j;
-        ONE_AT_A_TIME for (int i = 0; i < SIDE; i++) {
+        ONE_AT_A_TIME for (int i = 0; i < pixels_of(down); i++) {
             quad points[SIDE];
-            evaluate(lines + side * i, side, 1, points, 1);
+            evaluate(lines + width * i, width, 1, points, 1);
             UNROLLED for (int k = 0; k < SIDE; k++, place = next_matrix(place, matrix))
                 store_quad(place, points[k]);
         }
@@ -401,7 +427,7 @@ INLINE void transform_gradients(int side, const window *w, const float *dy, int 
 ONCE static void correlate_cells(const window *w, const float *x, const float *dy, int out_channels,
                                  quad *cells) {
     const int side = w->width.filter;
-    for (int i = 0; i < side * side; i++) {
+    for (int i = 0; i < w->height.filter * side; i++) {
         cells[i] = (quad){};
         for (int row = 0; row < w->batch * w->height.out; row++) {
             const int y = row % w->height.out + i / side * w->height.dilation - w->height.before;
@@ -427,9 +453,9 @@ static inline steps gradient_steps(int channels, int columns) {
 // dfilter += the gradient for `columns` of the result channels. The sums of a block are apart, because a sum over all
 // tiles would lose digits. Cells with a sum that is not finite are computed again by the definition.
 // scratch: zeros, rows of pixels, gradients, the sums, those of a block; see winograd_gradient_scratch.
-INLINE void correlate_in_tiles(int side, const float *x, const float *dy, float *dfilter,
+INLINE void correlate_in_tiles(int down, int across, const float *x, const float *dy, float *dfilter,
                                const window *w, int out_channels, int columns, float *scratch) {
-    const int channels = w->channels;
+    const int channels = w->channels, count_of_points = pixels_of(down) * SIDE;
     const grid g = grid_of(w);
     const int tiles = w->batch * g.rows * g.columns;
     const steps step = gradient_steps(channels, columns);
@@ -437,9 +463,10 @@ INLINE void correlate_in_tiles(int side, const float *x, const float *dy, float 
     const int height = round_up((channels + parts - 1) / parts, GROUP);
     const int longest = channels > columns ? channels : columns;
     const float *zeros = memset(scratch, 0, longest * sizeof *scratch);
-    float *rows = scratch + longest, *gradients = rows + POINTS * step.rows;
-    float *sums = gradients + POINTS * step.weights, *some = sums + POINTS * step.products;
-    memset(sums, 0, POINTS * step.products * sizeof *sums);
+    float *rows = scratch + longest, *gradients = rows + count_of_points * step.rows;
+    float *sums = gradients + count_of_points * step.weights;
+    float *some = sums + count_of_points * step.products;
+    memset(sums, 0, count_of_points * step.products * sizeof *sums);
     corner c = {};
     for (int first = 0; first < tiles; first += BLOCK) {
         const int count = round_up(smaller(BLOCK, tiles - first), GROUP);
@@ -447,15 +474,15 @@ INLINE void correlate_in_tiles(int side, const float *x, const float *dy, float 
             const float *pixels[GROUP][POINTS];
             for (int i = 0; i < GROUP; i++, c = next_corner(w, g, c)) {
                 find_pixels(w, x, zeros, c, pixels[i]);
-                transform_gradients(SIDE + 1 - side, w, dy, out_channels, columns, zeros, c,
+                transform_gradients(down, across, w, dy, out_channels, columns, zeros, c,
                                     gradients + (t + i) * columns, step.weights);
             }
             for (int top = 0; top < channels; top += height) {
                 const int length = smaller(height, channels - top);
-                transform_pixels_of_four(pixels, top, length, rows + top * count + t * length, step.rows);
+                transform_pixels_of_four(down, pixels, top, length, rows + top * count + t * length, step.rows);
             }
         }
-        for (int i = 0; i < POINTS; i++)
+        for (int i = 0; i < count_of_points; i++)
             for (int top = 0; top < channels; top += height) {
                 const int length = smaller(height, channels - top);
                 multiply_into_slabs(rows + i * step.rows + top * count, gradients + i * step.weights,
@@ -470,15 +497,16 @@ INLINE void correlate_in_tiles(int side, const float *x, const float *dy, float 
             const float *source = sums + top * round_up(columns, SLAB) +
                                   (j / SLAB * length + k - top) * SLAB + j % SLAB;
             quad points[POINTS], lines[MOST_CELLS * SIDE], cells[MOST_CELLS * MOST_CELLS], difference = {};
-            UNROLLED for (int i = 0; i < POINTS; i++)
-                points[i] = load_quad(source + i * step.products) * inverse_divisor(i);
-            UNROLLED for (int i = 0; i < SIDE; i++) gather_powers(points + i, SIDE, side, lines + i, SIDE);
-            UNROLLED for (int i = 0; i < side; i++)
-                gather_powers(lines + SIDE * i, 1, side, cells + side * i, 1);
-            for (int i = 0; i < side * side; i++) difference += cells[i] - cells[i];
+            UNROLLED for (int i = 0; i < count_of_points; i++)
+                points[i] = load_quad(source + i * step.products) * inverse_divisor(i, down);
+            UNROLLED for (int i = 0; i < SIDE; i++)
+                if (down > 1) gather_powers(points + i, SIDE, down, lines + i, SIDE);
+            UNROLLED for (int i = 0; i < down; i++)
+                gather_powers((down > 1 ? lines : points) + SIDE * i, 1, across, cells + across * i, 1);
+            for (int i = 0; i < down * across; i++) difference += cells[i] - cells[i];
             if (difference[0] + difference[1] + difference[2] + difference[3] != 0)
                 correlate_cells(w, x + k, dy + j, out_channels, cells);
-            for (int i = 0; i < side * side; i++) {
+            for (int i = 0; i < down * across; i++) {
                 float *target = dfilter + ((ptrdiff_t)i * channels + k) * out_channels + j;
                 store_quad(target, load_quad(target) + cells[i]);
             }
@@ -488,15 +516,14 @@ INLINE void correlate_in_tiles(int side, const float *x, const float *dy, float 
 KERNEL(convolution_winograd_filter_gradient_float32)(const float *x, const float *dy, float *dfilter,
                                                      const window *w, int out_channels, int columns,
                                                      float *scratch) {
-    if (w->width.filter == 3)
-        correlate_in_tiles(3, x, dy, dfilter, w, out_channels, columns, scratch);
-    else
-        correlate_in_tiles(5, x, dy, dfilter, w, out_channels, columns, scratch);
+#define CORRELATE(down, across)                                                                    \
+    correlate_in_tiles(down, across, x, dy, dfilter, w, out_channels, columns, scratch)
+    EACH_FILTER(CORRELATE)
 }
 
 EXPORTED(winograd_gradient_scratch) int64_t winograd_gradient_scratch(const window *w, int columns) {
     const steps step = gradient_steps(w->channels, columns);
     const int longest = w->channels > columns ? w->channels : columns;
-    return longest + POINTS * ((int64_t)step.weights + step.rows + step.products) +
+    return longest + points_of(w) * ((int64_t)step.weights + step.rows + step.products) +
            MOST_ROWS * round_up(columns, SLAB);
 }

@@ -36,6 +36,13 @@ int load_numpy(void) {
     return 1;
 }
 
+ptrdiff_t product(const ptrdiff_t *sizes, int count) {
+    ptrdiff_t found = 1;
+    _Pragma("clang loop vectorize(disable)") // there are few axes
+    for (int i = 0; i < count; i++) found *= sizes[i];
+    return found;
+}
+
 array *new_array(dtype_of_numpy *dtype, int axes, const ptrdiff_t *sizes) {
     Py_IncRef((PyObject *)dtype); // which is handed over
     return (array *)make(array_type, dtype, axes, sizes, NULL, NULL, 0, NULL);

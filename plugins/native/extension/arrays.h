@@ -32,11 +32,7 @@ int load_numpy(void);
 
 static inline int is_array(const PyObject *x) { return ((const object_head *)x)->type == array_type; }
 
-static inline ptrdiff_t product(const ptrdiff_t *sizes, int count) {
-    ptrdiff_t found = 1;
-    for (int i = 0; i < count; i++) found *= sizes[i];
-    return found;
-}
+ptrdiff_t product(const ptrdiff_t *sizes, int count);
 
 // Return a new array, or NULL with an error of Python.
 array *new_array(dtype_of_numpy *dtype, int axes, const ptrdiff_t *sizes);

@@ -71,6 +71,10 @@ CONVOLUTION_ARGUMENTS = [
     ((2, 13, 10, 16), (5, 5, 16, 20), (1, 1), "same", (1, 1)),
     ((1, 24, 19, 20), (5, 5, 20, 16), (1, 1), "valid", (2, 2)),
     ((3, 29, 9, 16), (5, 5, 16, 16), (1, 1), ((0, 3), (2, 0)), (3, 1)),
+    ((4, 1, 77, 16), (1, 3, 16, 20), (1, 1), "same", (1, 1)),
+    ((2, 1, 77, 20), (1, 5, 20, 16), (1, 1), "valid", (1, 3)),
+    ((2, 6, 21, 16), (1, 3, 16, 16), (1, 1), ((1, 0), (3, 2)), (2, 2)),
+    ((1, 5, 40, 24), (1, 5, 24, 16), (1, 1), "same", (1, 1)),
 ]
 
 
@@ -115,6 +119,9 @@ def test_tiles_have_at_least_four_results_for_each_step_between_cells(size, dila
         ((3, 3, 400, 400), True),
         ((5, 5, 64, 16), True),
         ((5, 5, 16, 68), False),
+        ((1, 3, 16, 400), True),
+        ((1, 5, 16, 400), True),
+        ((3, 1, 16, 16), False),
         ((3, 5, 16, 16), False),
         ((4, 4, 16, 16), False),
     ],
@@ -124,13 +131,13 @@ def test_filters_of_which_sizes_are_transformed(filter, is_in_tiles):
     assert uses_winograd(1, window, filter) is is_in_tiles
 
 
-@pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.parametrize("size", [(3, 3), (5, 5), (1, 3), (1, 5)], ids=str)
 @pytest.mark.parametrize("channels", [16, 64])
 def test_convolution_by_tiles_is_as_accurate_as_products_of_matrices(run, rng, size, channels):
     """Errors are relative to the root of the mean square."""
-    shapes = (2, 30, 33, channels), (size, size, channels, channels)
+    shapes = (2, 30, 33, channels), (*size, channels, channels)
     x, f = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
-    window = sliding_window((30, 33), (size, size), (1, 1), "same", (1, 1))
+    window = sliding_window((30, 33), size, (1, 1), "same", (1, 1))
     assert uses_winograd(2, window, f.shape)
     y = reference_convolution(x.astype(float), f.astype(float), window)
     dy = rng.standard_normal(y.shape).astype(np.float32)
@@ -146,13 +153,13 @@ def test_convolution_by_tiles_is_as_accurate_as_products_of_matrices(run, rng, s
         assert np.abs(error).max() <= 1e-5 * scale
 
 
-@pytest.mark.parametrize("cells", [3, 5])
+@pytest.mark.parametrize("cells", [(3, 3), (5, 5), (1, 3), (1, 5)], ids=str)
 @pytest.mark.parametrize("dilations", [(1, 1), (2, 1), (2, 3)])
 def test_infinite_pixels_spoil_only_the_results_that_depend_on_them(run, rng, dilations, cells):
     x = rng.standard_normal((2, 11, 12, 16)).astype(np.float32)
-    f = rng.standard_normal((cells, cells, 16, 16)).astype(np.float32)
+    f = rng.standard_normal((*cells, 16, 16)).astype(np.float32)
     x[0, 4, 5, 3], x[0, 10, 11, 0], x[1, 0, 7, 2], x[1, 6, 6, 5] = np.inf, -np.inf, np.nan, 3e38
-    window = sliding_window((11, 12), (cells, cells), (1, 1), "same", dilations)
+    window = sliding_window((11, 12), cells, (1, 1), "same", dilations)
     with np.errstate(invalid="ignore"):
         right = reference_convolution(x.astype(float), f.astype(float), window)
     near = np.isfinite(right) & (abs(right) > 1e30)  # of the large pixel: some results overflow
@@ -162,25 +169,25 @@ def test_infinite_pixels_spoil_only_the_results_that_depend_on_them(run, rng, di
         np.testing.assert_allclose(found[near], right[near].astype(np.float32), 1e-5)
 
 
-@pytest.mark.parametrize("side", [3, 5])
+@pytest.mark.parametrize("cells", [(3, 3), (5, 5), (1, 3), (1, 5)], ids=str)
 @pytest.mark.parametrize("dilations", [(1, 1), (2, 1), (1, 3)])
 def test_an_infinite_pixel_spoils_only_the_cells_of_a_filter_that_meet_it(
-    run, rng, dilations, side
+    run, rng, dilations, cells
 ):
     x = rng.standard_normal((2, 11, 12, 20)).astype(np.float32)
     dy = rng.standard_normal((2, 11, 12, 16)).astype(np.float32)
     x[0, 0, 5, 3], x[1, 10, 0, 7], x[0, 5, 5, 11] = np.inf, np.nan, 3e38
-    window = sliding_window((11, 12), (side, side), (1, 1), "same", dilations)
+    window = sliding_window((11, 12), cells, (1, 1), "same", dilations)
     down, across = dilations
-    border = [(step * (side // 2),) * 2 for step in dilations]
+    border = [(step * (n // 2),) * 2 for step, n in zip(dilations, cells, strict=True)]
     padded = np.pad(x.astype(float), ((0, 0), *border, (0, 0)))
     with np.errstate(invalid="ignore"):
         right = [
             np.einsum("nhwc,nhwo->co", padded[:, i : i + 11, j : j + 12], dy.astype(float))
-            for i in range(0, side * down, down)
-            for j in range(0, side * across, across)
+            for i in range(0, cells[0] * down, down)
+            for j in range(0, cells[1] * across, across)
         ]
-        right = np.reshape(right, (side, side, 20, 16))
+        right = np.reshape(right, (*cells, 20, 16))
     found = run("Conv2DBackpropFilter", x, dy, filter_shape=right.shape, window=window)
     large = abs(right) > 1e30
     np.testing.assert_allclose(found[~large], right[~large], 1e-4, 1e-4)

@@ -70,8 +70,7 @@ def hashable_key(parts: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Return a hashable form of a key of integers and slices, for caches; None for any other key."""
     plain: list[Any] = []
     for part in parts:
-        kind: object = type(part)
-        if kind is slice:
+        if type(part) is slice:
             start, stop, step = part.start, part.stop, part.step
             if (
                 type(start) not in SCALAR_KEY_TYPES
@@ -80,7 +79,7 @@ def hashable_key(parts: tuple[Any, ...]) -> tuple[Any, ...] | None:
             ):
                 return None
             plain.append((start, stop, step))
-        elif kind in SCALAR_KEY_TYPES:
+        elif type(part) in SCALAR_KEY_TYPES:
             plain.append(part)
         else:
             return None

@@ -119,7 +119,12 @@ def epilogue_arguments(
     return ((bias, FILTERS),), (*limits, *attributes)
 
 
-WINOGRAD_MAX_CHANNELS: dict[Sizes, float] = {(3, 3): math.inf, (5, 5): 64}
+WINOGRAD_MAX_CHANNELS: dict[Sizes, float] = {
+    (3, 3): math.inf,
+    (5, 5): 64,
+    (1, 3): math.inf,
+    (1, 5): math.inf,
+}
 """The channels up to which filters of a size are transformed: sums of more products would lose digits."""
 WINOGRAD_MIN_CHANNELS = 16
 WINOGRAD_MIN_OUTPUT_SIZE = 4
@@ -137,7 +142,8 @@ def uses_winograd(batch: int, window: Window, filter: Sizes) -> bool:
         and min(channels, out_channels) >= WINOGRAD_MIN_CHANNELS
         and all(
             size >= WINOGRAD_MIN_OUTPUT_SIZE * step
-            for size, step in zip(window.out, window.dilations, strict=True)
+            for cell, size, step in zip(cells, window.out, window.dilations, strict=True)
+            if cell > 1
         )
         and batch * count_elements(window.out) >= WINOGRAD_MIN_POSITIONS
     )
@@ -148,7 +154,8 @@ def winograd_tile_size(window: Window) -> int:
 
     Parts consist of whole tiles.
     """
-    return (7 - window.size[0]) * window.dilations[0]
+    rows = window.size[0]
+    return (7 - rows if rows > 1 else 1) * window.dilations[0]
 
 
 @lru_cache(maxsize=1024)

@@ -33,8 +33,10 @@ UNLIMITED_SPLITS_MIN_DEPTH = (
 LARGE_TILE_MIN_DEPTH = (
     256  # elements of a sum: with fewer, much of the time goes to the first and the last loads
 )
-PROCESSORS = os.cpu_count() or 1  # which run a software device,
-TILES_PER_PROCESSOR = 2  # so these tiles keep it busy
+PROCESSORS = os.cpu_count() or 1  # what a software device computes on
+TILES_PER_PROCESSOR = (
+    2  # of a product on a software device; with fewer, processors wait for the last one
+)
 TILE_CACHE_NAME = "plugrad-webgpu"
 
 

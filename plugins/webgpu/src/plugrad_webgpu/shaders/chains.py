@@ -48,7 +48,7 @@ ROUNDING_WEIGHT: Final = 2
 """The additional weight of a call whose result is rounded to a half."""
 
 WORKGROUP_INVOCATIONS: Final = 256
-"""A software device takes as long to start a workgroup as to load some dozen vectors."""
+"""Of an elementwise shader. A software device starts a workgroup in the time of two dozen loads of vectors."""
 
 PACKED_HALVES_BIT: Final = 1
 """The results are halves, which are written four at a time."""
