@@ -5,16 +5,41 @@
 #include "common.h"
 
 #ifdef __wasm__
-// Several vectors at a time, unless roots and quotients take longer. Parts begin at whole rounds of the loop, because
-// only whole rounds fuse products and sums.
+// Several vectors at a time, unless roots and quotients take longer.
 #define PRAGMA(text) _Pragma(#text)
 #define EACH_ELEMENT(kept)                                                                         \
     PRAGMA(clang loop vectorize(assume_safety) interleave_count(kept > 1 ? 1 : kept ? 2 : 4))
+// Only whole vectors fuse a product and a sum. So parts begin at rounds of 16 elements, and what is left of the last one
+// is padded, for a call of its own.
+#define ROUND 16
 #define START(size, part, parts)                                                                   \
-    ((part) == (parts) ? (size) : (int)((int64_t)(size) * (part) / (parts)) & -64)
+    ((part) == (parts) ? (size) : (int)((int64_t)(size) * (part) / (parts)) & -ROUND)
+#define LEFT(begin, end) (((end) - (begin)) % ROUND)
+#define STEP_OF_REST(dtype, type, effort)                                                          \
+    typedef void step_##dtype(const type *, const int *, const type *const *, type *const *, int, int, int); \
+    static void step_rest_##dtype(step_##dtype *step, int lists, const type *k,                    \
+                                  const type *const *inputs, type *const *outputs, int count,      \
+                                  int first, int rest) {                                           \
+        type padded[5][ROUND] = {}, made[4][ROUND];                                                \
+        const type *sources[5];                                                                    \
+        type *targets[4];                                                                          \
+        const int size = ROUND;                                                                    \
+        for (int list = 0; list < lists; list++)                                                   \
+            sources[list] = memcpy(padded[list], inputs[list * count] + first, rest * sizeof(type)); \
+        for (int list = 0; list < lists - 1; list++) targets[list] = made[list];                   \
+        step(k, &size, sources, targets, 1, 0, 1);                                                 \
+        for (int list = 0; list < lists - 1; list++)                                               \
+            memcpy(outputs[list * count] + first, made[list], rest * sizeof(type));                \
+    }
+EACH_FLOAT(STEP_OF_REST)
+#define REST(name, kept, dtype)                                                                    \
+    if (left)                                                                                      \
+        step_rest_##dtype(name##_##dtype, kept + 2, k, inputs + n, outputs + n, count, end, left);
 #else
 #define EACH_ELEMENT(kept) _Pragma("clang loop vectorize(assume_safety)")
 #define START(size, part, parts) ((int64_t)(size) * (part) / (parts))
+#define LEFT(begin, end) 0
+#define REST(name, kept, dtype)
 #endif
 
 // Take a step with part `part` of `parts` of each of `count` variables. The statements read elements and the
@@ -25,7 +50,8 @@
                                   int part, int parts) {                                           \
         for (int n = 0; n < count; n++) {                                                          \
             const int begin = START(sizes[n], part, parts);                                        \
-            const int end = START(sizes[n], part + 1, parts);                                      \
+            const int stop = START(sizes[n], part + 1, parts), left = LEFT(begin, stop);           \
+            const int end = stop - left;                                                           \
             const type *v = inputs[n], *g = inputs[count + n];                                     \
             const type *const *states = inputs + 2 * count + n;                                    \
             [[maybe_unused]] const type *a = kept > 0 ? states[0] : v;                             \
@@ -39,6 +65,7 @@
             for (int i = begin; i < end; i++) {                                                    \
                 __VA_ARGS__                                                                        \
             }                                                                                      \
+            REST(name, kept, dtype)                                                                \
         }                                                                                          \
     }
 
