@@ -71,6 +71,7 @@ sanitize: $(INSTALLED) ## Run the tests of kernels with native code that ends th
 	    tests/plugins/native/test_programs.py tests/plugins/native/test_program_loops.py \
 	    tests/plugins/native/test_program_shapes.py tests/plugins/native/test_layouts.py \
 	    tests/plugins/native/test_halves.py tests/plugins/native/test_factors.py tests/plugins/native/test_threads.py \
+	    tests/plugins/native/test_divided_kernels.py \
 	    tests/plugins/native/test_shared_walks.py tests/plugins/native/test_expansion.py \
 	    tests/plugins/native/test_small_results.py tests/plugins/native/test_accumulated_products.py \
 	    tests/plugins/native/test_recurrent_cells.py $(ARGS)

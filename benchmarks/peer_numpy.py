@@ -17,7 +17,7 @@ def peers() -> list[Peer]:
     return [Peer("numpy", np.__version__, STEPS)]
 
 
-def adds() -> Workload:
+def many_small_additions() -> Workload:
     """Return the workload of many small additions (D1)."""
     a, b = workloads.small_pair()
 
@@ -39,7 +39,7 @@ def read_back() -> Workload:
 
 
 STEPS: dict[str, Callable[[], Workload]] = {
-    "D1": adds,
+    "D1": many_small_additions,
     "adds": read_back,
     **workloads.large_workloads(np, lambda x: x),
 }

@@ -73,7 +73,7 @@ def _use_backend(backend: str, is_without_packs: bool) -> Iterator[None]:
             set_kernel_tables(device, tables)
 
 
-def adds() -> Workload:
+def many_small_additions() -> Workload:
     """Return the workload of many small additions (D1)."""
     a, b = map(plugrad.asarray, workloads.small_pair())
 
@@ -273,7 +273,7 @@ def rows(compiled: Compiler = without_compilation) -> dict[str, Callable[[], Wor
 
 
 STEPS: dict[str, Callable[[], Workload]] = {
-    "D1": adds,
+    "D1": many_small_additions,
     "D2": recorded_adds,
     "D3": chains,
     "D4": recorded_chains,

@@ -41,7 +41,7 @@ def copy_to_tensor(values: workloads.Array) -> torch.Tensor:
     return torch.from_numpy(values.copy(order="K")).to(torch.get_default_device())
 
 
-def adds() -> Workload:
+def many_small_additions() -> Workload:
     """Return the workload of many small additions (D1)."""
     a, b = map(copy_to_tensor, workloads.small_pair())
 
@@ -273,7 +273,7 @@ def rows() -> dict[str, Callable[[], Workload]]:
 
 
 STEPS: dict[str, Callable[[], Workload]] = {
-    "D1": adds,
+    "D1": many_small_additions,
     "D2": recorded_adds,
     "D3": chains,
     "D4": recorded_chains,

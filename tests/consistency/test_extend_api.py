@@ -46,7 +46,7 @@ def test_our_plugins_are_written_for_an_api_that_is_served(plugin):
 RELEASED_SNAPSHOT = "plugin API 1.3, released with 0.4.0\na(x)\nb(y)\n"
 
 
-def test_a_change_after_a_release_needs_another_number(monkeypatch):
+def test_a_changed_extend_api_after_a_release_needs_another_version(monkeypatch):
     monkeypatch.setattr(manifest, "API_VERSION", (1, 3))
     assert explain_mismatch(RELEASED_SNAPSHOT, ["a(x)", "b(y)"]) == ""
     assert required_api_number(RELEASED_SNAPSHOT, ["a(x)", "b(y)", "c(z)"]) == (

@@ -46,7 +46,7 @@ def test_distributions_match_the_design():
 
 
 @for_each_distribution
-def test_version_is_the_one_version(member):
+def test_every_distribution_has_the_version_of_the_meta_distribution(member):
     assert project_table(member)["version"] == META_DISTRIBUTION["version"]
 
 

@@ -61,7 +61,9 @@ def test_rules_have_all_required_fields():
 def test_rules_change_arguments_of_the_valid_call():
     for row, op in RULES_WITH_OPS:
         if row.error is not TypeError and row.call is None:
-            assert row.change.keys() <= tfjs_ops()[op].parameters.keys(), f"{row.label}: {op}"
+            assert row.argument_changes.keys() <= tfjs_ops()[op].parameters.keys(), (
+                f"{row.label}: {op}"
+            )
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_strings_are_given_for_every_tensor(op):
         name
         for row in ALL_RULES
         if row.label == NO_STRINGS_LABEL and op in row.names
-        for name in row.change
+        for name in row.argument_changes
     }
     assert tensor_argument_names(op)
     assert set(tensor_argument_names(op)) <= given

@@ -165,7 +165,7 @@ def test_changed_images_give_pixels_or_an_error_of_plugrad_or_of_files(rng):
             plugrad.image.read_png(io.BytesIO(changed))
 
 
-def test_paths_of_images_that_are_none():
+def test_image_paths_that_are_no_file_names_are_rejected():
     for path in ("a\0b", "\ud800"):
         with pytest.raises(ArgumentValueError, match="is not the name of a file"):
             plugrad.image.read_png(path)

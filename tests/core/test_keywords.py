@@ -94,7 +94,7 @@ def test_a_wrong_call_tells_the_signature(args, kwargs, message):
         explain_wrong_calls(example_op_with_varargs)()
 
 
-def test_an_error_of_a_wrapped_function_remains():
+def test_type_errors_that_a_wrapped_function_raises_itself_are_unchanged():
     def fail(x):
         raise TypeError(f"not {x}")
 

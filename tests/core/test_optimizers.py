@@ -393,7 +393,7 @@ def test_state_belongs_to_each_variable():
     assert late.numpy() == pytest.approx(adam(1))
 
 
-def test_gradients_may_come_from_elsewhere():
+def test_optimizer_applies_gradients_that_the_caller_computed():
     w = plugrad.Variable([1.0, 2.0])
     optimizers.SGD(0.5).apply_gradients([(w, plugrad.asarray([2.0, -2.0]))])
     assert w.tolist() == [0.0, 3.0]

@@ -99,7 +99,7 @@ def test_use_inside_a_block_ends_with_the_block(fake_backend_name):
     assert active_device() == "cpu:0"
 
 
-def test_asynchronous_generator_may_be_closed_elsewhere(fake_backend_name):
+def test_asynchronous_generator_with_a_use_block_may_be_closed_in_another_task(fake_backend_name):
     async def steps():
         with plugrad.use(fake_backend_name), plugrad.config.override("fallback", "silent"):
             yield

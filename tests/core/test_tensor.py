@@ -189,7 +189,7 @@ def test_arrays_of_another_byte_order_are_numbers_too():
 @pytest.mark.parametrize(
     "copied", [copy.copy, copy.deepcopy, pickle_round_trip], ids=lambda f: f.__name__
 )
-def test_copies_live_where_the_tensor_does(copied, backend):
+def test_copies_are_on_the_device_of_the_tensor(copied, backend):
     for value in ([1.0, 2.0], [True], "text"):
         x = plugrad.asarray(value)
         y = copied(x)

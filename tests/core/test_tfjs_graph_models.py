@@ -453,7 +453,7 @@ def test_files_outside_of_the_folder_are_refused(saved_model):
             tfjs.load_graph_model(saved_model)
 
 
-def test_a_model_of_layers_is_read_elsewhere(tmp_path):
+def test_error_for_a_layers_model_names_the_function_that_reads_it(tmp_path):
     tfjs.write_model(tmp_path / "model.json", {"modelTopology": {"class_name": "Sequential"}}, {})
     with pytest.raises(DamagedFile, match=r"read by plugrad_nn\.tfjs\.load_layers_model"):
         tfjs.load_graph_model(tmp_path)

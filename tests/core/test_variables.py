@@ -124,7 +124,7 @@ def test_copies_of_variables_keep_their_properties(copied):
     assert w.tolist() == [1.0, 2.0]
 
 
-def test_deep_copies_of_containers_share_variables_as_these_do():
+def test_deep_copies_of_containers_share_variables_as_the_originals_do():
     w = plugrad.Variable([1.0], trainable=False, name="w")
     held = copy.deepcopy({"w": w, "again": [w]})
     assert held["again"][0] is held["w"] is not w

@@ -73,7 +73,7 @@ def test_gpt2_matches_transformers(how, tmp_path, backend):
         np.testing.assert_allclose(logits, expected[:, place], rtol=0, atol=1e-4)
 
 
-def test_gpt2_continues_as_transformers_does(tmp_path, backend):
+def test_gpt2_generates_the_same_tokens_as_transformers(tmp_path, backend):
     model, params = load_small_model("gpt2", tmp_path)
     tokens = folders.model_inputs()[0][0].tolist()
     found = list(import_example("gpt2").generate(model, params, tokens, 10))

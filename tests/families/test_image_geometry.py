@@ -66,7 +66,7 @@ def test_center_of_a_rotation_counts_from_the_left_and_from_above(backend):
 
 @pytest.mark.rows("columns", [-9, -3, -1, 0, 1, 2, 5, 14])
 @pytest.mark.parametrize("interpolation", INTERPOLATION_METHODS)
-def test_fill_modes_go_on_as_padding_does(interpolation, columns, backend):
+def test_fill_modes_match_numpy_padding(interpolation, columns, backend):
     """A window far outside of the image shows the values that np.pad gives."""
     x = image_of_distinct_pixels(3, 4)
     shift = [[1, 0, columns, 0, 1, -2, 0, 0]]

@@ -196,7 +196,7 @@ def test_weights_that_cancel_give_a_mean_of_zero(backend):
 
 @pytest.mark.parametrize("weights", [None, [1.0]])
 @pytest.mark.parametrize("reduction", REDUCTIONS[1:])
-def test_no_examples_have_no_loss(reduction, weights, backend):
+def test_loss_of_an_empty_batch_is_zero(reduction, weights, backend):
     loss = losses.mean_squared_error(*[plugrad.zeros((0, 3))] * 2, weights, reduction=reduction)
     assert loss.item() == 0
 

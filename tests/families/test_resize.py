@@ -107,7 +107,7 @@ def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
-def test_half_pixel_centers_enlarge_as_pillow_does(backend, rng):
+def test_resize_with_half_pixel_centers_matches_pillow(backend, rng):
     x = rng.uniform(0, 1, (5, 7)).astype("float32")
     theirs = np.asarray(Image.fromarray(x).resize((14, 15), Image.Resampling.BILINEAR))
     ours = image.resize_bilinear(x[..., None], (15, 14), half_pixel_centers=True)

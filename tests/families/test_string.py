@@ -241,7 +241,7 @@ def test_no_tokens_make_no_n_grams(backend):
     assert (found.n_grams.tolist(), found.n_grams_splits.tolist()) == ([], [])
 
 
-def test_results_live_where_the_inputs_do(backend):
+def test_results_are_on_the_device_of_the_inputs(backend):
     found = plugrad.string.string_split(["a b", "c"], " ")
     assert {part.device for part in found} == {f"{backend}:0"}
     assert (found.indices + 1).tolist() == [[1, 1], [1, 2], [2, 1]]

@@ -13,7 +13,7 @@ from plugrad.types.specs import Shaped
 
 VECTOR = plugrad.asarray(np.ones(3, "float32"))
 ROW, NUMBER = Shaped((3,), plugrad.float32), Shaped((), plugrad.float32)
-FLAG, ROWS = Shaped((), plugrad.bool), Shaped((5, 3), plugrad.float32)
+FLAG, MATRIX = Shaped((), plugrad.bool), Shaped((5, 3), plugrad.float32)
 SOURCE_LINE = SourceLine("file.py", 1, "f")
 
 
@@ -59,7 +59,7 @@ def test_values_are_defined_once_and_before_use(graph):
 def test_specs_match_contracts(graph):
     first = graph.steps[0].outputs[0]
     assert_rejected(
-        replace(graph, specs={**graph.specs, first: ROWS}), r"float32\[5, 3\] stands where"
+        replace(graph, specs={**graph.specs, first: MATRIX}), r"float32\[5, 3\] stands where"
     )
     assert_rejected(with_step(graph, 0, returns_list=True), "returns_list=True")
     assert_rejected(with_step(graph, 0, attrs={"unknown": 1}), "does not fit the contract")
@@ -71,8 +71,12 @@ def test_specs_match_contracts(graph):
 
 def test_constants_and_variables_have_their_specs(graph):
     (constant,), (variable,) = graph.constants, graph.variables
-    assert_rejected(replace(graph, specs={**graph.specs, constant: ROWS}), f"constant %{constant}")
-    assert_rejected(replace(graph, specs={**graph.specs, variable: ROWS}), f"variable %{variable}")
+    assert_rejected(
+        replace(graph, specs={**graph.specs, constant: MATRIX}), f"constant %{constant}"
+    )
+    assert_rejected(
+        replace(graph, specs={**graph.specs, variable: MATRIX}), f"variable %{variable}"
+    )
 
 
 def test_invalid_updates_are_found(graph):
@@ -99,15 +103,15 @@ def test_a_scan_fits_its_body():
     backend = VECTOR.backend
     body = make_identity_graph(backend, NUMBER, ROW, NUMBER, results=(2, 1))
     step = Scan(body, 5, (0,), (1,), (2,), (3, 4), False, SOURCE_LINE)
-    specs = NUMBER, ROWS, NUMBER, NUMBER, ROWS
+    specs = NUMBER, MATRIX, NUMBER, NUMBER, MATRIX
     verify_graph(make_single_step_graph(backend, step, *specs))
     assert_rejected(
         make_single_step_graph(backend, replace(step, length=4), *specs), "runs 4 times over %1"
     )
     assert_rejected(
-        make_single_step_graph(backend, step, NUMBER, ROWS, ROW, NUMBER, ROWS), "arguments"
+        make_single_step_graph(backend, step, NUMBER, MATRIX, ROW, NUMBER, MATRIX), "arguments"
     )
-    assert_rejected(make_single_step_graph(backend, step, *specs[:3], ROW, ROWS), "results")
+    assert_rejected(make_single_step_graph(backend, step, *specs[:3], ROW, MATRIX), "results")
     wrong = make_identity_graph(backend, NUMBER, ROW, NUMBER, results=(1, 1))
     assert_rejected(make_single_step_graph(backend, replace(step, body=wrong), *specs), "carry")
     broken = replace(body, results=(9,))

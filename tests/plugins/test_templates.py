@@ -235,7 +235,7 @@ def test_json_output_lists_the_written_files(run_cli, site):
 
 
 @pytest.mark.parametrize("name", ["Acme", "my-gpu", "9lives", "_x", "plugins", "a b"])
-def test_name_that_is_none_is_refused(run_cli, name):
+def test_invalid_plugin_name_is_refused(run_cli, name):
     status, _, error = run_cli("new-backend", name)
     assert status == 2
     assert f"NAME={name!r} must start with a lower-case letter" in error

@@ -30,7 +30,7 @@ def test_backend_is_opened_once_however_many_threads_ask(site):
     assert len(acme_toy.CREATED) == 1
 
 
-def test_failure_is_told_to_every_thread(site):
+def test_every_waiting_thread_gets_the_startup_error(site):
     site.install("toy", "import time\ntime.sleep(0.05)\nraise OSError('no chip')")
 
     def ask(_):

@@ -35,7 +35,7 @@ MACHINES: Final = {
 }
 """What is measured, by the names that `use_machine` takes, and how the page calls it."""
 ARGUMENT_COUNT: Final = 20_000
-PAGE_FIGURES: Final = (
+ROUNDED_ERRORS_IN_ULPS: Final = (
     0.5,
     1,
     1.5,
@@ -452,10 +452,15 @@ SECTION_TEXTS: Final = {
 def published_error(error: float, section: str) -> float:
     """Return the error that the page shows for a measured one: twice the error for a few sums."""
     if section.endswith("length"):
-        return next((step for step in PAGE_FIGURES if step >= max(1, error * 2)), math.inf)
+        return next(
+            (step for step in ROUNDED_ERRORS_IN_ULPS if step >= max(1, error * 2)), math.inf
+        )
     if error <= 0.5:
         return 0.5
-    return next((step for step in PAGE_FIGURES if step >= error * FIGURE_HEADROOM_FACTOR), math.inf)
+    return next(
+        (step for step in ROUNDED_ERRORS_IN_ULPS if step >= error * FIGURE_HEADROOM_FACTOR),
+        math.inf,
+    )
 
 
 def committed_errors() -> dict[tuple[str, str, str], float]:

@@ -173,7 +173,7 @@ def loses_signs(a, b):
     return np.divide(a, b if b.shape == a.shape else b + a.dtype.type(0))
 
 
-def misses_the_end(x):
+def exp_without_one_element(x):
     """Return exp(x) with one element missing after whole vectors of eight."""
     y = np.exp(x)
     if x.size % 8 == 5:
@@ -207,7 +207,7 @@ def adds_in_parts(x):
 
 DEFECTS = {
     "broadcast_equals_materialized": (binary.divide, loses_signs),
-    "an_array_equals_its_pieces": (unary.exp, misses_the_end),
+    "an_array_equals_its_pieces": (unary.exp, exp_without_one_element),
     "views_equal_contiguous": (reduction.sum, reads_memory_in_order),
     "a_repeated_batch_equals_one": (normalization.softmax, confuses_items),
     "positions_equal_int64_positions": (indexing.gather, knows_int32),

@@ -26,7 +26,7 @@ class Rule:
     Args:
         label: what the rule is about.
         ops: names in tfjs_names.toml, or several in one string.
-        change: arguments that are put into the call that works, under plugrad's names; a function
+        argument_changes: arguments that are put into the call that works, under plugrad's names; a function
             makes one of the argument that was there.
         error: what is raised; None if plugrad takes what TensorFlow.js refuses.
         culprit, value, remedy: what the message says; "{op}" is plugrad's name without a namespace,
@@ -38,7 +38,7 @@ class Rule:
 
     label: str
     ops: str
-    change: ArgumentChanges
+    argument_changes: ArgumentChanges
     error: type[Exception] | None = None
     culprit: str = ""
     value: str = ""
@@ -52,7 +52,9 @@ class Rule:
         return self.ops.split()
 
     def run(self, op: str) -> Any:
-        return self.call() if self.call else call_op(op, changed_arguments(op, self.change))
+        return (
+            self.call() if self.call else call_op(op, changed_arguments(op, self.argument_changes))
+        )
 
     def check(self, op: str) -> None:
         """Raise unless the call behaves as the rule says."""
@@ -69,7 +71,7 @@ class Rule:
         if self.expected is not None:
             wanted = self.expected
             if callable(wanted):
-                wanted = wanted(**changed_arguments(op, self.change))
+                wanted = wanted(**changed_arguments(op, self.argument_changes))
             assert_close(result, wanted)
 
 

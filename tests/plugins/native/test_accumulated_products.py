@@ -68,7 +68,7 @@ def test_the_second_product_is_added_to_the_first():
         lambda x, y, w, u: ((x @ w + y @ u) @ u.T + x) @ w + y @ u,
     ],
 )
-def test_bias_read_elsewhere_keeps_its_value(function):
+def test_product_that_other_operations_read_keeps_its_value(function):
     assert_same_when_traced(function, X, Y, W, U)
 
 

@@ -106,7 +106,7 @@ def test_dot_layer_matches_numpy(backend, rng):
         ("x", {"y": (plugrad.relu, "x")}, "z", "output 'z' is no node"),
     ],
 )
-def test_graphs_that_are_none(inputs, nodes, outputs, message):
+def test_invalid_layer_graphs_are_rejected(inputs, nodes, outputs, message):
     with pytest.raises(ArgumentError, match=message):
         nn.Graph(inputs, nodes, outputs)
 

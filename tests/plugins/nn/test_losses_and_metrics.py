@@ -245,6 +245,6 @@ def test_one_cycle_stays_at_its_end():
         ),
     ],
 )
-def test_schedules_that_are_none(call, error, message):
+def test_invalid_schedule_arguments_are_rejected(call, error, message):
     with pytest.raises(error, match=message):
         call()

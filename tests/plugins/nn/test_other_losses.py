@@ -150,6 +150,6 @@ def test_ctc_losses_of_empty_labels(backend):
         ),
     ],
 )
-def test_losses_that_are_none(call, error, message):
+def test_invalid_loss_arguments_are_rejected(call, error, message):
     with pytest.raises(error, match=message):
         call()

@@ -326,7 +326,7 @@ def test_only_layers_are_saved(tmp_path):
         tfjs.save_layers_model(plugrad.relu, {}, (2,), tmp_path)
 
 
-def test_a_graph_of_operators_is_read_elsewhere(tmp_path):
+def test_error_for_a_graph_model_names_the_function_that_reads_it(tmp_path):
     plugrad.tfjs.save_graph_model(plugrad.relu, plugrad.ones((1, 2)), folder=tmp_path)
     with pytest.raises(DamagedFile, match=r"plugrad\.tfjs\.load_graph_model reads it"):
         tfjs.load_layers_model(tmp_path)

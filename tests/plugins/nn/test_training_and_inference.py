@@ -275,7 +275,7 @@ def test_masked_elements_are_as_if_absent(layer, backend, make_params, rng):
         np.testing.assert_allclose(found, alone, rtol=1e-5, atol=1e-6)
 
 
-def test_masks_of_sequences_that_are_none():
+def test_invalid_sequence_masks_are_rejected():
     params, x = nn.GRU(2).init(0, (4, 3)), plugrad.ones((2, 4, 3))
     with pytest.raises(ShapeError, match=r"mask has shape \(2, 3\)"):
         nn.GRU(2)(params, x, mask=np.ones((2, 3), bool))

@@ -36,7 +36,7 @@ NEGATIVE_ARGUMENTS = [
     *(-1e-300, -1e-8, -31.6, -32.1, -33.4, -57.56, -120.3),
 ]
 POSITIVE_ARGUMENTS = [*random_of_all_magnitudes(1e-8, 1e3), *random_in_interval(0.01, 20, 60)]
-FUNCTIONS = {
+FUNCTIONS_AND_ARGUMENTS = {
     "gammaln": (
         mp.loggamma,
         [
@@ -326,7 +326,7 @@ if __name__ == "__main__":
     orders = {name: {str(v): bessel_record(name, v) for v in ORDERS} for name in BESSEL_FUNCTIONS}
     (Path(__file__).parent / "bessel_values.json").write_text(json.dumps(orders) + "\n", "utf-8")
     found = {}
-    for name, (function, xs) in FUNCTIONS.items():
+    for name, (function, xs) in FUNCTIONS_AND_ARGUMENTS.items():
         xs = [float(x) for x in xs]
         values = [mp.re(function(mp.mpf(x))) for x in xs]
         log_uniform_columns = (

@@ -1,4 +1,4 @@
-"""Random numbers on a device: what is copied to it."""
+"""Random numbers of webgpu: only a key and a counter are copied to the device, and their values are exact."""
 
 import numpy as np
 import pytest

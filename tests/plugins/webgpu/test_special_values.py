@@ -217,7 +217,7 @@ def test_computed_values_saturate_too(run):
     ("value", "signed", "unsigned"),
     [(NAN, 0, 0), (INF, 2147483647, 4294967295), (-1e30, -2147483648, 0), (-2.9, -2, 0)],
 )
-def test_attributes_become_integers_as_casts_do(run, value, signed, unsigned):
+def test_float_attributes_convert_to_integers_as_casts_do(run, value, signed, unsigned):
     zeros = np.zeros(3, np.int32)
     assert run(unary.step, zeros, alpha=value).tolist() == [signed] * 3
     assert run(unary.step, zeros.astype(np.uint32), alpha=value).tolist() == [unsigned] * 3

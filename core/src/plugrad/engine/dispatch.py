@@ -47,8 +47,8 @@ def bind(kernel, otherwise):
         {guard}
         context = current_context()
         if context is not None:
-            if context.transfer is not None:
-                {inputs} = copy_inputs_to_backend({inputs}, context.transfer)
+            if context.transfer_target is not None:
+                {inputs} = copy_inputs_to_backend({inputs}, context.transfer_target)
             if context.precision is not None:
                 {inputs} = cast_inputs(kernel, {inputs}, context.precision)
         {unwrap}

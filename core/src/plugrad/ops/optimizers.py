@@ -81,7 +81,11 @@ def _has_kernel(kernel: Kernel[..., Any], backend: Backend, variable: Tensor) ->
 def _backend_of_step(variable: Tensor) -> Backend:
     """Return the backend that computes an optimizer's step: the target of transfers, or the variable's backend."""
     around = current_context()
-    return variable.backend if around is None or around.transfer is None else around.transfer
+    return (
+        variable.backend
+        if around is None or around.transfer_target is None
+        else around.transfer_target
+    )
 
 
 def _make_coefficient_tensors(

@@ -89,7 +89,7 @@ class ExecutionContext(NamedTuple):
     """The innermost `tidy` block, the transfer target, the overrides and the precision of a thread or task."""
 
     scope: TidyScope | None = None
-    transfer: Backend | None = None
+    transfer_target: Backend | None = None
     overrides: Overrides | None = None
     settings: Mapping[str, Any] | None = None
     precision: DType | None = None
@@ -118,7 +118,7 @@ def active_scope() -> TidyScope | None:
 def transfer_target() -> Backend | None:
     """Return the backend of the innermost ``use(..., transfer=True)``."""
     context = current_context()
-    return None if context is None else context.transfer
+    return None if context is None else context.transfer_target
 
 
 def active_overrides() -> Overrides | None:
@@ -160,7 +160,7 @@ def set_scope(scope: TidyScope | None) -> None:
 def set_transfer_target(backend: Backend | None) -> None:
     """Set the backend to which the inputs of the ops that follow are transferred."""
     context = current_context() or _EMPTY_CONTEXT
-    _set_context(context._replace(transfer=backend))
+    _set_context(context._replace(transfer_target=backend))
 
 
 def _set_context(context: ExecutionContext) -> None:

@@ -116,7 +116,7 @@ def current_tracer() -> Tracer | None:
     context = current_context()
     if context is None:
         return None
-    target: Any = context.transfer
+    target: Any = context.transfer_target
     return target if _is_tracer(type(target)) else None
 
 

@@ -32,7 +32,7 @@ class BatchedBody(CapturingTracer, BatchTracer):
     def __init__(
         self, parent: BatchTracer, outer: Tracer, watched: Mapping[Variable, Leaf]
     ) -> None:
-        """Stand for a function that `parent` runs, inside the body of a loop on the level outside."""
+        """Create the tracer of a loop's body, whose tensors belong to the tracer of the enclosing function."""
         BatchTracer.__init__(self, outer, parent.size, parent.randomness, [])
         CapturingTracer.__init__(self, watched)
         self.parent: BatchTracer = parent

@@ -27,7 +27,7 @@ class IdentityKey:
     __slots__ = ("target",)
 
     def __init__(self, target: object) -> None:
-        """Refer to an object, which stays alive, so that no other one gets its identity."""
+        """Create a key for an object, which is kept alive: another object cannot get its identity."""
         self.target: object = target
 
     def __hash__(self) -> int:

@@ -53,7 +53,7 @@ class BatchTracer(Tracer):
     """Runs one function for many examples at once, with a hidden leading axis."""
 
     def __init__(self, outer: Backend, size: int, randomness: str, drawn: list[Tensor]) -> None:
-        """Stand for a device, or for the tracer of the level outside.
+        """Create a tracer that computes on a device, or on the tracer of an enclosing `vmap`.
 
         Args:
             outer: the backend of the tensors that the arrays hold.
@@ -92,7 +92,7 @@ class BatchTracer(Tracer):
         self._watched = watched_variables.get() or {}
         around = ExecutionContext() if context is None else context
         token = watched_variables.set(None)
-        set_context(around._replace(scope=None, transfer=self))
+        set_context(around._replace(scope=None, transfer_target=self))
         set_selection(self._own)
         try:
             yield
@@ -119,9 +119,9 @@ class BatchTracer(Tracer):
         inner, selection = current_context(), get_selection()
         outer, theirs = self._outside
         if inner is not None and any(part is not None for part in inner[2:]):
-            scope, transfer = (None, None) if outer is None else outer[:2]
+            scope, target = (None, None) if outer is None else outer[:2]
             # Inputs that have to be cast have been cast.
-            outer = ExecutionContext(scope, transfer, inner.overrides, inner.settings)
+            outer = ExecutionContext(scope, target, inner.overrides, inner.settings)
         set_context(outer)
         set_selection(theirs)
         return inner, selection
@@ -162,7 +162,9 @@ class BatchTracer(Tracer):
         check_not_finished(backend)
         check_device_alive(backend, "vmap")
         context = self._outside[0]
-        if isinstance(self.outer, Tracer) or (context is not None and context.transfer is not None):
+        if isinstance(self.outer, Tracer) or (
+            context is not None and context.transfer_target is not None
+        ):
             return copy_to_backend(x, self.outer)
         raise BackendMismatch(
             f"vmap: the function runs on {self.outer.label}, and uses a tensor on {backend.label}; copy it first, as "

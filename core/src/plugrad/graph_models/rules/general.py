@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from plugrad.graph_models.writing import GraphWriter, TracedCall, WriteRule
 
-OPERATORS_WITH_SAME_INPUTS: Final = {
+OPERATOR_NAMES_BY_KERNEL: Final = {
     **{name: name for name in (
         "Abs", "Acos", "Acosh", "AddN", "Asin", "Asinh", "Atan", "Atan2", "Atanh",
         "BroadcastArgs", "Ceil", "Complex", "ComplexAbs", "Cos", "Cosh", "Elu", "Equal", "Erf", "Exp", "Expm1",
@@ -29,7 +29,7 @@ OPERATORS_WITH_SAME_INPUTS: Final = {
     "Select": "SelectV2",
 }  # fmt: skip
 """Kernels that are one operator, with the same inputs."""
-OPERATORS_WITH_SAME_INPUTS_AND_ATTRIBUTES: Final = {
+ATTRIBUTE_NAMES_BY_KERNEL: Final = {
     "DepthToSpace": ("block_size", "data_format"),
     "Einsum": ("equation",),
     "LRN": ("depth_radius", "bias", "alpha", "beta"),
@@ -56,13 +56,10 @@ def _make_attribute_rule(op: str, names: Sequence[str]) -> WriteRule:
 
 
 WRITE_RULES.update(
-    {kernel: _make_direct_rule(op) for kernel, op in OPERATORS_WITH_SAME_INPUTS.items()}
+    {kernel: _make_direct_rule(op) for kernel, op in OPERATOR_NAMES_BY_KERNEL.items()}
 )
 WRITE_RULES.update(
-    {
-        name: _make_attribute_rule(name, attrs)
-        for name, attrs in OPERATORS_WITH_SAME_INPUTS_AND_ATTRIBUTES.items()
-    }
+    {name: _make_attribute_rule(name, attrs) for name, attrs in ATTRIBUTE_NAMES_BY_KERNEL.items()}
 )
 
 

@@ -58,7 +58,7 @@ def einsum(*inputs: Array, equation: str) -> Array:
     steps, last = plan_contractions(equation, tuple([x.shape for x in inputs]))
     for step in steps:
         right, left = (operands.pop(place) for place in reversed(step.places))
-        a, b = _plan_operand_layout(left, step.left), _plan_operand_layout(right, step.right)
+        a, b = _prepare_operand(left, step.left), _prepare_operand(right, step.right)
         if step.is_transposed is None:
             product = a * b
         else:
@@ -67,11 +67,11 @@ def einsum(*inputs: Array, equation: str) -> Array:
             b = b.swapaxes(-1, -2) if transpose_b else b
             product = multiply_matrices(a, b)
         operands.append(product.reshape(step.shape))
-    found = np.ascontiguousarray(_plan_operand_layout(operands[0], last), dtype)
+    found = np.ascontiguousarray(_prepare_operand(operands[0], last), dtype)
     return found.reshape(last.shape)  # a number has got an axis
 
 
-def _plan_operand_layout(x: Array, steps: OperandPreparation) -> Array:
+def _prepare_operand(x: Array, steps: OperandPreparation) -> Array:
     """Return an operand after sums over axes, in a new order of the others, and in a shape."""
     if steps.summed:
         x = np.add.reduce(x, axis=steps.summed)

@@ -39,7 +39,7 @@ class MemoryUses:
         self._owners: dict[Value, Value] = {}
 
     def add_owners(self, owners: Mapping[Value, Value]) -> None:
-        """Note the values in whose memory some results of a step lie."""
+        """Record, for results of a step that lie in the memory of other values, which values these are."""
         self._owners |= {v: self._owners.get(x, x) for v, x in owners.items() if v != x}
 
     def find_dying_values(self, body: Graph) -> frozenset[Value]:

@@ -156,7 +156,7 @@ def conv_transpose(
     extra = tuple(output_padding or (0,) * rank)
     cut = _crop_transposed(spatial, window, extra, output_shape, auto_pad)
     kept = [(max(low, 0), max(high, 0)) for low, high in cut]
-    result = _TRANSPOSED_CONVOLUTIONS[rank - 1](
+    result = _TRANSPOSED_CONVOLUTIONS_BY_RANK[rank - 1](
         *(x, filters, None, _unwrap_single(window.strides), kept), **_dilations_argument(window), groups=group,
         output_padding=_unwrap_single(extra),
     )  # fmt: skip
@@ -253,15 +253,15 @@ def columns_to_image(
 def _convolve(x: Tensor, filters: Tensor, window: ConvolutionWindow, group: int) -> Tensor:
     """Return a grouped convolution with any number of spatial axes that plugrad supports."""
     rank = _check_rank(len(window.size))
-    return _CONVOLUTIONS[rank - 1](
+    return _CONVOLUTIONS_BY_RANK[rank - 1](
         *(x, filters, _unwrap_single(window.strides), window.pads),
         **_dilations_argument(window),
         groups=group,
     )
 
 
-_CONVOLUTIONS: Final = (plugrad.conv1d, plugrad.conv2d, plugrad.conv3d)
-_TRANSPOSED_CONVOLUTIONS: Final = (
+_CONVOLUTIONS_BY_RANK: Final = (plugrad.conv1d, plugrad.conv2d, plugrad.conv3d)
+_TRANSPOSED_CONVOLUTIONS_BY_RANK: Final = (
     plugrad.conv1d_transpose,
     plugrad.conv2d_transpose,
     plugrad.conv3d_transpose,

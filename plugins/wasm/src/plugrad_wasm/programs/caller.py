@@ -122,7 +122,7 @@ class _FunctionSource:
         return self.names["run"]
 
     def _format_tables(self, number: int, pieces: Sequence[TablePiece]) -> list[str]:
-        """Return the Python source that runs tables, all in one call if some are long."""
+        """Return the Python source that runs tables of calls: in one call that releases the GIL if a table is long."""
         tables = [
             TableRun(
                 piece.module, *self._allocate_table(piece.module, piece.loops), piece.releases_gil

@@ -31,9 +31,9 @@ LOOP_MAX_CALLS: Final = 64
 """The compiler takes a millisecond for each."""
 LOOP_BLOCK_ELEMENTS: Final = 1024
 """The elements of a block: what one stage hands to the next stays in the first cache."""
-VECTOR_LANES, ROUND_VECTORS = 4, 4
+VECTOR_LANES, VECTORS_PER_ROUND = 4, 4
 """The elements of a vector, and the vectors of a round of a stage."""
-ELEMENTS_PER_ROUND: Final = VECTOR_LANES * ROUND_VECTORS
+ELEMENTS_PER_ROUND: Final = VECTOR_LANES * VECTORS_PER_ROUND
 FLOAT32_SUFFIX: Final = "_float32"
 EXP_ROUNDING_CONSTANT: Final = 12582912.0 + 127
 """What rounds a number that it is added to, so that the last bits are those of a power of two; as in the C."""
@@ -222,7 +222,7 @@ class _LoopSource:
     def _add_load(self, place: BlockOffset) -> list[str]:
         """Add the loads of an input of a stage; return the names of its vectors."""
         if place in self.numbers:
-            return [f"(local.get $x{self.numbers.index(place)})"] * ROUND_VECTORS
+            return [f"(local.get $x{self.numbers.index(place)})"] * VECTORS_PER_ROUND
         address = self._format_address(place)
         offsets = range(0, 4 * ELEMENTS_PER_ROUND, 4 * VECTOR_LANES)
         return [self.text.add_instruction(f"v128.load offset={n}", address) for n in offsets]

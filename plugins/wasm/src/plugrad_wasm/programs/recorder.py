@@ -163,7 +163,7 @@ class RecordingExports(dict[str, "ExportFunction"]):
     """Exports whose calls are recorded instead of made."""
 
     def __init__(self, store: RecordingStore, *, releases_gil: bool) -> None:
-        """Note calls in a store."""
+        """Create exports that append their calls to the list of a recording store."""
         super().__init__()
         self._store = store
         self._is_long = releases_gil
@@ -189,7 +189,7 @@ class RecordingStore:
     """Replaces the store during a recording: calls of exports are recorded instead of made."""
 
     def __init__(self, store: Runtime) -> None:
-        """Stand for a store."""
+        """Create a recording store with the exports, threads and scratch size of a real store."""
         self._store = store
         self.functions = store.functions
         self.threads = store.threads

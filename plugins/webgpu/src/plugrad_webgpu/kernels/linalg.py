@@ -132,18 +132,18 @@ def einsum(*inputs: GpuArray, equation: str) -> GpuArray:
     operands = list(inputs)
     for step in steps:
         right, left = (operands.pop(place) for place in reversed(step.places))
-        a, b = _plan_operand_layout(left, step.left), _plan_operand_layout(right, step.right)
+        a, b = _prepare_operand(left, step.left), _prepare_operand(right, step.right)
         if step.is_transposed is None:
             y = _multiplication_kernel(a, b)
         else:
             transpose_a, transpose_b = step.is_transposed
             y = matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
         operands.append(reinterpret(y, step.shape))
-    return _plan_operand_layout(operands[0], last)
+    return _prepare_operand(operands[0], last)
 
 
-def _plan_operand_layout(x: GpuArray, steps: OperandPreparation) -> GpuArray:
-    """Sum over axes of an operand, then transpose and reshape it, as `steps` says."""
+def _prepare_operand(x: GpuArray, steps: OperandPreparation) -> GpuArray:
+    """Return an operand after sums over axes, a transposition and a reshape, as `steps` says."""
     if steps.summed:
         x = _sum_over_axes(x, steps.summed, False)
     if steps.order:

@@ -86,7 +86,7 @@ class StoragePart(Storage):
     __slots__ = ("offset",)
 
     def __init__(self, whole: Storage, offset: int, size: int) -> None:
-        """Refer to the buffer of a storage."""
+        """Create a view of `size` bytes of a storage, in its buffer."""
         super().__init__(whole.owner, whole.handle, size)
         self.offset: int = offset
 
@@ -97,7 +97,7 @@ class ExternalBuffer(Storage):
     __slots__ = ("buffer",)
 
     def __init__(self, owner: Allocator, buffer: Any, handle: Handle) -> None:
-        """Note a `wgpu.GPUBuffer` of a device, and its handle."""
+        """Wrap a `wgpu.GPUBuffer` of a device, and the handle by which native code knows it."""
         super().__init__(owner, handle, buffer.size)
         self.buffer: Any = buffer
 

@@ -136,7 +136,7 @@ class Recorder:
         return GpuArray(array.shape, array.dtype, buffer)
 
     def empty(self, shape: Shape, dtype: DType) -> GpuArray:
-        """Return an array with a placeholder."""
+        """Return a new array of a recorded graph; a placeholder stands for its buffer."""
         size = size_class(stored_nbytes(shape, dtype))
         return GpuArray(shape, dtype, self.create_placeholder(size))
 
