@@ -77,6 +77,21 @@ def test_image_groups_with_other_inputs(function):
     assert count_image_groups(function, x)
 
 
+@pytest.mark.usefixtures("one_image_at_a_time")
+def test_a_step_reads_images_before_a_result_takes_their_place():
+    """Even though the product that alone reads the step comes after that result."""
+
+    def gate(x):
+        y = plugrad.cumulative_sum(x, axis=1)
+        dy, step = pool_gradient(y), plugrad.step(y)
+        product = dy * y
+        return product, step * product
+
+    x = random_images(6, 16, 16, 16)
+    assert_same_when_traced(gate, x)
+    assert count_image_groups(gate, x)
+
+
 @pytest.mark.parametrize("function", SEPARATE_FUNCTIONS)
 def test_calls_that_cannot_join_an_image_group(function):
     x = random_images(*SHAPE)

@@ -1,6 +1,8 @@
 """Tables of calls in the sandbox: they run in order, and a wrong one is an error."""
 
+import gc
 import struct
+import weakref
 from contextlib import suppress
 from importlib import import_module
 
@@ -85,6 +87,26 @@ def test_tables_of_several_modules_run_in_order_and_stop_at_a_trap(fresh_runner)
         assert fresh_runner.get(z)[0] == 10  # of x: no table behind the trap has run
     run(bases.address)
     assert fresh_runner.get(z)[0] == 45
+
+
+def test_a_function_that_runs_tables_dies_with_its_last_reference(fresh_runner):
+    """Else what many programs were compiled to would stay as long as the backend."""
+    store = fresh_runner.store
+    x, y = (fresh_runner.put(np.arange(10, dtype="f4")) for _ in range(2))
+    code = relu_table(store, x, y)
+    block = fresh_runner.put(np.frombuffer(code, "u1"))
+    table = runtime.TableRun("elementwise", block.address, len(code), True)
+    instance = store._instances.instance_with_export("program_elementwise")
+    run = store.bind_tables([table])
+    bound, reference = len(instance._bound), weakref.ref(run)
+    store.bind_tables([table])
+    assert len(instance._bound) == bound
+    gc.disable()
+    try:
+        del run
+        assert reference() is None
+    finally:
+        gc.enable()
 
 
 def test_every_function_of_a_program_has_its_number_and_types(fresh_runner):

@@ -235,9 +235,9 @@ class ModuleInstance:
     def prepare_call(self, name: str) -> dict[str, Any]:
         """Return what calls of an export need: its context and pointer, the place of a trap, and what raises it."""
         function = self.find_export(name)
-        self._bound.append(function)
         return {
             "context": self._context,
+            "function": function,  # owns what `pointer` points to
             "pointer": ctypes.c_void_p.from_param(ctypes.addressof(function._func)),
             "trap": self._trap,
             "place": self._trap_address,
@@ -356,7 +356,7 @@ class ModuleInstances:
             "call_releasing_lock": _call_releasing_lock,
         }
         exec("\n".join(lines), names)
-        return names["run"]
+        return names.pop("run")  # so that the function does not refer to itself
 
     def instance_with_export(self, name: str) -> ModuleInstance:
         """Return the instance that has an export.

@@ -120,13 +120,7 @@ def _join_steps_and_products(
 ) -> list[ElementwiseCall]:
     """Return the calls with each step, as in the gradient of relu, joined to the product that alone reads it."""
     readers = Counter(place for call in calls for place in call.operands[:-1])
-    steps = {
-        call.operands[-1]: call
-        for call in calls
-        if call.export == "step_float32"
-        and readers[call.operands[-1]] == 1
-        and is_internal(call.operands[-1])
-    }
+    steps: dict[BlockOffset, ElementwiseCall] = {}  # whose input no later call has overwritten
     joined: list[ElementwiseCall] = []
     for call in calls:
         *inputs, result = call.operands
@@ -138,6 +132,9 @@ def _join_steps_and_products(
             operands = [step.operands[0], factor, result]
             call = ElementwiseCall("multiply_by_step_float32", operands, step.trailing_arguments)
         joined.append(call)
+        steps = {place: step for place, step in steps.items() if step.operands[0] != result}
+        if call.export == "step_float32" and readers[result] == 1 and is_internal(result):
+            steps[result] = call
     return joined
 
 
