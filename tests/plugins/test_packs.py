@@ -15,7 +15,7 @@ from plugrad.errors import (
 )
 from plugrad.extend import KERNELS, Spec, kernel
 
-POWER_PACK_SOURCE = """
+PACK = """
     import numpy as np
     from plugrad.extend import KernelConfig
 
@@ -47,9 +47,7 @@ def add_2(device):
 
 def test_pack_is_loaded_right_after_its_backend_and_replaces_its_kernels(site):
     site.install("toy")
-    site.install_pack(
-        "kernels", "toy.acme", POWER_PACK_SOURCE, distribution="toy-acme", target=":register"
-    )
+    site.install_pack("kernels", "toy.acme", PACK, distribution="toy-acme", target=":register")
     assert (find_plugin("toy.acme", "kernels").status, site.imported()) == ("available", [])
     warned = r"pack 'toy.acme' \(toy-acme 1.2\) replaces kernel Add of backend 'toy'"
     with pytest.warns(RuntimeWarning, match=warned) as caught:
@@ -62,9 +60,7 @@ def test_pack_is_loaded_right_after_its_backend_and_replaces_its_kernels(site):
 
 def test_a_backend_can_name_the_packs_that_may_replace_its_kernels(site):
     site.install("toy", manifest=MANIFEST + 'packs = ["toy-acme"]\n')
-    site.install_pack(
-        "kernels", "toy.acme", POWER_PACK_SOURCE, distribution="toy-acme", target=":register"
-    )
+    site.install_pack("kernels", "toy.acme", PACK, distribution="toy-acme", target=":register")
     assert add_2("toy") == [104.0]  # and no warning, which would be an error
 
 
@@ -103,33 +99,30 @@ def test_setup_functions_of_a_pack_run_for_each_device(site):
     assert find_plugin("toy.acme", "kernels").load().__globals__["ready"] == devices
 
 
-BAD_PACK_HEADER = "from plugrad.extend import KernelConfig\ndef register():\n    "
+HEADER = "from plugrad.extend import KernelConfig\ndef register():\n    "
 VALID_CONFIG = 'KernelConfig("ThirdPower", "toy", lambda x: x**3)'
 BAD_PACKS = {
     "import error": ("import a_library_that_is_not_there", "ModuleNotFoundError"),
     "exits": ("raise SystemExit(3)", "SystemExit: 3"),
     "no such function": ("x = 1", "AttributeError"),
-    "raises": (f"{BAD_PACK_HEADER}1 / 0", "ZeroDivisionError"),
-    "raises halfway": (f"{BAD_PACK_HEADER}yield {VALID_CONFIG}\n    1 / 0", "ZeroDivisionError"),
-    "returns nothing": (f"{BAD_PACK_HEADER}pass", "TypeError"),
+    "raises": (f"{HEADER}1 / 0", "ZeroDivisionError"),
+    "raises halfway": (f"{HEADER}yield {VALID_CONFIG}\n    1 / 0", "ZeroDivisionError"),
+    "returns nothing": (f"{HEADER}pass", "TypeError"),
     "returns nonsense": (
-        f"{BAD_PACK_HEADER}return [{VALID_CONFIG}, 3]",
+        f"{HEADER}return [{VALID_CONFIG}, 3]",
         "iterable of KernelConfig, but it contains a int",
     ),
     "another backend's kernel": (
-        f'{BAD_PACK_HEADER}return [{VALID_CONFIG}, KernelConfig("Square", "cpu", lambda x: x)]',
+        f'{HEADER}return [{VALID_CONFIG}, KernelConfig("Square", "cpu", lambda x: x)]',
         "kernel 'Square' for backend 'cpu'; it is loaded for 'toy'",
     ),
     "wrong parameters": (
-        f'{BAD_PACK_HEADER}return [{VALID_CONFIG}, KernelConfig("Exp", "toy", lambda: 0)]',
+        f'{HEADER}return [{VALID_CONFIG}, KernelConfig("Exp", "toy", lambda: 0)]',
         "RegistrationError: Exp on 'toy'",
     ),
-    "the same twice": (
-        f"{BAD_PACK_HEADER}return [{VALID_CONFIG}, {VALID_CONFIG}]",
-        "RegistrationError",
-    ),
+    "the same twice": (f"{HEADER}return [{VALID_CONFIG}, {VALID_CONFIG}]", "RegistrationError"),
     "setup raises": (
-        f'{BAD_PACK_HEADER}return [{VALID_CONFIG}, KernelConfig("Square", "toy", lambda x: x, lambda b: 1 / 0)]',
+        f'{HEADER}return [{VALID_CONFIG}, KernelConfig("Square", "toy", lambda x: x, lambda b: 1 / 0)]',
         "ZeroDivisionError",
     ),
 }
@@ -140,7 +133,7 @@ def test_pack_that_fails_is_left_out_whole_with_one_warning(site, source, messag
     site.install("toy")
     site.install_pack("kernels", "toy.bad", source, distribution="toy-bad", target=":register")
     site.install_pack(
-        "kernels", "toy.good", POWER_PACK_SOURCE.replace("ThirdPower", "Fourth"), target=":register"
+        "kernels", "toy.good", PACK.replace("ThirdPower", "Fourth"), target=":register"
     )
     with (
         pytest.warns(RuntimeWarning, match="'toy.good' .* replaces kernel Add") as others,
@@ -160,7 +153,7 @@ def test_pack_that_fails_is_left_out_whole_with_one_warning(site, source, messag
 
 @pytest.mark.parametrize("name", ["acme", "webgpu.", ".acme", "webgpu.acme.more", "Web.acme"])
 def test_bad_name_of_a_pack_is_reported(site, name):
-    site.install_pack("kernels", name, POWER_PACK_SOURCE, distribution="acme-named")
+    site.install_pack("kernels", name, PACK, distribution="acme-named")
     pack = find_plugin(name, "kernels")
     assert pack.status == "failed"
     assert "must be a backend's name, a dot and a name" in pack.reason
@@ -169,9 +162,7 @@ def test_bad_name_of_a_pack_is_reported(site, name):
 @pytest.mark.parametrize("value", ["toy.acme", "toy-acme", "toy-acme::toy.acme"])
 def test_disabled_pack_is_not_loaded(site, value):
     site.install("toy")
-    site.install_pack(
-        "kernels", "toy.acme", POWER_PACK_SOURCE, distribution="toy-acme", target=":register"
-    )
+    site.install_pack("kernels", "toy.acme", PACK, distribution="toy-acme", target=":register")
     plugrad.config.set("plugins.disable", value)
     assert add_2("toy") == [4.0]
     assert find_plugin("toy.acme", "kernels").status == "blocked"
@@ -182,7 +173,7 @@ def test_packs_of_one_name_are_a_conflict_and_neither_is_loaded(site):
     site.install("toy")
     for distribution in ("one-pack", "other-pack"):
         site.install_pack(
-            "kernels", "toy.acme", POWER_PACK_SOURCE, distribution=distribution, target=":register"
+            "kernels", "toy.acme", PACK, distribution=distribution, target=":register"
         )
     with pytest.warns(RuntimeWarning, match="is conflict.*also brings a kernel pack") as caught:
         assert add_2("toy") == [4.0]
@@ -194,12 +185,7 @@ def test_pack_for_another_version_of_plugrad_is_left_out(site):
     site.install("toy")
     files = {"toy_acme/plugrad-plugin.toml": 'api = "2.0"\n'}
     site.install_pack(
-        "kernels",
-        "toy.acme",
-        POWER_PACK_SOURCE,
-        distribution="toy-acme",
-        target=":register",
-        files=files,
+        "kernels", "toy.acme", PACK, distribution="toy-acme", target=":register", files=files
     )
     assert find_plugin("toy.acme", "kernels").status == "incompatible"
     with pytest.warns(RuntimeWarning, match="is incompatible.*it needs plugin API 2.0"):
@@ -208,7 +194,7 @@ def test_pack_for_another_version_of_plugrad_is_left_out(site):
 
 def test_manifest_of_a_pack_is_checked(site):
     files = {"acme_toy_acme/plugrad-plugin.toml": 'api = "1.0"\ndevices = ["0"]\n'}
-    site.install_pack("kernels", "toy.acme", POWER_PACK_SOURCE, target=":register", files=files)
+    site.install_pack("kernels", "toy.acme", PACK, target=":register", files=files)
     pack = find_plugin("toy.acme", "kernels")
     assert pack.status == "failed"
     assert (
@@ -221,12 +207,7 @@ def test_kernels_that_a_pack_promises_are_known_before_it_is_loaded(site):
     site.install("toy")
     files = {"toy_acme/plugrad-plugin.toml": 'api = "1.0"\nkernels = ["ThirdPower"]\n'}
     site.install_pack(
-        "kernels",
-        "toy.acme",
-        POWER_PACK_SOURCE,
-        distribution="toy-acme",
-        target=":register",
-        files=files,
+        "kernels", "toy.acme", PACK, distribution="toy-acme", target=":register", files=files
     )
     with pytest.raises(
         KernelNotFound, match="'cpu' does not implement kernel 'ThirdPower'; 'toy' would"
@@ -242,7 +223,7 @@ MANIFEST_WITH_PACK = MANIFEST + 'packs = ["known-native"]\n'
 
 def install_native(site):
     """Install a pack that the backend lists in its manifest, and that shares kernels with other packs."""
-    source = POWER_PACK_SOURCE.replace("100", "500").replace("x**3", "x**3 + 500")
+    source = PACK.replace("100", "500").replace("x**3", "x**3 + 500")
     site.install("toy", manifest=MANIFEST_WITH_PACK)
     site.install_pack(
         "kernels", "toy.native", source, distribution="known-native", target=":register"
@@ -252,10 +233,8 @@ def install_native(site):
 def install_two(site):
     """Install packs of two authors that share kernels with a third pack; the second also has kernels of its own."""
     install_native(site)
-    site.install_pack(
-        "kernels", "toy.one", POWER_PACK_SOURCE, distribution="acme-one", target=":register"
-    )
-    source = POWER_PACK_SOURCE.replace("100", "200").replace("ThirdPower", "FourthPower")
+    site.install_pack("kernels", "toy.one", PACK, distribution="acme-one", target=":register")
+    source = PACK.replace("100", "200").replace("ThirdPower", "FourthPower")
     site.install_pack("kernels", "toy.two", source, distribution="zeta_two", target=":register")
 
 
@@ -287,7 +266,7 @@ def test_without_the_setting_priorities_and_then_names_decide(site):
     install_two(site)
     files = {"acme_late/plugrad-plugin.toml": 'api = "1.0"\npriority = 3\n'}
     site.install_pack(
-        "kernels", "toy.late", POWER_PACK_SOURCE.replace("100", "300"), distribution="acme-late",
+        "kernels", "toy.late", PACK.replace("100", "300"), distribution="acme-late",
         target=":register", files=files,
     )  # fmt: skip
     with pytest.warns(RuntimeWarning, match="'toy.late' .* replaces kernel Add") as caught:
@@ -403,7 +382,7 @@ def test_pack_that_fails_leaves_the_others_in_their_order(site):
 def test_names_with_hyphens_work(site):
     site.install("toy", manifest=MANIFEST + 'packs = ["Acme.Fast"]\n')
     site.install_pack(
-        "kernels", "toy.acme-fast", POWER_PACK_SOURCE, distribution="acme_fast", target=":register"
+        "kernels", "toy.acme-fast", PACK, distribution="acme_fast", target=":register"
     )
     assert add_2("toy") == [104.0]  # known to the backend: a warning would be an error
     site.install_pack("ops", "acme-ops", "x = 1")
@@ -413,7 +392,7 @@ def test_names_with_hyphens_work(site):
 def test_names_with_hyphens_are_chosen_and_switched_off(site):
     install_two(site)
     site.install_pack(
-        "kernels", "toy.acme-fast", POWER_PACK_SOURCE.replace("100", "900"), distribution="acme_fast",
+        "kernels", "toy.acme-fast", PACK.replace("100", "900"), distribution="acme_fast",
         target=":register",
     )  # fmt: skip
     plugrad.config.set("packs", "acme-fast,one,two")
@@ -421,9 +400,7 @@ def test_names_with_hyphens_are_chosen_and_switched_off(site):
     plugrad.config.set("packs", "one,two,ACME-fast::toy.acme-fast")
     assert add_2("toy") == [104.0]
     plugrad.config.set("plugins.disable", "Acme-Fast")
-    site.install_pack(
-        "kernels", "toy.new", POWER_PACK_SOURCE, distribution="fast-one", target=":register"
-    )
+    site.install_pack("kernels", "toy.new", PACK, distribution="fast-one", target=":register")
     plugrad.config.set("plugins.disable", "FAST_ONE")
     assert find_plugin("toy.new", "kernels").status == "blocked"
 
@@ -515,7 +492,7 @@ def test_kernels_of_hooks_take_part_in_the_order_and_belong_to_their_device(site
 def test_two_packs_of_one_name_can_be_told_apart_by_the_setting(site):
     site.install("toy")
     for distribution, more in (("one-pack", "100"), ("other-pack", "200")):
-        source = POWER_PACK_SOURCE.replace("100", more)
+        source = PACK.replace("100", more)
         site.install_pack(
             "kernels", "toy.acme", source, distribution=distribution, target=":register"
         )
@@ -534,7 +511,7 @@ EXP_PACK = """
     def register():
         return [KernelConfig("Exp", "cpu", lambda x: np.exp(x) + (x.size == 1000) * 100)]
 """
-PACK_ORDER_PROGRAM = """
+PROGRAM = """
 import warnings, plugrad
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -574,17 +551,13 @@ def two_packs(tmp_path):
     ],
 )
 def test_packs_beside_plugrad_native_run_in_the_order_of_the_setting(two_packs, order, printed):
-    done = run_command_in_new_process(
-        program=PACK_ORDER_PROGRAM, folder=two_packs, PLUGRAD_PACKS=order
-    )
+    done = run_command_in_new_process(program=PROGRAM, folder=two_packs, PLUGRAD_PACKS=order)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, printed, "")
 
 
 def test_removing_one_pack_beside_plugrad_native_leaves_the_other(two_packs):
     shutil.rmtree(two_packs / "zeta_exp-1.2.dist-info")
-    done = run_command_in_new_process(
-        program=PACK_ORDER_PROGRAM, folder=two_packs, PLUGRAD_PACKS="zeta,acme"
-    )
+    done = run_command_in_new_process(program=PROGRAM, folder=two_packs, PLUGRAD_PACKS="zeta,acme")
     assert (done.stdout.strip(), done.stderr) == ("101.0", "")
 
 
@@ -618,9 +591,7 @@ def test_commands_show_the_order_of_packs(two_packs):
 
 def test_doctor_notes_a_name_that_no_pack_has(site, run_cli):
     site.install("toy")
-    site.install_pack(
-        "kernels", "toy.acme", POWER_PACK_SOURCE, distribution="toy-acme", target=":register"
-    )
+    site.install_pack("kernels", "toy.acme", PACK, distribution="toy-acme", target=":register")
     plugrad.config.set("packs", "acne")
     printed = " ".join(run_cli("doctor")[1].split())
     assert (
