@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from plugrad_webgpu.shaders.parts import BINDING_PATTERN, COMMENT_PATTERN
+from plugrad_webgpu.shaders.parts import BINDING_PATTERN, remove_comments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ def load_uniforms_first(source: str) -> str:
     Args:
         source: WGSL that declares its operands as ``@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;``.
     """
-    text = COMMENT_PATTERN.sub("", source)
+    text = remove_comments(source)
     declarations: list[str] = []
     loads: list[str] = []
 
@@ -45,13 +45,19 @@ def load_uniforms_first(source: str) -> str:
     text = _PARAMETERS_PATTERN.sub(replace_parameters, text)
     for _, access, name, kind in BINDING_PATTERN.findall(text):
         first = re.compile(rf"(?<![\w.&]){name}\[0u\]")
-        if access == "read" and first.search(text):
+        if access == "read" and first.search(text) and not _is_shadowed(name, text):
             text = first.sub(f"first_of_{name}", text)
             declarations.append(f"var<private> first_of_{name}: {kind};")
             loads.append(f"first_of_{name} = {name}[0u];")
     # In the same lines as before, by which compilers report errors.
     text = _ENTRY_POINT_PATTERN.sub(lambda match: " ".join([match[0], *loads]), text)
     return "\n".join([text, *declarations])
+
+
+def _is_shadowed(name: str, text: str) -> bool:
+    """Return whether a shader may use the name of an operand for a variable or a parameter of a function."""
+    declaration = rf"\b{name}\s*:|\b(?:let|var|const)\s+{name}\s*="
+    return len(re.findall(declaration, text)) > 1  # the operand itself is declared once
 
 
 def divide_in_doubles(source: str) -> str:
