@@ -181,7 +181,7 @@ def use_jitted(result, values):
 def in_context(target):
     """Return a target that is called directly, in a traced function, or in a differentiated one."""
 
-    def somewhere(values):
+    def in_some_context(values):
         function, args, kwargs = target(values)
         choice = values.rng.randrange(3)
 
@@ -199,7 +199,7 @@ def in_context(target):
 
         return call, args, kwargs
 
-    return somewhere
+    return in_some_context
 
 
 def first_floating(results):
@@ -373,7 +373,9 @@ def optimizer_target(kind):
 # --- methods and operators of tensors ------------------------------------------------------------
 # Not those of protocols, whose callers expect the errors of NumPy (__array__) or DLPack (__dlpack__).
 
-BINARY = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift lt le gt ge eq ne"
+BINARY_OPERATOR_NAMES = (
+    "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift lt le gt ge eq ne"
+)
 TENSOR_METHODS = (
     "astype to to_device reshape sum mean max min argmax square squared_difference item tolist numpy "
     "dispose __float__ __int__ __complex__ __bool__ __index__ __len__ __repr__ "
@@ -569,7 +571,7 @@ def make_targets():
             found[f"optimizers.{name}"] = (
                 optimizer_target(kind) if hasattr(kind, "minimize") else free_target(kind)
             )
-    for name in BINARY.split():
+    for name in BINARY_OPERATOR_NAMES.split():
         found[f"operator.{name}"] = binary_target(getattr(operator, name))
     for name in TENSOR_METHODS.split():
         found[f"Tensor.{name}"] = method_target(name)
