@@ -7,6 +7,7 @@ import pytest
 
 import plugrad
 from plugrad_cpu.extend import thread_pool
+from plugrad_native.kernels.movement import plan_copy_to_block
 from plugrad_native.variants import has_any_variant
 
 if not has_any_variant():
@@ -122,3 +123,23 @@ def test_images(name, shape, dtype, compare, rng):
     x = rng.normal(size=shape).astype(dtype)
     is_shared = compare(IMAGE_KERNELS[name], x)
     assert is_shared or shape[0] == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: plugrad.conv2d(x, x, padding="same"),
+        lambda x: plugrad.conv2d_transpose(x, x, strides=2),
+        lambda x: plugrad.grad(lambda x: plugrad.sum(plugrad.conv2d(x, x, padding="same")))(x),
+    ],
+    ids=["conv2d", "conv2d_transpose", "conv2d, gradient"],
+)
+def test_images_that_are_their_own_filters(function, dtype, compare, rng):
+    x = rng.normal(size=(5, 5, 16, 16)).astype("float32")
+    assert compare(lambda x: function(plugrad.astype(x, dtype)), x)
+
+
+def test_copies_to_rows_that_are_too_far_apart_are_left_to_numpy():
+    assert plan_copy_to_block((4, 9), (9, 1), (2**31 - 1, 1), 1) is not None
+    assert plan_copy_to_block((4, 9), (9, 1), (2**31, 1), 1) is None

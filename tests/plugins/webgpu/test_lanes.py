@@ -54,6 +54,12 @@ def test_a_table_of_parameters_is_loaded_first():
     assert "{ parameters = given_parameters;" in text
 
 
+def test_long_arrays_of_parameters_stay_in_memory():
+    text = load_uniforms_first(WGSL_SOURCE.replace("array<u32, 2>", "array<u32, 65>"))
+    assert "var<immediate> parameters: Parameters;" in text
+    assert "given_parameters" not in text
+
+
 def test_only_the_snippet_divides_in_doubles():
     text = divide_in_doubles(linked("let x = quotient(a, b) + a / b;"))
     assert "let x = quotient(a, b) + a / b;" in text
