@@ -373,7 +373,7 @@ def optimizer_target(kind):
 # --- methods and operators of tensors ------------------------------------------------------------
 # Not those of protocols, whose callers expect the errors of NumPy (__array__) or DLPack (__dlpack__).
 
-BINARY_OPERATOR_NAMES = (
+OPERATORS = (
     "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift lt le gt ge eq ne"
 )
 TENSOR_METHODS = (
@@ -571,7 +571,7 @@ def make_targets():
             found[f"optimizers.{name}"] = (
                 optimizer_target(kind) if hasattr(kind, "minimize") else free_target(kind)
             )
-    for name in BINARY_OPERATOR_NAMES.split():
+    for name in OPERATORS.split():
         found[f"operator.{name}"] = binary_target(getattr(operator, name))
     for name in TENSOR_METHODS.split():
         found[f"Tensor.{name}"] = method_target(name)
