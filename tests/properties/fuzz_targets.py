@@ -373,9 +373,7 @@ def optimizer_target(kind):
 # --- methods and operators of tensors ------------------------------------------------------------
 # Not those of protocols, whose callers expect the errors of NumPy (__array__) or DLPack (__dlpack__).
 
-OPERATORS = (
-    "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift lt le gt ge eq ne"
-)
+BINARY = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift lt le gt ge eq ne"
 TENSOR_METHODS = (
     "astype to to_device reshape sum mean max min argmax square squared_difference item tolist numpy "
     "dispose __float__ __int__ __complex__ __bool__ __index__ __len__ __repr__ "
@@ -571,7 +569,7 @@ def make_targets():
             found[f"optimizers.{name}"] = (
                 optimizer_target(kind) if hasattr(kind, "minimize") else free_target(kind)
             )
-    for name in OPERATORS.split():
+    for name in BINARY.split():
         found[f"operator.{name}"] = binary_target(getattr(operator, name))
     for name in TENSOR_METHODS.split():
         found[f"Tensor.{name}"] = method_target(name)
