@@ -34,7 +34,7 @@ CASES, FAMILIES = scan_families()
 class LimitedCases(CASES.Cases):
     """The benchmark cases with a limit on the length of axes."""
 
-    def n(self, size):
+    def axis_size(self, size):
         return min(size, MAX_AXIS_LENGTH)
 
 
