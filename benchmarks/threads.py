@@ -170,7 +170,7 @@ class CriticalPath:
     """
 
     def __init__(self, backend: str) -> None:
-        """Replace what divides calls among the threads of a backend."""
+        """Make a backend compute the parts of a call one after the other, instead of in threads."""
         self.saved = 0.0
         from functools import partial
 

@@ -1,4 +1,4 @@
-"""Software devices load what is the same for all lanes first, and divide in doubles: the shaders say the same."""
+"""Shaders for software devices load uniform values first and divide in float64, with unchanged results."""
 
 import numpy as np
 import pytest
