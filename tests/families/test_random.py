@@ -412,7 +412,7 @@ def test_without_a_seed_numbers_are_fresh(backend):
     assert generator(None).normal(3).tolist() != generator(None).normal(3).tolist()
 
 
-def test_functions_use_one_generator(backend):
+def test_functions_of_the_module_share_one_generator(backend):
     plugrad.random.seed(0)
     first = plugrad.random.normal(3).tolist()
     assert first == generator(0).normal(3).tolist()
@@ -494,14 +494,14 @@ def test_a_program_that_seeds_a_generator_draws_the_same_in_each_call(host_funct
     assert first == generator(3).normal(5, device="cpu").tolist()
 
 
-def test_a_generator_from_outside_goes_on(host_functions):
+def test_a_generator_from_outside_of_a_traced_function_continues(host_functions):
     outside = generator(3)
     with plugrad.use("cpu", transfer=True):
         outside.normal(4)
     assert [rerun_host_functions(host_functions)[0][2] for _ in range(2)] == [1, 2]
 
 
-def test_a_generator_without_a_seed_goes_on(host_functions):
+def test_a_generator_without_a_seed_continues_in_traced_calls(host_functions):
     with plugrad.use("cpu", transfer=True):
         generator(None).normal(4)
     assert rerun_host_functions(host_functions) != rerun_host_functions(host_functions)
@@ -594,6 +594,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()

@@ -230,7 +230,7 @@ def test_mean_of_an_empty_tensor_is_nan(backend):
 
 
 @pytest.mark.parametrize("op", [plugrad.max, plugrad.min, plugrad.argmax, plugrad.argmin])
-def test_extremes_beside_an_empty_axis(op, backend):
+def test_extremes_of_tensors_with_another_empty_axis(op, backend):
     assert op(plugrad.zeros((0, 3)), axis=1).shape == (0,)
 
 
@@ -439,6 +439,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()

@@ -223,6 +223,19 @@ def test_padding_is_zeros_for_infinite_cells_and_gradients_of_results(run, rng, 
     np.testing.assert_allclose(found, dx, 1e-4, 1e-4)
 
 
+def test_infinite_cells_where_only_the_convolution_has_tiles(run, rng):
+    """And not its gradient with respect to the images, which have a column less than the results."""
+    f = rng.standard_normal((3, 3, 16, 16)).astype(np.float32)
+    f[0, 0, 0, 2] = np.inf
+    window = sliding_window((12, 7), (3, 3), (1, 1), ((1, 1), (3, 2)), (1, 2))
+    assert uses_winograd(1, window, f.shape)
+    dy = rng.standard_normal((1, *window.out, 16)).astype(np.float32)
+    x = np.zeros((1, 12, 7, 16), np.float32)
+    dx, _ = reference_convolution_gradients(dy, x, f, window)
+    found = run("Conv2DBackpropInput", dy, f, input_shape=x.shape, window=window)
+    np.testing.assert_allclose(found, dx, 1e-4, 1e-4)
+
+
 @pytest.mark.parametrize("channels", [16, 204])  # of which a product takes 200 rows at a time
 @pytest.mark.parametrize("size", [(4, 4), (9, 6), (5, 8)])
 def test_gradient_of_filters_by_tiles(run, rng, channels, size):
