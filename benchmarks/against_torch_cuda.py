@@ -56,7 +56,7 @@ class Case(NamedTuple):
     """Of its products, in one call."""
     nbytes: float = 0
     """That have to be read and written in one call, if memory is what limits it."""
-    has_products: bool = False
+    uses_matmul: bool = False
     """Whether TF32 makes a difference."""
 
 
@@ -84,7 +84,7 @@ def make_training_case(name: str, prepare: Callable[[], Callable[[], torch.Tenso
     def in_plugrad() -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return tuple(jitted.WORKLOADS[name]())
 
-    return Case(f"{name} training step", in_plugrad, prepare, has_products=True)
+    return Case(f"{name} training step", in_plugrad, prepare, uses_matmul=True)
 
 
 def make_transformer_case(
@@ -109,7 +109,7 @@ def make_transformer_case(
 
     attention = 4 * batch * length**2 * width * (0.5 if is_causal else 1)
     flops = 3 * (24 * tokens * width**2 + attention)
-    return Case(name, in_plugrad, in_torch, flops=flops, has_products=True)
+    return Case(name, in_plugrad, in_torch, flops=flops, uses_matmul=True)
 
 
 def make_convolution_case(
@@ -153,7 +153,7 @@ def make_convolution_case(
 
         return backward if is_gradient else lambda: forward().permute(0, 2, 3, 1)
 
-    both = {"has_products": True}
+    both = {"uses_matmul": True}
     return [
         Case(name, prepare(convolve), lambda: in_torch(is_gradient=False), flops, **both),
         Case(
@@ -183,7 +183,7 @@ def make_cases(*, is_small: bool) -> list[Case]:
             lambda a, b: a @ b,
             *(numbers(seed, size, size) for seed in (1, 2)),
             flops=2 * size**3,
-            has_products=True,
+            uses_matmul=True,
         )
 
     def mobilenet() -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -205,7 +205,7 @@ def make_cases(*, is_small: bool) -> list[Case]:
     return [
         make_training_case("W1", peer_torch.mlp),
         make_training_case("W2", peer_torch.convnet),
-        Case("W3 MobileNetV2", mobilenet, lambda: peer_torch.mobilenet().run, has_products=True),
+        Case("W3 MobileNetV2", mobilenet, lambda: peer_torch.mobilenet().run, uses_matmul=True),
         make_transformer_case("W4 transformer block", 8, 128, 256, 4),
         make_transformer_case("GPT block", n(8), n(512), 12 * n(64), 12, is_causal=True),
         make_case(
@@ -285,7 +285,7 @@ def make_cases(*, is_small: bool) -> list[Case]:
             numbers(2, 4096, 4096),
             flops=2 * 64 * n(4096) ** 2,
             nbytes=4 * n(4096) ** 2,
-            has_products=True,
+            uses_matmul=True,
         ),
         make_case(
             "matrix by vector 8192",
@@ -294,7 +294,7 @@ def make_cases(*, is_small: bool) -> list[Case]:
             numbers(1, 8192, 8192),
             numbers(2, 8192),
             nbytes=large,
-            has_products=True,
+            uses_matmul=True,
         ),
         make_case(
             "96 products of 512",
@@ -302,7 +302,7 @@ def make_cases(*, is_small: bool) -> list[Case]:
             lambda a, b: a @ b,
             *(numbers(s, 96, 512, 512) for s in (1, 2)),
             flops=2 * n(96) * n(512) ** 3,
-            has_products=True,
+            uses_matmul=True,
         ),
         make_case(
             "attention 1024",
@@ -310,7 +310,7 @@ def make_cases(*, is_small: bool) -> list[Case]:
             functional.scaled_dot_product_attention,
             *((lambda s=s: workloads.random_uniform(s, heads)) for s in (1, 2, 3)),
             flops=4 * heads[0] * heads[1] * heads[2] ** 2 * 64,
-            has_products=True,
+            uses_matmul=True,
         ),
         *make_convolution_case("conv 3x3 64", (n(32), size[0], size[0], 64), 64, 3),
         *make_convolution_case("conv 3x3 256", (n(32), size[2], size[2], n(256)), n(256), 3),
@@ -417,7 +417,7 @@ def measure_case(
         relative_difference(runs[side](), in_torch())
         for side in ("plugrad", "jit")[: 1 if "step" in case.name else 2]
     )
-    if case.has_products and arguments.torch == "cuda":
+    if case.uses_matmul and arguments.torch == "cuda":
         runs["TF32"] = in_torch
     if arguments.compile:
         runs["compile"] = torch.compile(in_torch)

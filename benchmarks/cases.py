@@ -38,7 +38,7 @@ class Case(NamedTuple):
     in_plugrad: Callable[..., Any]
     in_torch: Callable[..., Any] | None
     inputs: tuple[Array, ...]
-    differentiated: tuple[int, ...] = ()
+    gradient_positions: tuple[int, ...] = ()
     """The positions of the inputs whose gradients are computed; none for the value alone."""
     axes: tuple[tuple[int, ...] | None, ...] = ()
     """The order of each input's axes in PyTorch, if it differs."""
@@ -75,7 +75,9 @@ class Cases:
         case = Case(self.family, name, in_plugrad, in_torch, inputs, **options)
         self.found.append(case)
         if grad is not None:
-            self.found.append(case._replace(name=f"{name}, gradient", differentiated=tuple(grad)))
+            self.found.append(
+                case._replace(name=f"{name}, gradient", gradient_positions=tuple(grad))
+            )
 
     def add_same_names(self, names: str, *inputs: Array, grad: Sequence[int] | None = None) -> None:
         """Add a case for each function, which has one name in both libraries; a suffix names the dtype."""

@@ -43,9 +43,9 @@ def outputs(case, tensors):
     plugrad.random.seed(0)
     if case.is_prepared:
         result = case.in_plugrad(*tensors)()
-    elif case.differentiated:
+    elif case.gradient_positions:
         y = case.in_plugrad(*tensors)
-        result = plugrad.grad(case.in_plugrad, case.differentiated)(
+        result = plugrad.grad(case.in_plugrad, case.gradient_positions)(
             *tensors, dy=plugrad.ones_like(y)
         )
     else:
