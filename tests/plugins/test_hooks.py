@@ -224,7 +224,9 @@ def test_hook_may_take_fewer_arguments_and_return_none(register_hooks):
     assert seen == ["x", "a"]
 
 
-def test_trace_is_one_switch(site, register_hooks, capsys, monkeypatch):
+def test_plugin_trace_setting_prints_imports_and_hook_calls(
+    site, register_hooks, capsys, monkeypatch
+):
     site.install("toy")
     register_hooks(plugrad_backend_activated=lambda backend: None)
     monkeypatch.setenv("PLUGRAD_PLUGINS_TRACE", "yes")
@@ -269,7 +271,7 @@ def test_configure_hook_sets_only_settings_without_another_layer(register_hooks,
         (3, "AttributeError"),
     ],
 )
-def test_configure_that_is_wrong_is_a_warning(register_hooks, settings, message):
+def test_invalid_settings_of_a_configure_hook_are_a_warning(register_hooks, settings, message):
     register_hooks(plugrad_configure=lambda: settings)
     with pytest.warns(RuntimeWarning, match=rf"hook plugrad_configure failed: .*{message}"):
         assert plugrad.config.get("memory_limit") is None
@@ -361,7 +363,7 @@ def test_kernels_of_a_plugin_that_comes_late_reach_open_backends(site, register_
     assert sum_of_ones("toy") == [102.0]
 
 
-def test_kernels_that_are_wrong_are_a_warning(site, register_hooks):
+def test_invalid_kernels_of_a_hook_are_a_warning(site, register_hooks):
     site.install("toy")
     register_hooks(plugrad_register_kernels=lambda backend: [3] if backend.name == "toy" else None)
     with pytest.warns(
@@ -382,7 +384,7 @@ def test_gradients_of_a_plugin_replace_others_until_it_is_gone(register_hooks):
     assert f(x).tolist() == [1.0]
 
 
-def test_activation_is_told_once_for_each_device(site, register_hooks):
+def test_activation_hook_is_called_once_for_each_device(site, register_hooks):
     seen = []
 
     def activated(backend):
@@ -397,7 +399,7 @@ def test_activation_is_told_once_for_each_device(site, register_hooks):
     assert seen == [("toy:0", True), ("toy:1", True)]
 
 
-def test_fallback_is_told(site, register_hooks):
+def test_fallback_hook_is_called(site, register_hooks):
     seen = []
     site.install("toy")
     register_hooks(

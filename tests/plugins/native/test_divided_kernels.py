@@ -108,7 +108,7 @@ def compare(monkeypatch):
         *product(FLOAT_MATRIX_KERNELS, ("float32", "float64")),
     ],
 )
-def test_matrices(name, dtype, compare, rng):
+def test_matrix_kernels_give_the_same_bits_for_any_thread_count(name, dtype, compare, rng):
     function = (MATRIX_KERNELS | FLOAT_MATRIX_KERNELS)[name]
     for shape in ((41, 40), (300, 250)):
         x = rng.uniform(0.1, 9, shape).astype(dtype)
@@ -119,7 +119,7 @@ def test_matrices(name, dtype, compare, rng):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(5, 30, 60, 4), (1, 70, 80, 8)], ids=str)
 @pytest.mark.parametrize("name", IMAGE_KERNELS)
-def test_images(name, shape, dtype, compare, rng):
+def test_image_kernels_give_the_same_bits_for_any_thread_count(name, shape, dtype, compare, rng):
     x = rng.normal(size=shape).astype(dtype)
     is_shared = compare(IMAGE_KERNELS[name], x)
     assert is_shared or shape[0] == 1

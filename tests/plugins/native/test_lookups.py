@@ -148,7 +148,7 @@ def test_a_position_out_of_range_is_an_error(wrong):
         assert str(traced.value) == str(captured.value) == str(untraced.value)
 
 
-def test_only_bounds_within_the_axis_are_a_proof():
+def test_only_clipping_within_the_axis_proves_positions_in_range():
     x, indices = random_tensor(5, 7), random_indices(5, 1)
 
     def look_up_within(least, most):
@@ -162,7 +162,7 @@ def test_only_bounds_within_the_axis_are_a_proof():
     assert_same_when_traced(look_up_within(-1, 6), x, indices - 3)
 
 
-def test_positions_of_loops():
+def test_lookups_at_positions_that_a_loop_computes():
     indices = random_indices(4, 5, 1)
 
     def function(x, i):
@@ -185,7 +185,7 @@ def test_positions_of_loops():
 
 
 @pytest.mark.parametrize("rows", [1, 2, 9000])
-def test_rows_that_threads_share(rows):
+def test_lookups_in_rows_divided_among_threads(rows):
     labels = random_indices(rows, size=60)
     assert_same_when_traced(
         lambda x: plugrad.value_and_grad(lambda x: label_loss(labels, x))(x),

@@ -167,7 +167,7 @@ def test_unary_kernels_of_integers(run, dtype):
     assert run("IsFinite", x).all()
 
 
-def test_questions_and_identity(run):
+def test_predicates_and_identity(run):
     x = np.array([1, -INF, INF, NAN, 0], np.float32)
     np.testing.assert_array_equal(run("IsInf", x), np.isinf(x))
     np.testing.assert_array_equal(run("IsNan", x), np.isnan(x))
@@ -429,7 +429,7 @@ def test_an_input_is_not_changed(run, rng):
 ALL_FLOAT16_VALUES = np.arange(2**16, dtype=np.uint16).view(np.float16)  # all there are
 
 
-def test_all_halves_widen(run):
+def test_every_half_is_converted_to_float32(run):
     np.testing.assert_array_equal(
         run("Cast", ALL_FLOAT16_VALUES, dtype="float32"), ALL_FLOAT16_VALUES.astype("float32")
     )
@@ -480,7 +480,7 @@ def test_vectors_of_halves_are_rounded_once(run, rng, name, function, greatest):
 
 
 @pytest.mark.parametrize("name", ["Exp", "Sigmoid", "Softplus", "Log1p"])
-def test_bits_do_not_depend_on_the_numbers_beside(run, name):
+def test_bits_do_not_depend_on_neighbouring_elements(run, name):
     x = np.float32([0.5, -3, 20, 300, -0.0, 1e-42, 88.5, -0.25, 1, -90, NAN, 1.5, INF, 7, -7, 0.1])
     x = np.tile(x, 9)
     alone = np.concatenate([run(name, x[i : i + 1]) for i in range(len(x))])
@@ -496,7 +496,7 @@ def test_log1p_of_the_largest_numbers(run):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_pairs_of_halves(run, rng):
+def test_binary_functions_of_halves(run, rng):
     a, b = rng.permutation(ALL_FLOAT16_VALUES), rng.permutation(ALL_FLOAT16_VALUES)
     operations = {
         "Add": np.add,
@@ -586,7 +586,7 @@ def test_many_halves_have_the_bits_of_few(run, rng, name, dtype):
 
 @pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
 @pytest.mark.parametrize("number", [INF, -INF, NAN, 65520, 1e-7, 3e-5])
-def test_numbers_beside_unusual_ones_are_narrowed_alike(run, rng, number):
+def test_narrowing_does_not_depend_on_neighbouring_special_values(run, rng, number):
     x = rng.normal(size=1001).astype("f4")
     x[::17] = number
     assert_same_numbers(run("Cast", x, dtype="float16"), x.astype("f2"))

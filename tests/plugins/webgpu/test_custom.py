@@ -174,12 +174,13 @@ def test_attributes_that_do_not_fit(run, value, error, expected):
         load_wgsl_kernel(shader_with_value("1.0"), make_contract(rule))(run.backend, what=value)
 
 
-def test_attributes_of_more_bytes_than_a_call_brings_along(run):
+@pytest.mark.parametrize("length", [40, 5000])
+def test_attributes_of_more_bytes_than_a_call_brings_along(run, length):
     def rule(*, what):
-        return Shaped((40,), float32)
+        return Shaped((length,), float32)
 
     kernel = load_wgsl_kernel(shader_with_value("f32(parameters.what[index])"), make_contract(rule))
-    for values in (range(40), range(7, 47)):
+    for values in (range(length), range(7, length + 7)):
         y = kernel(run.backend, what=tuple(values))
         np.testing.assert_array_equal(run.to_host(y), list(values))
 

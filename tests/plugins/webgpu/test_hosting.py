@@ -1,4 +1,4 @@
-"""Small arrays on the host: no work for the device, and nothing else that anyone sees.
+"""Small arrays are computed on the host without work for the device, and with the same results.
 
 The other tests run with `webgpu.host_elements` at 0, where every array is on the device.
 """
@@ -139,7 +139,7 @@ def test_every_dtype_arrives_on_the_device(run, host_small_arrays, rng, dtype, s
     assert_same_bits(run.to_host(on_device), x)
 
 
-def test_hosts_and_devices_mix(small_array_device, recorded_device_work):
+def test_host_and_device_arrays_can_be_mixed(small_array_device, recorded_device_work):
     x = np.float32([[1, 2], [3, 4]])
     p = plugrad.asarray(x)
     q = p @ p  # on the device
@@ -246,7 +246,7 @@ def bytes_in_use():
 
 
 @pytest.mark.parametrize("most", [0, 1000])
-def test_memory_counts_the_same(small_array_device, monkeypatch, most):
+def test_memory_in_use_does_not_depend_on_hosting(small_array_device, monkeypatch, most):
     monkeypatch.setattr(small_array_device.hosting, "most", most)
     (plugrad.ones(5) * 2).numpy()  # constants stay
     before = bytes_in_use()
@@ -264,7 +264,7 @@ def test_memory_counts_the_same(small_array_device, monkeypatch, most):
     assert bytes_in_use() == (before[0] - 0, before[1], before[2])
 
 
-def test_the_limit_holds(small_array_device):
+def test_memory_limit_is_enforced(small_array_device):
     backend = plugrad.zeros(1).backend
     x = plugrad.asarray(np.ones(1000, np.float32))
     backend.set_memory_limit(backend.memory().bytes + 4096)
@@ -341,7 +341,7 @@ def test_a_device_that_flushes_subnormals_computes_with_them(run, host_small_arr
     )
 
 
-def test_this_device_was_asked_about_subnormals(run, host_small_arrays, monkeypatch):
+def test_device_that_keeps_subnormals_is_detected(run, host_small_arrays, monkeypatch):
     host_small_arrays.__dict__.pop("_keeps_subnormals", None)
     monkeypatch.setattr(host_small_arrays, "most", 0)
     tiny, more = (
@@ -404,7 +404,7 @@ def test_host_arrays_in_several_threads(small_array_device):
     assert not failures
 
 
-def test_an_interrupted_upload_is_made_up_for(small_array_device, monkeypatch):
+def test_interrupted_upload_is_repeated(small_array_device, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 

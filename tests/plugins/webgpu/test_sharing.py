@@ -90,7 +90,7 @@ def test_a_tensor_keeps_the_buffer_of_the_program_and_releases_it(wgpu_device):
     assert backend.memory().details["pooled_bytes"] == pooled
 
 
-def test_a_buffer_goes_out_and_comes_back(wgpu_device):
+def test_exported_buffer_can_be_imported_again(wgpu_device):
     x = plugrad.asarray(np.float32([1, 2, 3])) * 2
     y = from_buffer(to_buffer(x), (3,))
     del x
@@ -201,7 +201,7 @@ with plugrad.use("webgpu"):
     ],
     ids=["a buffer is destroyed", "a device of the program"],
 )
-def test_programs(run, program, expected):
+def test_programs_that_share_buffers_print_expected_output(run, program, expected):
     """Each program runs in a new process, which a mistake would abort."""
     out = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 _PARAMETERS_PATTERN: Final = re.compile(r"var<(immediate|storage, read)> parameters: (\w+);")
 _ENTRY_POINT_PATTERN: Final = re.compile(r"@compute[^{]*\{")
+_ARRAY_LENGTH_PATTERN: Final = re.compile(r"\barray<[^,{}]+, (\d+)>")
 _QUOTIENT_PATTERN: Final = re.compile(r"(fn quotient\([^{]*\{\s*)return a / b;")
+
+MAX_COPIED_NUMBERS: Final = 64
+"""In the arrays of parameters that are copied. Compilers for processors make a chain of branches of each access to a
+private array: a thousand numbers take minutes."""
 
 
 def choose_lane_rewrites(has_doubles: bool) -> tuple[Callable[[str], str], ...]:
@@ -38,6 +43,8 @@ def load_uniforms_first(source: str) -> str:
     loads: list[str] = []
 
     def replace_parameters(match: re.Match[str]) -> str:
+        if _count_array_numbers(match[2], text) > MAX_COPIED_NUMBERS:
+            return match[0]
         declarations.append(f"var<private> parameters: {match[2]};")
         loads.append("parameters = given_parameters;")
         return f"var<{match[1]}> given_parameters: {match[2]};"
@@ -52,6 +59,12 @@ def load_uniforms_first(source: str) -> str:
     # In the same lines as before, by which compilers report errors.
     text = _ENTRY_POINT_PATTERN.sub(lambda match: " ".join([match[0], *loads]), text)
     return "\n".join([text, *declarations])
+
+
+def _count_array_numbers(struct: str, text: str) -> int:
+    """Return how many elements the arrays of a struct have together."""
+    body = re.search(rf"\bstruct {struct}\s*{{([^}}]*)}}", text)
+    return sum(map(int, _ARRAY_LENGTH_PATTERN.findall(body[1]))) if body else 0
 
 
 def _is_shadowed(name: str, text: str) -> bool:
