@@ -42,9 +42,9 @@ def read_docstring(text: str | None) -> Docstring:
     r"""Return the parts of a docstring in Google's style.
 
     >>> read_docstring(
-    ...     "Return it.\n\nArgs:\n    x: a number,\n        or two.\n\nReturns:\n    the number."
+    ...     "Return it.\n\nArgs:\n    x: one,\n        or two.\n\nReturns:\n    the number."
     ... )
-    Docstring(summary='Return it.', details='', arguments={'x': 'a number, or two.'}, returns={'': 'the number.'})
+    Docstring(summary='Return it.', extended_summary='', arguments={'x': 'one, or two.'}, returns={'': 'the number.'})
     """
     cleaned = inspect.cleandoc(text or "") + "\n"
     sections = {
