@@ -213,15 +213,15 @@ static inline quad load_bias(const float *bias, int j) {
     return bias ? load_quad(bias + j) : -(quad){};
 }
 
-// One pixel of the results, by the definition.
+// One pixel of the results, by the definition, without the products of the pixels that are `skipped`.
 ONCE static void convolve_pixel(const float *const pixels[POINTS], const float *filter, int down,
-                                int across, const float *zeros, const float *bias, float least, float most,
+                                int across, const float *skipped, const float *bias, float least, float most,
                                 int corner, int channels, int out_channels, float *out) {
     for (int j = 0; j < out_channels; j++) out[j] = 0;
     for (int i = 0; i < down * across; i++) {
         const float *pixel = pixels[corner + i / across * SIDE + i % across];
         const float *weights = filter + (ptrdiff_t)i * channels * out_channels;
-        if (pixel == zeros) continue;
+        if (pixel == skipped) continue;
         for (int k = 0; k < channels; k++, weights += out_channels)
             for (int j = 0; j < out_channels; j++) out[j] += pixel[k] * weights[j];
     }
@@ -292,11 +292,12 @@ INLINE int write_results(int down, int across, int is_limited, const float *prod
     return sum == 0;
 }
 
-// The results plus a bias for each channel, which may be absent, within limits.
+// The results plus a bias for each channel, which may be absent, within limits. Pixels in the padding are zeros, and so
+// NaN times an infinite cell, unless there is no padding but results of a convolution of which this is the gradient.
 // scratch: channels zeros, weights, rows of tiles, products, some of them; see winograd_scratch.
 INLINE void convolve_in_tiles(int down, int across, const float *x, const float *filter, float *out,
                               const window *w, const float *bias, float least, float most,
-                              int out_channels, float *scratch) {
+                              int out_channels, int is_gradient, float *scratch) {
     const int channels = w->channels, count_of_points = pixels_of(down) * SIDE;
     const int most_rows = results_of(down), most_columns = results_of(across);
     const grid g = grid_of(w);
@@ -341,7 +342,7 @@ INLINE void convolve_in_tiles(int down, int across, const float *x, const float 
             if (is_limited ? WRITE(1) : WRITE(0)) continue;
             for (int i = 0; i < height; i++)
                 for (int j = 0; j < width; j++)
-                    convolve_pixel(pixels[t], filter, down, across, scratch, bias, least, most,
+                    convolve_pixel(pixels[t], filter, down, across, is_gradient ? scratch : 0, bias, least, most,
                                    SIDE * i + j, channels, out_channels, target + i * row + j * column);
         }
     }
@@ -356,9 +357,9 @@ INLINE void convolve_in_tiles(int down, int across, const float *x, const float 
 
 KERNEL(convolution_winograd_float32)(const float *x, const float *filter, float *out,
                                      const window *w, const float *bias, float least, float most,
-                                     int out_channels, float *scratch) {
+                                     int out_channels, int is_gradient, float *scratch) {
 #define CONVOLVE(down, across)                                                                     \
-    convolve_in_tiles(down, across, x, filter, out, w, bias, least, most, out_channels, scratch)
+    convolve_in_tiles(down, across, x, filter, out, w, bias, least, most, out_channels, is_gradient, scratch)
     EACH_FILTER(CONVOLVE)
 }
 
@@ -433,11 +434,11 @@ ONCE static void correlate_cells(const window *w, const float *x, const float *d
             const int y = row % w->height.out + i / side * w->height.dilation - w->height.before;
             const ptrdiff_t line = (ptrdiff_t)(row / w->height.out) * w->height.size + y;
             quad sum = {};
-            for (int column = 0; column < w->width.out && is_inside(&w->height, y); column++) {
+            for (int column = 0; column < w->width.out; column++) {
                 const int z = column + i % side * w->width.dilation - w->width.before;
-                if (is_inside(&w->width, z))
-                    sum += x[(line * w->width.size + z) * w->channels] *
-                           load_quad(dy + ((ptrdiff_t)row * w->width.out + column) * out_channels);
+                const int is_pixel = is_inside(&w->height, y) && is_inside(&w->width, z);
+                sum += (is_pixel ? x[(line * w->width.size + z) * w->channels] : 0) *
+                       load_quad(dy + ((ptrdiff_t)row * w->width.out + column) * out_channels);
             }
             cells[i] += sum;
         }

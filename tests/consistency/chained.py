@@ -1,4 +1,4 @@
-"""Read how the methods that chain are declared to type checkers, and how their ops are written."""
+"""Read the declarations of chainable methods for type checkers, and those of their ops."""
 
 import ast
 import inspect
@@ -10,10 +10,10 @@ from typing import Any
 from plugrad.ops import chained
 from plugrad.tensor.tensor import Tensor
 
-CORE = Path(__file__).parents[2] / "core" / "src" / "plugrad"
+CORE_FOLDER = Path(__file__).parents[2] / "core" / "src" / "plugrad"
 METHOD_FILES = {
-    "ChainedOps": CORE / "tensor" / "chained.py",
-    "Tensor": CORE / "tensor" / "tensor.py",
+    "ChainedOps": CORE_FOLDER / "tensor" / "chained.py",
+    "Tensor": CORE_FOLDER / "tensor" / "tensor.py",
 }
 ANNOTATION_REPLACEMENTS = {
     "Tensor": "T",

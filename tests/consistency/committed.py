@@ -1,4 +1,4 @@
-"""Read the committed page of kernels: what each backend is known to have."""
+"""Read the committed table of kernels: the dtypes that each backend supports."""
 
 from functools import cache
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Find out which kernels each backend runs, and on which dtypes: by running the tables of families.
+"""Measure which kernels each backend runs on which dtypes, by running the test cases of all families.
 
 A family's rows are those of the conformance kit's table and those of its test module.
 """

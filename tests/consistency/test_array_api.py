@@ -45,7 +45,7 @@ def parameter_id(value):
 
 
 @pytest.mark.parametrize("place", STANDARD_NAMES, ids=parameter_id)
-def test_name_exists(place):
+def test_standard_name_exists(place):
     space, name = place
     assert hasattr(namespace(plugrad, space), name), f"plugrad has no {parameter_id(place)}"
 

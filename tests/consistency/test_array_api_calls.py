@@ -110,7 +110,7 @@ def assert_equal(name, actual, expected):
 
 @pytest.mark.filterwarnings("ignore")  # NumPy's, for special values on purpose
 @pytest.mark.parametrize("name", CALLS)
-def test_calls_of_the_suite(name, backend):
+def test_recorded_calls_match_array_api_strict(name, backend):
     known = plugrad.which().backend.dtypes()
     compared = 0
     for args, kwargs, result in CALLS[name]:

@@ -40,7 +40,7 @@ def read_test_lists(*parts: str) -> str:
     not SUITE_FOLDER,
     reason="ARRAY_API_TESTS is not set to a checkout of github.com/data-apis/array-api-tests",
 )
-def test_the_public_suite(backend, tmp_path):
+def test_array_api_test_suite_passes(backend, tmp_path):
     name = plugrad.which().backend.name
     has = plugrad.__array_namespace_info__().dtypes()
     failing, skipped = tmp_path / "failing.txt", tmp_path / "skipped.txt"

@@ -58,7 +58,7 @@ def test_every_op_chains_that_chains_in_tensorflow_js():
     assert not OMITTED_METHODS.keys() & set(dir(plugrad.ones(())))
 
 
-def test_help_is_that_of_the_op():
+def test_help_of_a_method_matches_its_op():
     for name, op in chainable_ops().items():
         method = getattr(plugrad.ones(()), name)
         assert inspect.getdoc(method) == inspect.getdoc(op)
@@ -67,7 +67,7 @@ def test_help_is_that_of_the_op():
         assert inspect.getdoc(op).splitlines()[0] in pydoc.plain(pydoc.render_doc(method))
 
 
-def test_type_checkers_see_the_ops():
+def test_type_checkers_see_ops_as_methods():
     declared = method_declarations()
     for name, op in chainable_ops().items():
         assert expected_declaration(op) == declared[name]

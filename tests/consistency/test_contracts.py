@@ -1,4 +1,4 @@
-"""Contracts are readable: everything that a kernel takes and gives is described, and nothing else is."""
+"""Docstrings of contracts describe each input, attribute and output of the kernel, and nothing else."""
 
 import inspect
 import pydoc

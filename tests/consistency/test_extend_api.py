@@ -12,7 +12,7 @@ from consistency.extend_api import (
     parse_snapshot,
     required_api_number,
 )
-from consistency.test_packaging import PLUGINS
+from consistency.test_packaging import PLUGIN_FOLDERS
 from plugrad.discovery import manifest
 
 COMMITTED_SNAPSHOT = extend_api.SNAPSHOT_FILE.read_text("utf-8")
@@ -31,13 +31,13 @@ def test_the_signatures_match_the_snapshot():
     assert not changed, "\n".join([what, *changed])
 
 
-def test_the_number_matches_the_code():
+def test_snapshot_api_number_matches_the_code():
     assert parse_snapshot(COMMITTED_SNAPSHOT)[0] == manifest.API_VERSION
     assert explain_mismatch(COMMITTED_SNAPSHOT, extend_api.describe_extend_api()) == ""
 
 
-@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
-def test_our_plugins_are_written_for_an_api_that_is_served(plugin):
+@pytest.mark.parametrize("plugin", PLUGIN_FOLDERS, ids=lambda path: path.name)
+def test_first_party_plugins_use_a_supported_api_version(plugin):
     (file,) = plugin.glob("src/*/plugrad-*.toml")
     found = re.search(r'^api = "(\d+)\.(\d+)"$', file.read_text("utf-8"), re.M)
     assert manifest.is_api_supported((int(found[1]), int(found[2])))
@@ -66,14 +66,14 @@ def test_a_changed_extend_api_after_a_release_needs_another_version(monkeypatch)
     assert format_snapshot(format_snapshot(RELEASED_SNAPSHOT)) == format_snapshot(RELEASED_SNAPSHOT)
 
 
-def test_between_releases_the_number_changes_once(monkeypatch):
+def test_api_number_changes_once_between_releases(monkeypatch):
     monkeypatch.setattr(manifest, "API_VERSION", (1, 4))
     monkeypatch.setattr(extend_api, "describe_extend_api", lambda: ["c(z)"])
     unreleased = RELEASED_SNAPSHOT.replace("1.3, released with 0.4.0", "1.4, not released")
     assert format_snapshot(unreleased) == "plugin API 1.4, not released\nc(z)\n"
 
 
-def test_the_snapshot_has_each_kind_of_thing():
+def test_snapshot_has_each_kind_of_api_entry():
     lines = parse_snapshot(COMMITTED_SNAPSHOT)[2]
     assert lines == sorted(set(lines))
     for expected in (

@@ -1,4 +1,4 @@
-"""The generated pages say what is so; ``make docs`` writes them anew."""
+"""The generated pages are up to date; ``make docs`` writes them anew."""
 
 import pytest
 
@@ -34,17 +34,17 @@ def test_cpu_has_every_kernel_of_tensorflow_js():
     assert tfjs_kernels() <= functions
 
 
-PAGES_COMPARED_ELSEWHERE = {"accuracy.md", "kernels.md", "numeric-rules.md"}
+PAGES_COMPARED_BY_OTHER_TESTS = {"accuracy.md", "kernels.md", "numeric-rules.md"}
 """By `test_accuracy`, `test_page_of_kernels_matches_the_kernels_that_the_backend_runs` and `test_numeric_rules`."""
 
 
-@pytest.mark.parametrize("page", sorted(generated.PAGES.keys() - PAGES_COMPARED_ELSEWHERE))
+@pytest.mark.parametrize("page", sorted(generated.PAGES.keys() - PAGES_COMPARED_BY_OTHER_TESTS))
 def test_page_is_up_to_date(page):
     written = (generated.FOLDER / page).read_text("utf-8")
     assert written == generated.PAGES[page](), REMEDY
 
 
-def test_there_are_no_other_pages_of_contracts():
+def test_contracts_folder_has_no_stale_pages():
     folder = generated.FOLDER / contract_pages.FOLDER
     assert sorted(path.stem for path in folder.iterdir()) == KERNEL_FAMILIES
 

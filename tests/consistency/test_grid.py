@@ -15,15 +15,22 @@ from plugrad.extend import KERNELS
 from plugrad.registry.batching import find_batching
 
 ROOT = Path(__file__).parents[2]
-CORE = ROOT / "core" / "src" / "plugrad"
-PLUGINS = sorted(path for path in ROOT.glob("plugins/*/src/plugrad_*") if path.is_dir())
-FAMILIES = sorted(path.stem for path in (CORE / "kernels").glob("*.py") if path.stem != "__init__")
-PLUGIN_COLUMNS = [plugin / "kernels" for plugin in PLUGINS]
+CORE_FOLDER = ROOT / "core" / "src" / "plugrad"
+PLUGIN_FOLDERS = sorted(path for path in ROOT.glob("plugins/*/src/plugrad_*") if path.is_dir())
+FAMILIES = sorted(
+    path.stem for path in (CORE_FOLDER / "kernels").glob("*.py") if path.stem != "__init__"
+)
+PLUGIN_COLUMNS = [plugin / "kernels" for plugin in PLUGIN_FOLDERS]
 CPU_KERNELS_FOLDER = (
     ROOT / "plugins" / "cpu" / "src" / "plugrad_cpu" / "kernels"
 )  # complete by definition
-FOLDERS_WITH_ALL_FAMILIES = [CORE / "ops", CORE / "gradients", CPU_KERNELS_FOLDER]
-FAMILY_FOLDERS = [CORE / "ops", CORE / "gradients", CORE / "batching", *PLUGIN_COLUMNS]
+FOLDERS_WITH_ALL_FAMILIES = [CORE_FOLDER / "ops", CORE_FOLDER / "gradients", CPU_KERNELS_FOLDER]
+FAMILY_FOLDERS = [
+    CORE_FOLDER / "ops",
+    CORE_FOLDER / "gradients",
+    CORE_FOLDER / "batching",
+    *PLUGIN_COLUMNS,
+]
 SOURCE_FILES = sorted(
     path
     for part in ("core/src", "plugins/*/src", "plugins/csrc", "tests", "examples", "benchmarks")
@@ -31,7 +38,7 @@ SOURCE_FILES = sorted(
     for path in folder.rglob("*.py")
     if "__pycache__" not in path.parts
 )
-PUBLIC_PAGE = CORE / "__init__.py"  # a list of names, as long as there are names
+PUBLIC_PAGE = CORE_FOLDER / "__init__.py"  # a list of names, as long as there are names
 FAMILIES_WITHOUT_KERNELS = {
     # made of other families' ops
     "arrow",
@@ -100,8 +107,8 @@ def test_type_checkers_know_every_family():
     assert [(alias.name, alias.asname) for alias in imported.names] == [(n, n) for n in FAMILIES]
 
 
-def test_bodies_on_the_host_belong_to_families():
-    modules = {path.stem for path in (CORE / "host").glob("*.py")}
+def test_host_modules_belong_to_families():
+    modules = {path.stem for path in (CORE_FOLDER / "host").glob("*.py")}
     assert modules - {"__init__", "fingerprint"} <= set(FAMILIES)
 
 
@@ -153,7 +160,7 @@ def test_contract_has_a_batching_rule_or_needs_none(contract):
 
 def test_families_that_need_batching_rules_have_a_file_of_them():
     needing = {contract.family for contract in core_contracts() if needs_batching_rule(contract)}
-    files = {path.stem for path in (CORE / "batching").glob("*.py")} - {"__init__"}
+    files = {path.stem for path in (CORE_FOLDER / "batching").glob("*.py")} - {"__init__"}
     assert files == needing
 
 
@@ -168,7 +175,7 @@ def test_reference_backend_implements_the_contract(contract):
 
 def public_names():
     """Return the (original, exported) names that plugrad/__init__.py re-exports as ``x as x``."""
-    tree = ast.parse((CORE / "__init__.py").read_text("utf-8"))
+    tree = ast.parse((CORE_FOLDER / "__init__.py").read_text("utf-8"))
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     aliases = [a for node in (*imports, *type_checking_imports()[1]) for a in node.names]
     return [(a.name, a.asname) for a in aliases]
@@ -176,7 +183,7 @@ def public_names():
 
 def type_checking_imports():
     """Return the imports that only type checkers see: of modules, and of functions."""
-    tree = ast.parse((CORE / "__init__.py").read_text("utf-8"))
+    tree = ast.parse((CORE_FOLDER / "__init__.py").read_text("utf-8"))
     condition, _ = [node for node in tree.body if isinstance(node, ast.If)]
     assert ast.unparse(condition.test) == "typing.TYPE_CHECKING"
     namespaces, *functions = condition.body
@@ -211,7 +218,7 @@ CALLABLES_WITHOUT_EXAMPLE = {
 def test_public_names_are_imported_explicitly():
     for original, exported in public_names():
         assert exported is not None, f"spell it {original} as {original}"
-    tree = ast.parse((CORE / "__init__.py").read_text("utf-8"))
+    tree = ast.parse((CORE_FOLDER / "__init__.py").read_text("utf-8"))
     *_, condition = [node for node in tree.body if isinstance(node, ast.If)]
     assert ast.unparse(condition.test) == "not typing.TYPE_CHECKING"
     functions = [n.name for n in (*condition.body, *tree.body) if isinstance(n, ast.FunctionDef)]
@@ -289,7 +296,7 @@ def test_dir_of_plugrad_lists_its_exports_and_no_other_module():
 
 @pytest.mark.parametrize("space", NAMESPACE_MODULES)
 def test_dir_of_a_namespace_lists_only_its_own_names(space):
-    tree = ast.parse((CORE / f"{space}.py").read_text("utf-8"))
+    tree = ast.parse((CORE_FOLDER / f"{space}.py").read_text("utf-8"))
     aliases = [a for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names]
     assert listed_names(getattr(plugrad, space)) == {alias.asname for alias in aliases}
 
@@ -306,7 +313,7 @@ def test_public_name_has_a_docstring_with_an_example(public):
     )
 
 
-def test_reasons_are_about_public_names():
+def test_callables_without_example_are_public():
     assert set(CALLABLES_WITHOUT_EXAMPLE) <= set(PUBLIC_CALLABLES)
 
 

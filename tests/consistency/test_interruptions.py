@@ -1,4 +1,4 @@
-"""No code drops what comes from outside, such as what the handler of an alarm raises, or makes another error of it.
+"""No code swallows or replaces an interruption, such as an exception of a signal handler.
 
 An exception of a handler appears anywhere, also in a block that expects failures of the system.
 """

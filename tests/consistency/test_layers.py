@@ -1,4 +1,4 @@
-"""Imports run in one direction, without circles, and plugins know two modules of core."""
+"""Imports run in one direction, without cycles, and plugins import only two modules of core."""
 
 import ast
 import re
@@ -11,9 +11,11 @@ from consistency.imports import import_cycles, import_graph, iter_lazy_imports, 
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "core" / "src"
-CORE = SOURCE / "plugrad"
-PLUGINS = sorted(path for path in ROOT.glob("plugins/*/src/plugrad_*") if path.is_dir())
-FAMILIES = sorted(path.stem for path in (CORE / "kernels").glob("*.py") if path.stem != "__init__")
+CORE_FOLDER = SOURCE / "plugrad"
+PLUGIN_FOLDERS = sorted(path for path in ROOT.glob("plugins/*/src/plugrad_*") if path.is_dir())
+FAMILIES = sorted(
+    path.stem for path in (CORE_FOLDER / "kernels").glob("*.py") if path.stem != "__init__"
+)
 
 LAYERS = (
     ("interruptions",),
@@ -112,14 +114,14 @@ def layer_index(module):
 
 @pytest.mark.parametrize(
     "source",
-    [SOURCE, *(p.parent for p in PLUGINS)],
+    [SOURCE, *(p.parent for p in PLUGIN_FOLDERS)],
     ids=lambda s: relative_path(s).replace("/src", ""),
 )
-def test_no_circle_has_more_than_one_file(source):
+def test_files_have_no_import_cycles(source):
     assert import_cycles(import_graph(source)) == []
 
 
-def test_a_circle_is_found(tmp_path):
+def test_import_cycle_is_detected(tmp_path):
     (tmp_path / "a.py").write_text("def f():\n    import b")
     (tmp_path / "b.py").write_text("if TYPE_CHECKING:\n    from c import C")
     (tmp_path / "c.py").write_text("import a")
@@ -147,7 +149,7 @@ def test_imports_lead_to_layers_above():
     assert {module: below for module, below in upwards.items() if below} == {}
 
 
-@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
+@pytest.mark.parametrize("plugin", PLUGIN_FOLDERS, ids=lambda path: path.name)
 def test_packages_of_plugins_import_in_one_direction(plugin):
     """Neither the files of a plugin import each other in a cycle, nor its packages, each taken as one module."""
     assert import_cycles(contract_to_packages(import_graph(plugin.parent))) == []
@@ -166,7 +168,7 @@ def test_packages_of_plugins_import_from_layers_above(plugin):
     assert not wrong
 
 
-def test_a_circle_of_packages_is_found(tmp_path):
+def test_import_cycle_of_packages_is_detected(tmp_path):
     for package, text in (("a", "import p.b.one"), ("b", "")):
         folder = tmp_path / "p" / package
         folder.mkdir(parents=True)
@@ -215,7 +217,7 @@ def core_module_files():
     return {m: path for m, path in module_files(SOURCE).items() if m.partition(".")[0] == "plugrad"}
 
 
-@pytest.mark.parametrize("path", sorted((CORE / "host").glob("*.py")), ids=relative_path)
+@pytest.mark.parametrize("path", sorted((CORE_FOLDER / "host").glob("*.py")), ids=relative_path)
 def test_host_modules_import_contracts_but_not_the_engine(path):
     found = find_imports(path)
     for package in ("plugrad.tape", "plugrad.registry", "plugrad.tensor.tensor"):
@@ -226,7 +228,7 @@ PLUGIN_NAME_PATTERN = re.compile(r"plugrad[_-](?:cpu|native|wasm|webgpu)\b")
 
 
 def test_core_imports_no_plugin_and_names_none():
-    for path in sorted(CORE.rglob("*.py")):
+    for path in sorted(CORE_FOLDER.rglob("*.py")):
         text = path.read_text("utf-8")
         if "plugrad_" in text:  # few files: to parse them all takes seconds
             assert not [m for m in find_imports(path) if m.startswith("plugrad_")], relative_path(
@@ -251,7 +253,9 @@ def _remove_docstrings(text):
 
 
 @pytest.mark.rows(
-    "path", [p for plugin in PLUGINS for p in sorted(plugin.rglob("*.py"))], ids=relative_path
+    "path",
+    [p for plugin in PLUGIN_FOLDERS for p in sorted(plugin.rglob("*.py"))],
+    ids=relative_path,
 )
 def test_plugins_import_only_public_modules_of_other_distributions(path):
     """Imports under TYPE_CHECKING count too. Libraries import only what users may import."""
@@ -291,7 +295,7 @@ def extended_public_modules(plugin):
     return {f"plugrad_{name.partition('.')[0]}.extend" for name in packs}
 
 
-@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
+@pytest.mark.parametrize("plugin", PLUGIN_FOLDERS, ids=lambda path: path.name)
 def test_importing_a_plugin_does_not_import_its_library(plugin):
     """The package names only a factory; calling the factory imports the library."""
     found = find_imports(plugin / "__init__.py", at_import_only=True)
@@ -306,4 +310,4 @@ def test_importing_a_plugin_does_not_import_its_library(plugin):
 
 def test_families_are_found():
     assert {"unary", "binary", "convolution"} <= set(FAMILIES)
-    assert {"plugrad_cpu", "plugrad_nn", "plugrad_onnx"} <= {path.name for path in PLUGINS}
+    assert {"plugrad_cpu", "plugrad_nn", "plugrad_onnx"} <= {path.name for path in PLUGIN_FOLDERS}

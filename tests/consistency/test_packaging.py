@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
-DISTRIBUTION_FOLDERS = [ROOT, ROOT / "core", *PLUGINS]
-BACKENDS = [p for p in PLUGINS if p.name not in ("distributed", "native", "nn", "numerics", "onnx")]
+PLUGIN_FOLDERS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
+DISTRIBUTION_FOLDERS = [ROOT, ROOT / "core", *PLUGIN_FOLDERS]
+BACKENDS = [
+    p for p in PLUGIN_FOLDERS if p.name not in ("distributed", "native", "nn", "numerics", "onnx")
+]
 PACKAGE_FOLDERS = [
     path for member in DISTRIBUTION_FOLDERS for path in member.glob("src/plugrad*") if path.is_dir()
 ]
@@ -30,7 +32,7 @@ for_each_distribution = pytest.mark.parametrize(
 )
 
 
-def test_distributions_match_the_design():
+def test_distributions_have_the_expected_names():
     assert {project_table(member)["name"] for member in DISTRIBUTION_FOLDERS} == {
         "plugrad",
         "plugrad-core",
@@ -51,7 +53,7 @@ def test_every_distribution_has_the_version_of_the_meta_distribution(member):
 
 
 @for_each_distribution
-def test_licence_is_apache_and_its_text_travels_along(member):
+def test_licence_is_apache_and_its_text_is_packaged(member):
     assert project_table(member)["license"] == "Apache-2.0"
     assert (member / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
@@ -71,7 +73,7 @@ def test_every_member_has_a_package():
 
 
 def test_plugin_names_match_their_folder_and_entry_point():
-    for plugin in PLUGINS:
+    for plugin in PLUGIN_FOLDERS:
         assert project_table(plugin)["name"] == f"plugrad-{plugin.name}"
         package = f"plugrad_{plugin.name}"
         brought = {
@@ -98,7 +100,7 @@ def test_extras_are_the_plugins_that_are_not_always_installed_and_files():
     extras = dict(META_DISTRIBUTION["optional-dependencies"])
     always = ["core", "cpu", "native"]
     unnamed = ["distributed"]  # its extras are named after what connects the processes
-    optional = sorted(p.name for p in PLUGINS if p.name not in [*always, *unnamed])
+    optional = sorted(p.name for p in PLUGIN_FOLDERS if p.name not in [*always, *unnamed])
 
     assert [d.partition(" ;")[0] for d in META_DISTRIBUTION["dependencies"]] == [
         f"plugrad-{name}=={version}" for name in always
@@ -152,7 +154,7 @@ def test_no_lock_file_is_tracked():
     assert [path for path in listed if locks.search(path)] == []
 
 
-def test_the_readme_of_the_index_has_no_links_that_lead_nowhere():
+def test_readme_on_the_package_index_has_no_relative_links():
     whole = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     text = (ROOT / "README.md").read_text("utf-8")
     code = re.findall(r"^```.*?^```$", text, re.M | re.S)

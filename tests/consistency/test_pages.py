@@ -43,7 +43,7 @@ def isolated_page(monkeypatch, tmp_path, backend):
     # Pages say what happens to a dtype that a backend lacks. Here the warning would be an error.
     with plugrad.config.override("unsupported_dtype", "silent"):
         yield backend
-    _close_acme()
+    _close_example_backend()
     restore()
 
 
@@ -157,14 +157,14 @@ def assert_same_result(theirs: object, ours: object) -> None:
         ("tensor([1. , 2.5, 3. ], dtype=float32, device='wasm:0')", False),
     ],
 )
-def test_another_backend_may_differ_in_its_name_and_in_the_last_digits(printed, is_same):
+def test_outputs_of_backends_may_differ_in_name_and_last_digits(printed, is_same):
     shown = "tensor([1. , 2.5], dtype=float32)\n"
     assert (
         TolerantOutputChecker("wasm").check_output(shown, f"{printed}\n", DOCTEST_FLAGS) == is_same
     )
 
 
-def test_tables_for_newcomers_have_rows():
+def test_migration_tables_have_rows():
     counts = {
         page.stem: len(list(iter_translation_table(page)))
         for page in PAGES
@@ -191,7 +191,7 @@ def test_program_has_at_most_200_lines():
     assert 150 < len(lines) <= 200
 
 
-def _close_acme():
+def _close_example_backend():
     """Close and unregister the backend of the examples, so that pages do not affect each other."""
     for backend in opened_backends():
         if backend.name == "acme":
@@ -201,13 +201,13 @@ def _close_acme():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_links_lead_somewhere(page):
+def test_links_are_not_broken(page):
     text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_notes_have_numbers_of_their_own():
+def test_notes_have_unique_numbers():
     notes = [page for page in PAGES if page.parent.name == "notes" and page.stem != "index"]
     numbers = [note.stem[:4] for note in notes]
     assert notes

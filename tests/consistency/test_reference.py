@@ -106,7 +106,7 @@ REQUIRED_WORDS = {
 
 
 @pytest.mark.parametrize("what", REQUIRED_WORDS)
-def test_entry_of_an_op_or_its_page_tells(what):
+def test_reference_of_ops_contains_required_words(what):
     silent = []
     for page, entries in reference.entries_by_page().items():
         for entry in entries:

@@ -8,7 +8,7 @@ AVAILABLE_OPS = [place for place in tfjs_ops().values() if not place.reason]
 VARIADIC_KINDS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def test_no_op_is_forgotten_or_invented():
+def test_mapped_ops_are_exactly_those_of_tensorflow_js():
     assert len(tfjs_signatures()) == 265
     assert tfjs_ops().keys() == tfjs_signatures().keys()
 
@@ -36,7 +36,7 @@ def test_each_parameter_has_a_counterpart_or_a_reason():
     assert {op: parameters for op, parameters in missing.items() if parameters} == {}
 
 
-def test_reasons_are_written_out():
+def test_omitted_parameters_have_a_reason():
     assert [p.op for p in AVAILABLE_OPS if not all(p.without.values())] == []
 
 
@@ -50,7 +50,7 @@ def test_mappings_have_no_unused_entries():
             assert place.arguments.get(parameter, parameter) in place.parameters, place.op
 
 
-def test_reasons_are_few():
+def test_few_ops_are_unavailable_and_each_has_a_reason():
     without = [place.op for place in tfjs_ops().values() if place.reason]
     assert all(tfjs_ops()[op].reason.strip() for op in without)
     assert len(without) <= 5

@@ -9,7 +9,7 @@ import pytest
 import plugrad
 import plugrad_nn as nn
 
-PAGE = Path(__file__).parents[2] / "examples" / "characters.py"
+EXAMPLE_FILE = Path(__file__).parents[2] / "examples" / "characters.py"
 TEXT = "the quick brown fox jumps over the lazy dog, and the dog sleeps. " * 5
 LETTERS = "abcdefghijklmnopqrstuvwxyz " * 8
 
@@ -18,7 +18,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz " * 8
 def characters_module(monkeypatch):
     pytest.importorskip("safetensors")
     monkeypatch.setenv("MPLBACKEND", "agg")
-    spec = importlib.util.spec_from_file_location("characters", PAGE)
+    spec = importlib.util.spec_from_file_location("characters", EXAMPLE_FILE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -35,7 +35,7 @@ def first_losses(characters_module, steps, rate=0.003, text=TEXT):
 
 
 def test_the_program_is_short():
-    code = PAGE.read_text("utf-8").split('"""', 2)[2]
+    code = EXAMPLE_FILE.read_text("utf-8").split('"""', 2)[2]
     assert len([line for line in code.splitlines() if line.strip()]) <= 40
 
 
@@ -59,7 +59,7 @@ def test_model_learns_the_alphabet(characters_module):
     assert text == LETTERS[:44]
 
 
-def test_a_training_that_is_continued_is_one_without_a_break(characters_module, tmp_path, capsys):
+def test_resumed_training_matches_an_uninterrupted_one(characters_module, tmp_path, capsys):
     (tmp_path / "text").write_text(TEXT, "utf-8")
     path = tmp_path / "new" / "run.safetensors"
     with plugrad.use("cpu"):

@@ -10,14 +10,14 @@ import plugrad
 from plugrad.extend import KERNELS
 from plugrad.testing import check_gradient
 
-PAGE = Path(__file__).parents[2] / "examples" / "custom_op.py"
+EXAMPLE_FILE = Path(__file__).parents[2] / "examples" / "custom_op.py"
 
 
 @pytest.fixture(scope="module")
 def page():
     pytest.importorskip("plugrad_wasm", reason="the example has a kernel for wasm")
     pytest.importorskip("plugrad_webgpu", reason="the example has a kernel for webgpu")
-    names = runpy.run_path(str(PAGE))
+    names = runpy.run_path(str(EXAMPLE_FILE))
     yield names
     for backend in names["IMPLEMENTATIONS"]:
         plugrad.unregister_kernel("Softsign", backend)
@@ -25,8 +25,8 @@ def page():
     del KERNELS["Softsign"]
 
 
-def test_takes_at_most_sixty_lines():
-    assert len(PAGE.read_text("utf-8").splitlines()) <= 60
+def test_custom_op_takes_at_most_sixty_lines():
+    assert len(EXAMPLE_FILE.read_text("utf-8").splitlines()) <= 60
 
 
 def test_values(page, backend, rng):
@@ -41,6 +41,6 @@ def test_gradient_to_second_order(page, backend, rng):
 
 
 def test_page_uses_no_private_names_of_plugrad(page):
-    text = PAGE.read_text("utf-8")
+    text = EXAMPLE_FILE.read_text("utf-8")
     assert "plugrad._" not in text
     assert "setattr" not in text

@@ -8,12 +8,12 @@ import pytest
 
 import plugrad
 
-PAGE = Path(__file__).parents[2] / "examples" / "digits.py"
+EXAMPLE_FILE = Path(__file__).parents[2] / "examples" / "digits.py"
 
 
 @pytest.fixture(scope="module")
 def digits():
-    spec = importlib.util.spec_from_file_location("digits", PAGE)
+    spec = importlib.util.spec_from_file_location("digits", EXAMPLE_FILE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -1,4 +1,4 @@
-"""The examples of the gallery, made small: on each backend they compute the same, and draw."""
+"""The examples of the gallery at a small size: every backend computes the same, and the pictures are drawn."""
 
 import ast
 import json

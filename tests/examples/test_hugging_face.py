@@ -80,7 +80,7 @@ def test_gpt2_generates_the_same_tokens_as_transformers(tmp_path, backend):
     assert found == recorded_logits()["continued"].tolist()
 
 
-def test_each_token_is_a_replay(tmp_path):
+def test_generation_traces_once_for_the_text_and_once_for_a_token(tmp_path):
     """Two traces: one of the text, and one of a token."""
     traces = []
     with plugrad.use("cpu"):
@@ -118,7 +118,7 @@ def test_tokens_are_chosen_by_their_probabilities(backend):
     np.testing.assert_array_equal(choice_frequencies(temperature=0), [1, 0, 0, 0, 0])
 
 
-def test_texts_that_do_not_fit_are_refused(tmp_path):
+def test_empty_and_too_long_texts_are_rejected(tmp_path):
     with plugrad.use("cpu"):
         model, params = load_small_model("gpt2", tmp_path)
         for tokens in ([], [1] * 15):
@@ -144,7 +144,9 @@ WORDS = {f"w{i}": i for i in range(29)} | {"[MASK]": 29, "[UNK]": 30}
         ("gpt2", ["w1 w2", "--tokens", "4", "--top-k", "3"], 1),
     ],
 )
-def test_programs_read_texts(kind, arguments, expected, tmp_path, monkeypatch, capsys):
+def test_text_programs_print_expected_output(
+    kind, arguments, expected, tmp_path, monkeypatch, capsys
+):
     folders.make_folder(kind, tmp_path)
     write_tokenizer(tmp_path, WORDS)
     monkeypatch.setattr(sys, "argv", [kind, str(tmp_path), *arguments])
@@ -154,7 +156,7 @@ def test_programs_read_texts(kind, arguments, expected, tmp_path, monkeypatch, c
     assert len([line for line in lines if line.strip()]) >= expected
 
 
-def test_the_program_for_pictures(tmp_path, monkeypatch, capsys):
+def test_vision_transformer_program_prints_class_names(tmp_path, monkeypatch, capsys):
     folders.make_folder("vision_transformer", tmp_path)
     picture = EXAMPLES_FOLDER.parent / "docs" / "examples" / "images.jpg"
     monkeypatch.setattr(sys, "argv", ["vision_transformer", str(tmp_path), str(picture)])

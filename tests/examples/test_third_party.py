@@ -94,7 +94,7 @@ def skip_without_backend(backend):
         pytest.skip(str(error))
 
 
-def test_own_tests_pass(installed_project, tmp_path_factory):
+def test_project_passes_its_own_tests(installed_project, tmp_path_factory):
     if installed_project.name == "plugrad-acme-kernels":
         skip_without_backend("webgpu")
         done = run_tests(installed_project, "-k", "Sigmoid or sigmoid")

@@ -45,7 +45,7 @@ def test_mobilenet_computes_as_on_the_cpu(benchmark, backend):
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=0, atol=1e-4 * scale)
 
 
-def test_turns_of_a_peer_without_packs_do_not_make_others_trace_anew(tmp_path):
+def test_benchmarking_without_packs_does_not_retrace_other_peers(tmp_path):
     peers = ["--peers", "cpu,cpu-jit,cpu without packs", "--reference", "cpu"]
     more = ["--rounds", "10", "--outputs", str(tmp_path), "D3"]
     run = [sys.executable, "-W", "error", str(BENCHMARKS / "run.py"), *peers, *more]

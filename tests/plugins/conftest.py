@@ -1,4 +1,4 @@
-"""A place where tests install plugins, and from where everything is gone after them."""
+"""Fixtures: a folder in which a test installs plugins; everything is removed after the test."""
 
 import copy
 import gc

@@ -1,4 +1,4 @@
-"""A program that is interrupted: it tries what its first argument says on the backend of the second, some times.
+"""A program that interrupts computations; its arguments are the kind of interruption, the backend and the tries.
 
 What is raised from outside must come out unchanged, and afterwards everything must compute as before.
 """

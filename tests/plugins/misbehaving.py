@@ -1,4 +1,4 @@
-"""A table of plugins that misbehave in one way each: what they do, and what people are told about it."""
+"""A table of plugins that misbehave in one way each, with the error or warning that users get."""
 
 from __future__ import annotations
 

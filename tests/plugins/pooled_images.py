@@ -52,13 +52,16 @@ def random_values(*shape, seed):
     return np.random.default_rng(seed).standard_normal(shape).astype("float32")
 
 
-SHAPE = 6, 8, 8, 4
-CHANNELS, OF_EACH_IMAGE = random_values(4, seed=1), random_values(6, 1, 1, 4, seed=2)
-LINES, OF_ALL = random_values(1, 8, 1, 1, seed=3), random_values(*SHAPE, seed=4)
+IMAGES_SHAPE = 6, 8, 8, 4
+CHANNEL_VALUES, IMAGE_CHANNEL_VALUES = random_values(4, seed=1), random_values(6, 1, 1, 4, seed=2)
+LINE_VALUES, ELEMENT_VALUES = (
+    random_values(1, 8, 1, 1, seed=3),
+    random_values(*IMAGES_SHAPE, seed=4),
+)
 JOINED_FUNCTIONS = [
-    lambda x: pool_gradient(x) * CHANNELS,
-    lambda x: pool_gradient(x) * OF_EACH_IMAGE + LINES,
-    lambda x: pool_gradient(x) * OF_ALL,
+    lambda x: pool_gradient(x) * CHANNEL_VALUES,
+    lambda x: pool_gradient(x) * IMAGE_CHANNEL_VALUES + LINE_VALUES,
+    lambda x: pool_gradient(x) * ELEMENT_VALUES,
     lambda x: (dx := pool_gradient(x), dx * x),
     lambda x: pool_gradient(x) + pool_gradient(x * 2) * x,
     lambda x: plugrad.where(x > 0, pool_gradient(x), 0),

@@ -57,7 +57,7 @@ def test_version_option_prints_the_version(run_cli):
         ("new-ops a --license MITT", "Apache-2.0, MIT, BSD-3-Clause (did you mean 'MIT'?)"),
     ],
 )
-def test_wrong_words_are_misuse_and_get_a_suggestion(run_cli, words, message):
+def test_misspelt_arguments_exit_as_misuse_with_a_suggestion(run_cli, words, message):
     status, printed, error = run_cli(*words.split())
     assert (status, printed) == (2, "")
     assert message in error
@@ -153,7 +153,7 @@ def test_real_terminal_gets_colour():
 # --- the door -------------------------------------------------------------------------------------
 
 
-def test_script_is_the_door():
+def test_console_script_calls_the_command_module():
     import tomllib
 
     file = Path(__file__).parents[2] / "core" / "pyproject.toml"

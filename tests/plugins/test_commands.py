@@ -39,7 +39,7 @@ def test_list_command(run_cli, site, monkeypatch):
     assert site.imported() == []
 
 
-def test_list_gives_the_status_and_reason_of_each(run_json_command, run_cli, site):
+def test_list_shows_the_status_and_reason_of_each_plugin(run_json_command, run_cli, site):
     install_hostile_plugins(site.folder)
     site.refresh()
     status, records = run_json_command("list")
@@ -96,7 +96,7 @@ def test_info_shows_options_and_the_manifest(run_cli, site):
 
 
 @pytest.mark.parametrize("name", [n for n in HOSTILE_PLUGINS if n != "hang"])
-def test_info_of_one_that_fails_has_the_reason_and_the_traceback(
+def test_info_of_a_failing_backend_has_the_reason_and_the_traceback(
     run_cli, run_json_command, site, name
 ):
     hostile = HOSTILE_PLUGINS[name]
@@ -143,7 +143,7 @@ def test_devices_command(run_cli, run_json_command, site):
     assert found["without"] == {}
 
 
-def test_devices_of_one_that_fails_is_a_finding(run_cli, site):
+def test_devices_of_a_failing_backend_exit_with_a_finding(run_cli, site):
     site.install("exits", "raise SystemExit(3)")
     assert run_cli("devices", "exits")[0] == 1
     assert run_cli("devices", "exist")[0] == 2
@@ -276,7 +276,7 @@ def test_conformance_runs_the_kit(site):
     assert "plugrad conformance" in done.stderr
 
 
-def test_conformance_of_one_that_computes_wrongly_is_a_finding(site):
+def test_conformance_of_a_wrong_backend_exits_with_a_finding(site):
     write_backend(site.folder, "wrong", backend_source("wrong", implementation="np.expm1"))
     done = run_command_in_new_process("conformance", "wrong", "-k", "Exp", folder=site.folder)
     assert done.returncode == 1
@@ -294,7 +294,7 @@ def test_conformance_that_selects_no_test_is_an_error(run_cli, monkeypatch):
     assert (status, error) == (2, "plugrad: no test up to level batched matches -k 'nothing'\n")
 
 
-def test_conformance_of_one_that_dies_is_a_finding(site):
+def test_conformance_of_a_crashing_backend_exits_with_a_finding(site):
     write_backend(site.folder, "segfault", HOSTILE_PLUGINS["segfault"].source)
     done = run_command_in_new_process(
         "conformance", "segfault", "--level", "lifecycle", folder=site.folder

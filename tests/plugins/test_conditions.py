@@ -29,7 +29,7 @@ def chosen_implementation(backend):
     configs = {
         1: (
             KernelConfig("Square", backend, lambda x: x),
-            lambda x: device.from_numpy(ARRAY_OF_HALF),
+            lambda x: device.from_numpy(ARRAY_OF_ONE_HALF),
         ),
         2: (KernelConfig("Add", backend, lambda a, b: a), lambda a, b: b),
     }
@@ -44,7 +44,7 @@ def chosen_implementation(backend):
     return which
 
 
-ARRAY_OF_HALF = np.full(1, 0.5, np.float32)
+ARRAY_OF_ONE_HALF = np.full(1, 0.5, np.float32)
 
 
 def test_dtypes_and_bytes_decide_which_implementation_runs(chosen_implementation):

@@ -83,7 +83,7 @@ def test_level_float32_needs_every_kernel_of_programs_in_float32(float32_project
     assert found["program"]["skips"]["RFFT needs complex64"] >= 1
 
 
-def test_what_a_test_needs_beside_the_kernel_is_no_claim(float32_project):
+def test_tests_that_need_unsupported_dtypes_are_skipped(float32_project):
     code, printed, found = run_kit_on_float32(float32_project, "single")
     assert code == 0, printed
     skips = found["single"]["skips"]

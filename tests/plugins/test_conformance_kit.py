@@ -119,7 +119,7 @@ def test_the_kit_imports_no_backend():
 # --- the backends ---------------------------------------------------------------------------------
 
 
-LEVELS_TESTED_ELSEWHERE = {
+LEVELS_RUN_BY_OTHER_TESTS = {
     # tests/passes/test_bits.py and tests/families/test_batching.py check more of every row on cpu.
     "cpu": ("traced", "batched"),
     # tests/families compares the same rows in the same dtypes, and their gradients to second order, more strictly.
@@ -137,7 +137,7 @@ LEVELS_WITHOUT_TESTS = {
 
 @pytest.mark.long
 def test_backend_passes_the_conformance_kit(backend, tmp_path):
-    left_out = " and ".join(f"not test_{name}[" for name in LEVELS_TESTED_ELSEWHERE[backend])
+    left_out = " and ".join(f"not test_{name}[" for name in LEVELS_RUN_BY_OTHER_TESTS[backend])
     code, printed, report = run_conformance_kit(
         tmp_path, backend, badge="badge.svg", arguments=["-k", left_out]
     )

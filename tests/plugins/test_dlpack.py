@@ -167,7 +167,7 @@ def test_no_copy_either_way_on_a_device(install_backend):
     assert "dltensor" in repr(host)
 
 
-def test_errors(install_backend):
+def test_invalid_dlpack_calls_are_rejected(install_backend):
     install_backend("exchanging", DEVICE_DLPACK_METHODS)
     x = plugrad.asarray([1.0, 2.0])
     with pytest.raises(BufferError, match=r"dl_device=\(2, 0\) must be \(12, 3\)"):
@@ -190,7 +190,7 @@ def test_errors(install_backend):
         plugrad.from_dlpack(ForeignArray([1.0]))  # the backend that could is lost
 
 
-def test_nonsense_names_the_backend(install_backend):
+def test_error_for_invalid_dlpack_results_names_the_backend(install_backend):
     install_backend("unclear", "def dlpack_device(self):\n    return 'gpu'")
     x = plugrad.asarray([1.0])
     with pytest.raises(BackendFailed, match=r"dlpack_device\(\) of backend 'unclear' .*'gpu'"):

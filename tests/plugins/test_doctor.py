@@ -45,7 +45,7 @@ def examine_plugins(site, capsys):
 # --- one at a time ---------------------------------------------------------------------------------
 
 
-def test_backend_that_is_well_is_no_finding(examine_plugins):
+def test_healthy_backend_is_no_finding(examine_plugins):
     status, report = examine_plugins("cpu")
     assert status == 0
     assert report["findings"] == []
@@ -126,7 +126,7 @@ def test_software_devices_are_a_note(examine_plugins, site):
         ),
     ],
 )
-def test_other_ways_to_fail(examine_plugins, site, code, text):
+def test_doctor_describes_failures_of_a_backend(examine_plugins, site, code, text):
     site.install("odd", code)
     status, report = examine_plugins("odd")
     assert status == 1

@@ -1,4 +1,4 @@
-"""``plugrad doctor`` with ten plugins that misbehave, each in its own way: all are found, and nobody else is hurt."""
+"""``plugrad doctor`` with ten misbehaving plugins: it reports all of them, and other plugins still work."""
 
 import json
 import os

@@ -224,7 +224,9 @@ def test_hook_may_take_fewer_arguments_and_return_none(register_hooks):
     assert seen == ["x", "a"]
 
 
-def test_trace_is_one_switch(site, register_hooks, capsys, monkeypatch):
+def test_plugin_trace_setting_prints_imports_and_hook_calls(
+    site, register_hooks, capsys, monkeypatch
+):
     site.install("toy")
     register_hooks(plugrad_backend_activated=lambda backend: None)
     monkeypatch.setenv("PLUGRAD_PLUGINS_TRACE", "yes")
@@ -382,7 +384,7 @@ def test_gradients_of_a_plugin_replace_others_until_it_is_gone(register_hooks):
     assert f(x).tolist() == [1.0]
 
 
-def test_activation_is_told_once_for_each_device(site, register_hooks):
+def test_activation_hook_is_called_once_for_each_device(site, register_hooks):
     seen = []
 
     def activated(backend):
@@ -397,7 +399,7 @@ def test_activation_is_told_once_for_each_device(site, register_hooks):
     assert seen == [("toy:0", True), ("toy:1", True)]
 
 
-def test_fallback_is_told(site, register_hooks):
+def test_fallback_hook_is_called(site, register_hooks):
     seen = []
     site.install("toy")
     register_hooks(

@@ -1,4 +1,4 @@
-"""Ten plugins that misbehave, installed at once: nobody notices them but who uses one, and who is told which it is."""
+"""Ten misbehaving plugins are installed at once: only programs that use one get an error, which names the plugin."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Plugins that misbehave: others compute, the commands work, the error names who it was, and nothing is left."""
+"""Plugins that misbehave: other backends and the commands work, the error names the plugin, and it is rolled back."""
 
 import json
 import re

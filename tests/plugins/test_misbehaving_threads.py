@@ -71,7 +71,7 @@ def test_failed_slow_import_keeps_registrations_of_others(site, thread_gate):
     assert plugrad.get_kernel("Add", "toy") is not None
 
 
-def test_two_that_wait_for_each_other_are_told(site, monkeypatch):
+def test_backends_that_open_each_other_in_two_threads_raise_an_error(site, monkeypatch):
     meet = "import threading, plugrad\nthreading.meet()\nplugrad.use('{}')\n"
     both = threading.Barrier(2)
     met = []
@@ -97,7 +97,7 @@ def test_two_that_wait_for_each_other_are_told(site, monkeypatch):
     check_other_backends()
 
 
-def test_import_that_computes(site):
+def test_plugin_may_compute_during_its_import(site):
     site.install(
         "toy",
         "import plugrad\n"
@@ -109,7 +109,7 @@ def test_import_that_computes(site):
         assert len(set(pool.map(open_backend, ["toy"] * 4, timeout=20))) == 1
 
 
-def test_turn_is_given_back_whatever_happens():
+def test_load_lock_is_released_after_any_error():
     for error in (ValueError, KeyboardInterrupt):
         with pytest.raises(error):
             fail_with_load_lock(error)

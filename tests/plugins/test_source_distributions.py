@@ -15,7 +15,7 @@ pytest.importorskip("zopfli")
 
 pytestmark = pytest.mark.long
 
-PLUGINS = Path(__file__).parents[2] / "plugins"
+PLUGINS_FOLDER = Path(__file__).parents[2] / "plugins"
 BUILT_SUFFIXES = {".so", ".pyd", ".wasm", ".pyc"}
 
 
@@ -48,7 +48,7 @@ def unpacked_source_distribution(request, tmp_path_factory):
     """The folder of an unpacked source distribution that was built without symbolic links."""
     folder = tmp_path_factory.mktemp(request.param)
     for part in (request.param, "csrc"):
-        copy_without_links(PLUGINS / part, folder / "checkout" / part)
+        copy_without_links(PLUGINS_FOLDER / part, folder / "checkout" / part)
     archive = build_distribution("sdist", folder / "checkout" / request.param, folder / "dist")
     with tarfile.open(archive) as files:
         files.extractall(folder, filter="data")
@@ -56,11 +56,11 @@ def unpacked_source_distribution(request, tmp_path_factory):
 
 
 def test_source_distribution_holds_the_shared_sources(unpacked_source_distribution):
-    shared = sorted(path.name for path in (PLUGINS / "csrc").iterdir())
+    shared = sorted(path.name for path in (PLUGINS_FOLDER / "csrc").iterdir())
     assert sorted(path.name for path in (unpacked_source_distribution / "csrc").iterdir()) == shared
     for name in shared:
         assert (unpacked_source_distribution / "csrc" / name).read_bytes() == (
-            PLUGINS / "csrc" / name
+            PLUGINS_FOLDER / "csrc" / name
         ).read_bytes()
     assert {"hatch_build.py", "LICENSE", "pyproject.toml", "src"} <= {
         path.name for path in unpacked_source_distribution.iterdir()
@@ -73,7 +73,7 @@ def test_source_distribution_holds_the_shared_sources(unpacked_source_distributi
 def test_a_source_distribution_is_built_from_one_again(unpacked_source_distribution, tmp_path):
     with tarfile.open(build_distribution("sdist", unpacked_source_distribution, tmp_path)) as again:
         names = {name.partition("/")[2] for name in again.getnames()}
-    assert {f"csrc/{path.name}" for path in (PLUGINS / "csrc").iterdir()} <= names
+    assert {f"csrc/{path.name}" for path in (PLUGINS_FOLDER / "csrc").iterdir()} <= names
 
 
 def test_a_wheel_is_compiled_from_the_source_distribution(unpacked_source_distribution, tmp_path):
@@ -94,7 +94,7 @@ def test_a_wheel_is_compiled_from_the_source_distribution(unpacked_source_distri
         assert [n for n in archive.namelist() if n.endswith((".so", ".wasm"))] == [expected]
         code = archive.read(expected)
     assert code.startswith(b"\x7fELF" if is_native else b"\0asm")
-    in_use = PLUGINS / "wasm" / "src" / expected
-    inputs = (*(PLUGINS / "csrc").iterdir(), PLUGINS / "wasm" / "hatch_build.py")
+    in_use = PLUGINS_FOLDER / "wasm" / "src" / expected
+    inputs = (*(PLUGINS_FOLDER / "csrc").iterdir(), PLUGINS_FOLDER / "wasm" / "hatch_build.py")
     if not is_native and in_use.stat().st_mtime > max(path.stat().st_mtime for path in inputs):
         assert code == in_use.read_bytes()

@@ -15,7 +15,7 @@ from plugrad.cli.projects import LICENCES, TEMPLATE_SUFFIX, TEMPLATES_FOLDER
 
 pytestmark = pytest.mark.long
 
-CORE = Path(__file__).parents[2] / "core"
+CORE_FOLDER = Path(__file__).parents[2] / "core"
 PIP_COMMAND = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 
 
@@ -149,7 +149,7 @@ def test_doctor_finds_no_problem_in_a_new_project(installed_project):
     assert {p["health"] for p in report["plugins"]} <= {"ok", "note"}
 
 
-def test_style_is_clean(installed_project):
+def test_new_project_passes_ruff(installed_project):
     rules = "E,F,W,I,N,B,UP,SIM,RET,C4,PIE,PT,RUF,TC"
     for check in (
         ["check", "--no-cache", "--isolated", "--select", rules],
@@ -265,8 +265,8 @@ def test_nonempty_folder_is_not_overwritten(run_cli, site):
 # --- in the wheel of core --------------------------------------------------------------------------
 
 
-def test_templates_and_the_door_travel_with_core(tmp_path):
-    names = set(zipfile.ZipFile(build_wheel(CORE, tmp_path)).namelist())
+def test_core_wheel_contains_templates_and_the_command(tmp_path):
+    names = set(zipfile.ZipFile(build_wheel(CORE_FOLDER, tmp_path)).namelist())
     templates = {
         f"plugrad/templates/{p.relative_to(TEMPLATES_FOLDER).as_posix()}"
         for p in TEMPLATES_FOLDER.rglob("*")

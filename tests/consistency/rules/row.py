@@ -1,4 +1,4 @@
-"""A row about a validation rule of TensorFlow.js: what is changed in a call that works, and what comes of it."""
+"""A validation rule of TensorFlow.js as a test: a valid call, the changed arguments, and the expected outcome."""
 
 import inspect
 from collections.abc import Callable, Mapping

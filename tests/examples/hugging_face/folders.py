@@ -4,29 +4,33 @@ import json
 
 import numpy as np
 
-WORDS, FEATURES, HIDDEN, DEPTH, PLACES = 31, 16, 24, 2, 20
-COMMON_CONFIG = {"hidden_size": FEATURES, "num_hidden_layers": DEPTH, "num_attention_heads": 4}
+VOCABULARY_SIZE, FEATURE_COUNT, HIDDEN_SIZE, LAYER_COUNT, MAX_POSITIONS = 31, 16, 24, 2, 20
+COMMON_CONFIG = {
+    "hidden_size": FEATURE_COUNT,
+    "num_hidden_layers": LAYER_COUNT,
+    "num_attention_heads": 4,
+}
 CONFIG_OF_MODEL = {
     "bert": {
         **COMMON_CONFIG,
         "model_type": "bert",
         "architectures": ["BertForMaskedLM"],
-        "vocab_size": WORDS,
-        "max_position_embeddings": PLACES,
+        "vocab_size": VOCABULARY_SIZE,
+        "max_position_embeddings": MAX_POSITIONS,
         "type_vocab_size": 2,
-        "intermediate_size": HIDDEN,
+        "intermediate_size": HIDDEN_SIZE,
         "hidden_act": "gelu",
         "layer_norm_eps": 1e-12,
     },
     "gpt2": {
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],
-        "vocab_size": WORDS,
-        "n_positions": PLACES,
-        "n_embd": FEATURES,
+        "vocab_size": VOCABULARY_SIZE,
+        "n_positions": MAX_POSITIONS,
+        "n_embd": FEATURE_COUNT,
         "n_head": 4,
-        "n_inner": HIDDEN,
-        "n_layer": DEPTH,
+        "n_inner": HIDDEN_SIZE,
+        "n_layer": LAYER_COUNT,
         "layer_norm_epsilon": 1e-5,
         "activation_function": "gelu_new",
         "bos_token_id": 0,
@@ -39,7 +43,7 @@ CONFIG_OF_MODEL = {
         "image_size": 12,
         "patch_size": 4,
         "num_channels": 3,
-        "intermediate_size": HIDDEN,
+        "intermediate_size": HIDDEN_SIZE,
         "hidden_act": "gelu",
         "layer_norm_eps": 1e-12,
         "id2label": {"0": "cat", "1": "dog", "2": "bird"},
@@ -53,16 +57,16 @@ def linear_shapes(name, outputs, model_inputs):
 
 
 def norm_shapes(name):
-    return {f"{name}.weight": (FEATURES,), f"{name}.bias": (FEATURES,)}
+    return {f"{name}.weight": (FEATURE_COUNT,), f"{name}.bias": (FEATURE_COUNT,)}
 
 
 def layer_shapes(name, attention, norms):
     """Return the shapes of a block of BERT or of a vision transformer."""
-    own = linear_shapes(f"{name}.attention.output.dense", FEATURES, FEATURES)
+    own = linear_shapes(f"{name}.attention.output.dense", FEATURE_COUNT, FEATURE_COUNT)
     for part in ("query", "key", "value"):
-        own |= linear_shapes(f"{name}.attention.{attention}.{part}", FEATURES, FEATURES)
-    own |= linear_shapes(f"{name}.intermediate.dense", HIDDEN, FEATURES)
-    own |= linear_shapes(f"{name}.output.dense", FEATURES, HIDDEN)
+        own |= linear_shapes(f"{name}.attention.{attention}.{part}", FEATURE_COUNT, FEATURE_COUNT)
+    own |= linear_shapes(f"{name}.intermediate.dense", HIDDEN_SIZE, FEATURE_COUNT)
+    own |= linear_shapes(f"{name}.output.dense", FEATURE_COUNT, HIDDEN_SIZE)
     return own | norm_shapes(f"{name}.{norms[0]}") | norm_shapes(f"{name}.{norms[1]}")
 
 
@@ -70,38 +74,44 @@ def tensor_shapes(kind):
     """Return the shapes of the tensors of a model by name."""
     found = {}
     if kind == "gpt2":
-        found |= {"transformer.wte.weight": (WORDS, FEATURES)}
-        found |= {"transformer.wpe.weight": (PLACES, FEATURES)} | norm_shapes("transformer.ln_f")
-        for i in range(DEPTH):
+        found |= {"transformer.wte.weight": (VOCABULARY_SIZE, FEATURE_COUNT)}
+        found |= {"transformer.wpe.weight": (MAX_POSITIONS, FEATURE_COUNT)} | norm_shapes(
+            "transformer.ln_f"
+        )
+        for i in range(LAYER_COUNT):
             name = f"transformer.h.{i}"
             found |= norm_shapes(f"{name}.ln_1") | norm_shapes(f"{name}.ln_2")
             for part, (rows, columns) in {
-                "attn.c_attn": (FEATURES, 3 * FEATURES),
-                "attn.c_proj": (FEATURES, FEATURES),
-                "mlp.c_fc": (FEATURES, HIDDEN),
-                "mlp.c_proj": (HIDDEN, FEATURES),
+                "attn.c_attn": (FEATURE_COUNT, 3 * FEATURE_COUNT),
+                "attn.c_proj": (FEATURE_COUNT, FEATURE_COUNT),
+                "mlp.c_fc": (FEATURE_COUNT, HIDDEN_SIZE),
+                "mlp.c_proj": (HIDDEN_SIZE, FEATURE_COUNT),
             }.items():
                 found |= {f"{name}.{part}.weight": (rows, columns)}
                 found |= {f"{name}.{part}.bias": (columns,)}
     elif kind == "bert":
-        for part, rows in {"word": WORDS, "position": PLACES, "token_type": 2}.items():
-            found[f"bert.embeddings.{part}_embeddings.weight"] = (rows, FEATURES)
+        for part, rows in {
+            "word": VOCABULARY_SIZE,
+            "position": MAX_POSITIONS,
+            "token_type": 2,
+        }.items():
+            found[f"bert.embeddings.{part}_embeddings.weight"] = (rows, FEATURE_COUNT)
         found |= norm_shapes("bert.embeddings.LayerNorm")
-        for i in range(DEPTH):
+        for i in range(LAYER_COUNT):
             norms = ("attention.output.LayerNorm", "output.LayerNorm")
             found |= layer_shapes(f"bert.encoder.layer.{i}", "self", norms)
-        found |= linear_shapes("cls.predictions.transform.dense", FEATURES, FEATURES)
+        found |= linear_shapes("cls.predictions.transform.dense", FEATURE_COUNT, FEATURE_COUNT)
         found |= norm_shapes("cls.predictions.transform.LayerNorm")
-        found["cls.predictions.bias"] = (WORDS,)
+        found["cls.predictions.bias"] = (VOCABULARY_SIZE,)
     else:
-        found["vit.embeddings.cls_token"] = (1, 1, FEATURES)
-        found["vit.embeddings.position_embeddings"] = (1, 10, FEATURES)
+        found["vit.embeddings.cls_token"] = (1, 1, FEATURE_COUNT)
+        found["vit.embeddings.position_embeddings"] = (1, 10, FEATURE_COUNT)
         name = "vit.embeddings.patch_embeddings.projection"
-        found |= {f"{name}.weight": (FEATURES, 3, 4, 4), f"{name}.bias": (FEATURES,)}
-        for i in range(DEPTH):
+        found |= {f"{name}.weight": (FEATURE_COUNT, 3, 4, 4), f"{name}.bias": (FEATURE_COUNT,)}
+        for i in range(LAYER_COUNT):
             norms = ("layernorm_before", "layernorm_after")
             found |= layer_shapes(f"vit.encoder.layer.{i}", "attention", norms)
-        found |= norm_shapes("vit.layernorm") | linear_shapes("classifier", 3, FEATURES)
+        found |= norm_shapes("vit.layernorm") | linear_shapes("classifier", 3, FEATURE_COUNT)
     return found
 
 
@@ -151,9 +161,9 @@ def write_tensors(path, tensors, dtype):
 
 
 def model_inputs():
-    """Return tokens, the types of tokens, which of them are there, and images."""
+    """Return token ids, token types, the attention mask, and images."""
     rng = np.random.default_rng(3)
-    tokens = rng.integers(0, WORDS, (2, 9)).astype(np.int32)
+    tokens = rng.integers(0, VOCABULARY_SIZE, (2, 9)).astype(np.int32)
     types = (np.arange(9) > np.array([[4], [6]])).astype(np.int32)
     present = np.arange(9) < np.array([[9], [7]])
     return tokens, types, present, rng.normal(size=(2, 12, 12, 3)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Write logits.npz: what transformers computes of the folders of the tests, and how it continues texts.
+"""Write logits.npz: the logits and generated tokens of the package transformers for the models of the tests.
 
 ``python tests/examples/hugging_face/record.py`` needs torch and transformers; the tests read what it wrote.
 """

@@ -1,4 +1,4 @@
-"""Convolutions take a few images at a time, which makes no difference to what comes out."""
+"""Convolutions compute a few images at a time, with the results of the whole batch."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def convolution_and_gradients(x, filter, **attrs):
 
 @pytest.mark.parametrize("attrs", [{"padding": "same"}, {"strides": 2, "padding": 1}], ids=str)
 @pytest.mark.parametrize("images", [2, 3])  # at a time, of 7
-def test_images_are_taken_a_few_at_a_time(images, attrs, monkeypatch, rng):
+def test_convolutions_in_blocks_of_images_match_the_whole_batch(images, attrs, monkeypatch, rng):
     x = rng.normal(size=(7, 6, 6, 2))
     filter = rng.normal(size=(3, 3, 2, 4))
     at_once = convolution_and_gradients(x, filter, **attrs)

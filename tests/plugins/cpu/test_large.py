@@ -1,4 +1,4 @@
-"""Kernels that take another way for large tensors, exponents or integers give the same there."""
+"""Kernels with another algorithm for large tensors, exponents or integers give the same results."""
 
 import math
 
@@ -133,7 +133,7 @@ SPECIAL_VALUES = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3e38, -3e38
 
 @pytest.mark.parametrize("quotient", [1, 1e4, 1e12])
 @pytest.mark.parametrize("kernel", ["floor_divide", "remainder", "hypot", "log_add_exp"])
-def test_functions_of_pairs_match_numpy(kernel, quotient, rng):
+def test_binary_functions_match_numpy(kernel, quotient, rng):
     """NumPy's functions compute special values, and quotients that double precision cannot represent."""
     function = {"log_add_exp": np.logaddexp}.get(kernel) or getattr(np, kernel)
     a = (rng.normal(size=40_003) * quotient).astype("float32")

@@ -1,4 +1,4 @@
-"""Large buffers are used again, but none that anybody can still see."""
+"""Large buffers are reused, except those that a live array still references."""
 
 import gc
 import sys
@@ -124,7 +124,7 @@ def test_training_makes_no_blocks_after_its_first_steps(rng, monkeypatch):
     assert made == []
 
 
-def test_a_program_that_repeats_itself_takes_no_new_pages():
+def test_repeated_program_causes_no_page_faults():
     """The C library returns such memory to the system at once, so that new arrays cause page faults."""
     resource = pytest.importorskip("resource")  # which Windows does not have
     with plugrad.use("cpu"):
@@ -184,7 +184,7 @@ def test_blocks_are_at_most_a_quarter_larger(size, buffer_pool):
     assert buffer_pool.memory().bytes == size
 
 
-def test_a_larger_block_serves_rather_than_more_memory(buffer_pool):
+def test_larger_free_block_is_preferred_to_new_memory(buffer_pool):
     x = buffer_pool.empty((64 * TRACKED_MIN_BYTES,), np.dtype("uint8"))
     block = x.base
     assert sys.getrefcount(block) == SOLE_REFERENCE_COUNT + 2  # x and the pool
@@ -199,7 +199,7 @@ def test_a_larger_block_serves_rather_than_more_memory(buffer_pool):
     assert z.base.nbytes == TRACKED_MIN_BYTES
 
 
-def test_small_blocks_give_way_to_large_ones(buffer_pool):
+def test_small_free_blocks_are_released_for_a_large_one(buffer_pool):
     few = [buffer_pool.empty((TRACKED_MIN_BYTES,), np.dtype("uint8")) for _ in range(8)]
     few.clear()
     x = buffer_pool.empty((4 * TRACKED_MIN_BYTES,), np.dtype("uint8"))
@@ -208,7 +208,7 @@ def test_small_blocks_give_way_to_large_ones(buffer_pool):
     assert free_bytes(buffer_pool) == 8 * TRACKED_MIN_BYTES
 
 
-def test_layout_is_kept(rng):
+def test_results_keep_the_memory_layout_of_inputs(rng):
     x = np.empty((5, 3, 4, 2), "float32").transpose(2, 0, 3, 1)
     y = empty_like(x)
     assert (y.shape, y.strides, y.dtype) == (x.shape, x.strides, x.dtype)
@@ -303,7 +303,7 @@ def test_threads_do_not_share_blocks(buffer_pool):
     assert free_bytes(buffer_pool) == 0
 
 
-def test_a_pool_for_threads_that_run_at_once_counts_right():
+def test_pool_counts_stay_correct_under_concurrent_threads():
     shared = SharedPool()
     start, wrong = Barrier(4), []
 

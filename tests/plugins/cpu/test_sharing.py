@@ -6,7 +6,7 @@ import pytest
 import plugrad
 from plugrad_cpu.threads import thread_pool
 
-ROWS, COLUMNS = 200, 500  # more elements than one part has
+ROW_COUNT, COLUMN_COUNT = 200, 500  # more elements than one part has
 LAYOUTS = {
     "dense": lambda x: x,
     "transposed": lambda x: x.T,
@@ -33,7 +33,11 @@ def test_operands_of_any_layout_are_shared(left, right, function, dtype, rng, mo
 
     monkeypatch.setattr(thread_pool, "count_parts", count_and_note)
     monkeypatch.setattr(thread_pool, "part_min_work", 1 << 14)
-    size = (max(ROWS, COLUMNS),) * 2 if "transposed" in (left, right) else (ROWS, COLUMNS)
+    size = (
+        (max(ROW_COUNT, COLUMN_COUNT),) * 2
+        if "transposed" in (left, right)
+        else (ROW_COUNT, COLUMN_COUNT)
+    )
     x, y = (rng.integers(1, 100, size).astype(dtype) for _ in range(2))
     x, y = LAYOUTS[left](x), LAYOUTS[right](y)
     found = []

@@ -29,7 +29,7 @@ def loss(w, b):
     return plugrad.sum(w * w) * plugrad.sum(b)
 
 
-def test_steps_match_the_optimizer(single_process_world, weights):
+def test_distributed_steps_match_the_plain_optimizer(single_process_world, weights):
     w, b = weights
     copies = [plugrad.Variable(x) for x in weights]
     wrapped = dist.DataParallel(plugrad.optimizers.Adam(0.1))
@@ -43,7 +43,7 @@ def test_steps_match_the_optimizer(single_process_world, weights):
     assert [x.tolist() for x in weights] == [x.tolist() for x in copies]
 
 
-def test_state_of_parts_is_that_of_the_whole(single_process_world, weights):
+def test_sharded_optimizer_state_matches_the_full_state(single_process_world, weights):
     sharded = dist.DataParallel(plugrad.optimizers.Adam(0.1), shard_state=True)
     sharded.minimize(lambda: loss(*weights), weights)
     state = sharded.get_state(weights)
@@ -58,7 +58,7 @@ def test_state_of_parts_is_that_of_the_whole(single_process_world, weights):
         sharded.set_state(weights[:1], state)
 
 
-def test_parts_of_variables_have_no_transforms_and_no_groups(single_process_world, weights):
+def test_sharded_optimizer_rejects_transforms_and_groups(single_process_world, weights):
     w, b = weights
     inner = plugrad.optimizers.Adam(0.1).with_transforms(plugrad.optimizers.centralize)
     sharded = dist.DataParallel(inner, shard_state=True)
@@ -94,7 +94,7 @@ class CountingCollective:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7])
 @pytest.mark.parametrize("count", [1, 3, 8])
-def test_shares_are_disjoint_complete_and_never_empty(monkeypatch, size, count):
+def test_batches_are_divided_among_ranks_without_overlap_or_gap(monkeypatch, size, count):
     seen = []
     for rank in range(size):
         world = World(CountingCollective(rank, size), timeout=1.0)
@@ -115,7 +115,7 @@ def test_batches_are_checked(single_process_world):
         list(dist.shard([1.0]))
 
 
-def test_gradients_are_kept_only_if_that_is_asked_first(single_process_world, weights):
+def test_gradients_are_kept_only_if_requested_before_the_step(single_process_world, weights):
     optimizer = dist.DataParallel(plugrad.optimizers.SGD(0.1))
     optimizer.minimize(lambda: loss(*weights), weights)
     with pytest.raises(ArgumentError, match="before the first minimize"):

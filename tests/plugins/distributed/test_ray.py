@@ -108,7 +108,7 @@ ray.shutdown()
 cluster.shutdown()
 print("the same weights")
 """
-READING_SOURCE = """
+DATASET_PROGRAM_SOURCE = """
 def read(config):
     import plugrad, plugrad_distributed as dist
     from plugrad_distributed.ray import iter_batches, report
@@ -161,7 +161,7 @@ def test_a_training_goes_on_with_fewer_workers_where_a_machine_has_gone(tmp_path
 
 @needs_ray
 def test_datasets_of_ray_are_divided_among_the_workers(tmp_path):
-    done = run_program(tmp_path, READING_SOURCE)
+    done = run_program(tmp_path, DATASET_PROGRAM_SOURCE)
     assert "all rows once\n" in done.stdout, done.stderr[-3000:]
 
 

@@ -181,7 +181,7 @@ def test_exchanged_bytes_equal_the_size_of_the_gradients(results_of_world, size)
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_halves_are_summed_in_single_precision(results_of_world, size):
+def test_float16_gradients_are_averaged_in_float32(results_of_world, size):
     found = results_of_world(size)["average_float16_gradients"]
     assert found["half"] == [-40000.0] * 3
     np.testing.assert_allclose(found["single"], -np.mean(np.arange(size) + 1.0), rtol=1e-6)
@@ -218,12 +218,12 @@ def test_profile_shows_the_exchanges(results_of_world):
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_buckets_travel_while_the_backward_pass_goes_on(results_of_world, size):
+def test_gradient_buckets_are_exchanged_during_the_backward_pass(results_of_world, size):
     assert results_of_world(size)["count_overlapping_sums"] == {"during": [1, 2, 3], "after": 4}
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_ranks_that_disagree_are_told_before_anything_is_reduced(results_of_world, size):
+def test_mismatched_ranks_get_an_error_before_the_reduction(results_of_world, size):
     found = results_of_world(size)["minimize_different_variables"]
     assert "rank 0 has 'gradient 1 of 2: w float32[1]'" in found["message"]
     assert "rank 1 has 'gradient 1 of 2: b float32[2]'" in found["message"]
@@ -272,7 +272,7 @@ def test_a_rank_that_leaves_the_program_ends_the_others():
     assert "the end of the program" in done.stderr
 
 
-def test_a_timeout_says_for_whom():
+def test_timeout_error_names_the_missing_rank():
     done, _ = start_scenarios(2, "delay_second_rank", PLUGRAD_DISTRIBUTED_TIMEOUT="0.5")
     assert done.returncode != 0
     assert "rank 0 has waited 0.5 s" in done.stderr

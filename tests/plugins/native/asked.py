@@ -1,4 +1,4 @@
-"""The C functions that the pack loads, as printed by a program that imports all of it for a variant."""
+"""Find the C functions that the pack loads: a program imports all of it for a variant, and prints their names."""
 
 import subprocess
 import sys

@@ -115,14 +115,14 @@ def multiply_by_tall(x):
         ),
     ],
 )
-def test_a_carry_that_is_needed_stays(body):
+def test_carry_that_is_read_later_is_not_overwritten(body):
     def run(a, b, xs):
         return plugrad.scan(body, (a, b), xs)
 
     assert_same_when_traced(run, ACCUMULATOR, ACCUMULATOR * 3, MATRIX_SEQUENCE)
 
 
-def test_loops_of_unknown_length_and_choices():
+def test_products_are_accumulated_in_while_loops_and_conditionals():
     def run(total, x):
         def body(carry):
             return carry[0] + multiply_by_tall(x), carry[1] + 1

@@ -14,7 +14,7 @@ variants = pytest.importorskip("plugrad_native.variants")
 if not variants.has_any_variant():
     pytest.skip("there is no native code for this platform", allow_module_level=True)
 
-THREADS = (1, 2, 7)
+THREAD_COUNTS = (1, 2, 7)
 FACTOR_SHAPES = {
     "small": ((2, 64, 65), (2, 65, 66)),
     "square": ((300, 300), (300, 300)),
@@ -123,7 +123,7 @@ def print_digests():
 def digests():
     """The lines of processes with each number of threads."""
     processes = []
-    for count in map(str, THREADS):
+    for count in map(str, THREAD_COUNTS):
         variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PLUGRAD_CPU_THREADS")
         processes.append(
             subprocess.Popen(

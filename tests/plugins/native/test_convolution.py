@@ -104,7 +104,7 @@ def test_groups_of_windows_match_numpy(
 
 @pytest.mark.parametrize("activation", ["linear", "relu", "relu6"])
 @pytest.mark.parametrize("convolve", [plugrad.fused.conv2d, plugrad.fused.depthwise_conv2d])
-def test_limits_let_special_values_pass(activation, convolve):
+def test_activations_of_convolutions_propagate_special_values(activation, convolve):
     special = np.array([np.nan, np.inf, -np.inf, -0.0, -1, 7], np.float32)
     x, one = special.reshape(1, 2, 3, 1), np.ones((1, 1, 1, 1), np.float32)
     expected = {

@@ -7,6 +7,7 @@ import pytest
 
 import plugrad
 from plugrad_cpu.extend import thread_pool
+from plugrad_native.kernels.movement import plan_copy_to_block
 from plugrad_native.variants import has_any_variant
 
 if not has_any_variant():
@@ -107,7 +108,7 @@ def compare(monkeypatch):
         *product(FLOAT_MATRIX_KERNELS, ("float32", "float64")),
     ],
 )
-def test_matrices(name, dtype, compare, rng):
+def test_matrix_kernels_give_the_same_bits_for_any_thread_count(name, dtype, compare, rng):
     function = (MATRIX_KERNELS | FLOAT_MATRIX_KERNELS)[name]
     for shape in ((41, 40), (300, 250)):
         x = rng.uniform(0.1, 9, shape).astype(dtype)
@@ -118,7 +119,27 @@ def test_matrices(name, dtype, compare, rng):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(5, 30, 60, 4), (1, 70, 80, 8)], ids=str)
 @pytest.mark.parametrize("name", IMAGE_KERNELS)
-def test_images(name, shape, dtype, compare, rng):
+def test_image_kernels_give_the_same_bits_for_any_thread_count(name, shape, dtype, compare, rng):
     x = rng.normal(size=shape).astype(dtype)
     is_shared = compare(IMAGE_KERNELS[name], x)
     assert is_shared or shape[0] == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: plugrad.conv2d(x, x, padding="same"),
+        lambda x: plugrad.conv2d_transpose(x, x, strides=2),
+        lambda x: plugrad.grad(lambda x: plugrad.sum(plugrad.conv2d(x, x, padding="same")))(x),
+    ],
+    ids=["conv2d", "conv2d_transpose", "conv2d, gradient"],
+)
+def test_images_that_are_their_own_filters(function, dtype, compare, rng):
+    x = rng.normal(size=(5, 5, 16, 16)).astype("float32")
+    assert compare(lambda x: function(plugrad.astype(x, dtype)), x)
+
+
+def test_copies_to_rows_that_are_too_far_apart_are_left_to_numpy():
+    assert plan_copy_to_block((4, 9), (9, 1), (2**31 - 1, 1), 1) is not None
+    assert plan_copy_to_block((4, 9), (9, 1), (2**31, 1), 1) is None

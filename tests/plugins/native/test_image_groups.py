@@ -9,10 +9,10 @@ import plugrad
 from plugins.comparing import assert_same_when_traced
 from plugins.pooled_images import (
     ACTIVATIONS,
+    IMAGES_SHAPE,
     JOINED_FUNCTIONS,
     POOLINGS,
     SEPARATE_FUNCTIONS,
-    SHAPE,
     make_gradient,
     pool_gradient,
     random_images,
@@ -57,7 +57,7 @@ def test_bits_match_separate_calls(summarize, activate, make, dtype):
 @pytest.mark.parametrize(
     "shape", [(1, 4, 4, 3), (0, 4, 4, 3), (3, 4, 4, 0), (61, 4, 4, 32), (3, 64, 64, 32)]
 )
-def test_numbers_and_sizes_of_images(shape):
+def test_image_groups_of_any_batch_and_image_size(shape):
     x = special_images(*shape)
     w = special_images(*POOLINGS["tiles"](x).shape)
     gradient = make_gradient(plugrad.relu, POOLINGS["tiles"])
@@ -74,7 +74,7 @@ def test_numbers_and_sizes_of_images(shape):
         (lambda x: plugrad.avg_pool3d(x, 2), (5, 4, 6, 8, 3)),
     ],
 )
-def test_other_numbers_of_axes(summarize, shape):
+def test_image_groups_of_other_ranks(summarize, shape):
     x = special_images(*shape)
     w = special_images(*summarize(x).shape)
     with np.errstate(all="ignore"):
@@ -83,14 +83,14 @@ def test_other_numbers_of_axes(summarize, shape):
 
 @pytest.mark.parametrize("function", JOINED_FUNCTIONS)
 def test_image_groups_with_other_inputs(function):
-    x = random_images(*SHAPE)
+    x = random_images(*IMAGES_SHAPE)
     assert_same_when_traced(function, x)
     assert group_kernels(function, x)
 
 
 @pytest.mark.parametrize("function", SEPARATE_FUNCTIONS)
 def test_calls_that_cannot_join_an_image_group(function):
-    x = random_images(*SHAPE)
+    x = random_images(*IMAGES_SHAPE)
     assert not group_kernels(function, x)
     assert_same_when_traced(function, x)
 
@@ -112,7 +112,7 @@ def test_threads_give_the_same_bits(threads, monkeypatch):
         assert_same_when_traced(make_gradient(plugrad.relu, POOLINGS["overlapping"]), x, w)
 
 
-def test_the_result_takes_the_place_of_the_images():
+def test_result_reuses_the_memory_of_the_images():
     """Neither what the pooling gives nor a second array of the size of the images is made."""
     x, k = random_images(16, 64, 64, 1), random_images(3, 3, 1, 16)
 
@@ -133,7 +133,7 @@ def test_the_result_takes_the_place_of_the_images():
 
 
 @pytest.mark.parametrize("kept", ["result", "later", "elsewhere"])
-def test_images_that_are_read_later_stay(kept):
+def test_images_that_are_read_later_are_not_overwritten(kept):
     k = random_images(3, 3, 1, 16)
     y = random_images(8, 32, 32, 1)
 

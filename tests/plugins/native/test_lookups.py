@@ -148,7 +148,7 @@ def test_a_position_out_of_range_is_an_error(wrong):
         assert str(traced.value) == str(captured.value) == str(untraced.value)
 
 
-def test_only_bounds_within_the_axis_are_a_proof():
+def test_only_clipping_within_the_axis_proves_positions_in_range():
     x, indices = random_tensor(5, 7), random_indices(5, 1)
 
     def look_up_within(least, most):
@@ -162,7 +162,7 @@ def test_only_bounds_within_the_axis_are_a_proof():
     assert_same_when_traced(look_up_within(-1, 6), x, indices - 3)
 
 
-def test_positions_of_loops():
+def test_lookups_at_positions_that_a_loop_computes():
     indices = random_indices(4, 5, 1)
 
     def function(x, i):

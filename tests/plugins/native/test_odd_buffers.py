@@ -77,7 +77,7 @@ def test_kernels_write_only_inside_their_results(variant, monkeypatch):
                     memory.assert_untouched(f"{row} of {dtype}")
 
 
-def test_the_guard_is_seen():
+def test_guard_detects_writes_outside_of_results():
     memory = GuardedAllocator()
     y = memory.empty((3,), np.float32)
     np.lib.stride_tricks.as_strided(y, (4,))[3] = 0
@@ -86,7 +86,7 @@ def test_the_guard_is_seen():
 
 
 @pytest.mark.parametrize("offset", [1, 2, 3, 5])
-def test_memory_between_elements(offset, rng):
+def test_unaligned_arrays_are_copied_or_rejected(offset, rng):
     """Arrays at addresses that are no multiples of the item size are copied, or rejected."""
     packed = np.zeros(4 * 300 + offset, np.uint8)
     x = np.frombuffer(packed.data, np.float32, 300, offset)

@@ -278,7 +278,7 @@ def test_a_forked_child_starts_threads_of_its_own():
     assert status == 0
 
 
-def test_the_setting_of_threads(monkeypatch):
+def test_thread_count_follows_the_setting(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3,2")
     assert thread_count({}) == 3
     assert thread_count({"threads": 2}) == 2
@@ -288,7 +288,7 @@ def test_the_setting_of_threads(monkeypatch):
         thread_count({"threads": 0})
 
 
-def test_results_are_upon_the_memory_of_the_pool():
+def test_results_use_memory_of_the_pool():
     x = random_array(TRACKED_MIN_BYTES)
     with plugrad.use("cpu"):
         results = [

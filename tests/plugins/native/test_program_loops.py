@@ -134,7 +134,7 @@ def test_choices_and_loops_of_unknown_length(function, sign):
     assert is_one_program(function, x, y)
 
 
-def test_parts_and_flags_in_loops():
+def test_slices_and_conditionals_in_loops():
     """The program includes the slicing, stacking and conditionals of a loop."""
 
     def body(carry, part):
@@ -206,7 +206,7 @@ def raise_after(seconds):
         signal.signal(signal.SIGALRM, before)
 
 
-def test_loops_and_regions_with_constants_of_their_own():
+def test_loops_and_fused_regions_with_their_own_constants():
     x = random_tensor(128)
 
     def body(carry, _):

@@ -1,4 +1,4 @@
-"""The memory of compiled graphs: what waits, what lies in the memory of something else, and what nobody may touch."""
+"""The memory of compiled graphs: delayed calls, reused memory, and arrays that must not be overwritten."""
 
 import json
 import os
@@ -127,7 +127,7 @@ def network(x, w):
     return plugrad.grad(loss)(w)
 
 
-def test_derivatives_wait_for_the_backward_pass():
+def test_derivatives_are_delayed_until_the_backward_pass():
     x = random_tensor(256, 256)
     assert delayed_kernels(network, x, x) == ["Step"]
     assert delayed_kernels(lambda x: plugrad.exp(x) + (x @ x), x) == ["Exp"]
@@ -155,7 +155,7 @@ def test_derivatives_wait_for_the_backward_pass():
     peak_bytes_when_traced(network, x, x)
 
 
-def test_the_plan_tells_the_peak_of_a_compiled_step():
+def test_planned_peak_memory_of_a_compiled_step():
     x, k = random_tensor(64, 28, 28, 1), random_tensor(3, 3, 1, 16)
     w = random_tensor(14 * 14 * 16, 10)
 
@@ -208,7 +208,7 @@ WORKLOAD_NAMES = (
 UNTRACED_PEAK_RATIOS = {"W2": 0.55, "W5": 0.4}
 
 
-def test_the_plan_tells_the_peak_of_workloads():
+def test_planned_peak_memory_matches_the_measured_peak_of_workloads():
     """The measured number is the peak of the bytes of all arrays that a compiled call allocates."""
     result = subprocess.run(
         [sys.executable, "-c", MEASURE_PROGRAM, *WORKLOAD_NAMES],
@@ -223,7 +223,7 @@ def test_the_plan_tells_the_peak_of_workloads():
         assert compiled <= UNTRACED_PEAK_RATIOS.get(name, 1) * untraced, name
 
 
-def test_results_have_room_for_what_is_read_before_they_are_made():
+def test_product_chains_use_little_peak_memory():
     x, w = random_tensor(256, 256), random_tensor(256, 256, seed=1)
 
     def products(x, w):
@@ -308,7 +308,7 @@ def test_order_without_memory_savings_is_kept():
     assert order.order_steps(graph) is graph
 
 
-def test_the_order_of_host_values_stays():
+def test_host_values_are_drawn_in_program_order():
     drawn = []
 
     def draw(name):

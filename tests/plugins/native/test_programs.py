@@ -36,13 +36,13 @@ def make_program(words, sizes=(0, 1, 1, 40, 40), functions=("relu_float32",), co
 
 
 LOOP, REPEAT, CHOOSE, WHILE = range(4)
-LOOP_ONCE = [REPEAT, 1, 1, LOOP]
-RELU = [*LOOP_ONCE, 10, 4, 1, 0, PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
+LOOP_ONCE_WORDS = [REPEAT, 1, 1, LOOP]
+RELU_WORDS = [*LOOP_ONCE_WORDS, 10, 4, 1, 0, PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
 
 
 def test_a_table_of_one_call():
     x, y = np.arange(-5, 5, dtype="f4"), np.empty(10, "f4")
-    assert make_program(RELU)(x, y) is None
+    assert make_program(RELU_WORDS)(x, y) is None
     np.testing.assert_array_equal(y, np.maximum(x, 0))
 
 
@@ -52,10 +52,10 @@ HARMLESS_WORDS = {1, 5, *STEP_WORDS}
 """With them, how often it runs, and the size of a block."""
 
 
-@pytest.mark.parametrize("position", range(len(RELU)))
+@pytest.mark.parametrize("position", range(len(RELU_WORDS)))
 @pytest.mark.parametrize("number", [-1, 100, 2**31, 2**62])
 def test_any_number_that_is_out_of_range_is_an_error(position, number):
-    words = [*RELU]
+    words = [*RELU_WORDS]
     words[position] = number
     if number <= 100 and position in HARMLESS_WORDS and (number > 0 or position in STEP_WORDS):
         return
@@ -63,19 +63,20 @@ def test_any_number_that_is_out_of_range_is_an_error(position, number):
         make_program(words)
 
 
-@pytest.mark.parametrize("length", range(1, len(RELU)))
+@pytest.mark.parametrize("length", range(1, len(RELU_WORDS)))
 def test_a_table_that_ends_early_is_an_error(length):
     with pytest.raises(ValueError, match="table"):
-        make_program(RELU[:length])
+        make_program(RELU_WORDS[:length])
 
 
-ADD = [*LOOP_ONCE, 10, 4, 1, 0, *[PLACE, 1, 0, 4, 0, 4] * 2, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
+ADD_WORDS = [*LOOP_ONCE_WORDS, 10, 4, 1, 0]
+ADD_WORDS += [*[PLACE, 1, 0, 4, 0, 4] * 2, PLACE, 2, 0, 4, 0, 4, COUNT, 1]
 """The steps of both operands follow."""
 
 
 @pytest.mark.parametrize("step", [0, 1])
 def test_arrays_have_the_items_that_numbers_say(step):
-    run = make_program([*ADD, NUMBER, 1, NUMBER, step], functions=("add_float32",))
+    run = make_program([*ADD_WORDS, NUMBER, 1, NUMBER, step], functions=("add_float32",))
     x, y = np.arange(10, dtype="f4"), np.empty(10, "f4")
     run(x, y)
     np.testing.assert_array_equal(y, x + (x if step else np.repeat([0, 4, 8], [4, 4, 2])))
@@ -84,7 +85,7 @@ def test_arrays_have_the_items_that_numbers_say(step):
 @pytest.mark.parametrize("factor", [2, 3, 1000])
 @pytest.mark.parametrize("step", [0, 1])
 def test_arrays_with_fewer_items_than_numbers_say_are_errors(factor, step):
-    words = [*ADD[:-1], factor, NUMBER, 1, NUMBER, step]
+    words = [*ADD_WORDS[:-1], factor, NUMBER, 1, NUMBER, step]
     with pytest.raises(ValueError, match="fewer items"):
         make_program(words, functions=("add_float32",))
 
@@ -93,7 +94,7 @@ def test_arrays_with_fewer_items_than_numbers_say_are_errors(factor, step):
 def test_program_that_sums_too_many_items_is_rejected(outer):
     """The table asks for sums of ten numbers each, of an array of twenty, into an array of two."""
     places = [PLACE, 1, 0, 0, 0, 80, PLACE, 2, 0, 0, 0, 8]
-    words = [*LOOP_ONCE, 1, 1, 1, 0, *places, NUMBER, outer, NUMBER, 10, NUMBER, 1]
+    words = [*LOOP_ONCE_WORDS, 1, 1, 1, 0, *places, NUMBER, outer, NUMBER, 10, NUMBER, 1]
     make = partial(make_program, words, (0, 1, 1, 80, 8), ("sum_float32",))
     if outer > 2:
         with pytest.raises(ValueError, match="fewer items"):
@@ -105,10 +106,10 @@ def test_program_that_sums_too_many_items_is_rejected(outer):
 
 @pytest.mark.parametrize("step", [4, 8])
 @pytest.mark.parametrize("count", [1, 2])
-def test_loops_of_numpy_do_not_leave_their_arrays(step, count):
+def test_numpy_loops_stay_within_their_arrays(step, count):
     places = [PLACE, 1, 0, 4, 0, 4, PLACE, 2, 0, 4, 0, 4]
     steps = [PLACE, 3, 0, 0, 0, 16]
-    words = [*LOOP_ONCE, 10, 4, 1, 0, COUNT, count, ABSENT, *steps, *places]
+    words = [*LOOP_ONCE_WORDS, 10, 4, 1, 0, COUNT, count, ABSENT, *steps, *places]
     functions = ((np.absolute, np.absolute.types.index("f->f")),)
     make = partial(make_program, words, functions=functions, constants=(np.array([4, step]),))
     if step == 4 and count == 1:
@@ -120,13 +121,13 @@ def test_loops_of_numpy_do_not_leave_their_arrays(step, count):
 
 
 @pytest.mark.parametrize("changed", range(4))
-def test_products_of_numpy_do_not_leave_their_matrices(changed):
+def test_numpy_products_stay_within_their_matrices(changed):
     sizes = [1, 2, 3, 4]
     sizes[changed] += 1
     steps = np.array([24, 48, 32, 12, 4, 16, 4, 16, 4])
     places = [PLACE, 1, 0, 0, 0, 24, PLACE, 2, 0, 0, 0, 48, PLACE, 3, 0, 0, 0, 32]
     constant_places = [PLACE, 4, 0, 0, 0, 32, PLACE, 5, 0, 0, 0, 72]
-    words = [*LOOP_ONCE, 1, 1, 1, 0, NUMBER, 0, *constant_places, *places]
+    words = [*LOOP_ONCE_WORDS, 1, 1, 1, 0, NUMBER, 0, *constant_places, *places]
     functions = ((np.matmul, np.matmul.types.index("ff->f")),)
     with pytest.raises(ValueError, match="fewer items"):
         make_program(words, (0, 2, 1, 24, 48, 32), functions, (np.array(sizes), steps))
@@ -170,22 +171,22 @@ def test_choices_and_loops_follow_flags():
     with pytest.raises(ValueError, match="flag has no bytes"):
         make_program([CHOOSE, *flag[:-1], 0, 0, 0])
     with pytest.raises(ValueError, match="levels"):
-        make_program([REPEAT, 1, 1] * 40 + RELU)
+        make_program([REPEAT, 1, 1] * 40 + RELU_WORDS)
     with pytest.raises(ValueError, match="too long"):
-        make_program([REPEAT, 2**30, 1] * 4 + RELU)
+        make_program([REPEAT, 2**30, 1] * 4 + RELU_WORDS)
 
 
 def test_wrong_functions_sizes_and_arrays_are_errors():
     with pytest.raises(AttributeError, match="no kernel 'absent'"):
-        make_program(RELU, functions=("absent",))
+        make_program(RELU_WORDS, functions=("absent",))
     with pytest.raises(ValueError, match="ufunc"):
-        make_program(RELU, functions=((np.add, 1000),))
+        make_program(RELU_WORDS, functions=((np.add, 1000),))
     with pytest.raises(ValueError, match="ufunc"):
-        make_program(RELU, functions=((len, 0),))
+        make_program(RELU_WORDS, functions=((len, 0),))
     for sizes in ((0, 1, 1, 40), (-1, 1, 1, 40, 40), (0, 1, 1, 40, -40), (0, 2**40, 1, 40, 40)):
         with pytest.raises(ValueError, match="sizes"):
-            make_program(RELU, sizes=sizes)
-    run = make_program(RELU)
+            make_program(RELU_WORDS, sizes=sizes)
+    run = make_program(RELU_WORDS)
     x = np.zeros(10, "f4")
     with pytest.raises(ValueError, match="36 bytes instead of 40"):
         run(x[1:], x)
@@ -293,7 +294,7 @@ def test_a_training_step():
         assert w.numpy().tobytes() == other.numpy().tobytes()
 
 
-def test_overrides_and_settings_are_seen():
+def test_overrides_and_settings_take_effect_in_compiled_functions():
     x = random_tensor(3)
     f = plugrad.jit(lambda x: plugrad.relu(x) + 1)
     expected = f(x).numpy()
@@ -532,7 +533,7 @@ def test_outer_products(dtype, shapes):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_the_array_of_all_pairs_is_never_made(threads, monkeypatch):
+def test_array_of_all_pairs_is_never_materialized(threads, monkeypatch):
     monkeypatch.setattr(thread_pool, "count", threads)
     x = random_tensor(1000, 3)
     run = plugrad.jit(lambda x: pairwise_directions(x)[0])
@@ -583,7 +584,7 @@ def test_200_interrupts_of_a_training_loop_lose_no_step(mode):
         signal.signal(signal.SIGALRM, old)
 
 
-def test_other_shapes_of_large_constants(rng):
+def test_reshaped_large_constants_share_memory(rng):
     """A reshaped constant that is too large to be computed while tracing shares the constant's memory."""
     w = plugrad.asarray(rng.normal(size=(1, 64, 32)).astype(np.float32), device="cpu")
 

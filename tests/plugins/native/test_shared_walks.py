@@ -25,7 +25,9 @@ def random_matrix(rng):
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("threads", [1, 2, 7])
-def test_layouts(layout, threads, random_matrix, monkeypatch):
+def test_shared_elementwise_calls_of_any_layout_match_copies(
+    layout, threads, random_matrix, monkeypatch
+):
     """Threads once read before the start of an array whose last axis is reversed."""
     monkeypatch.setattr(thread_pool, "count", 1)
     with plugrad.use("cpu"):
@@ -45,7 +47,7 @@ def test_layouts(layout, threads, random_matrix, monkeypatch):
 )
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("threads", [1, 2, 7])
-def test_concat(dtype, axis, threads, rng, monkeypatch):
+def test_shared_concatenation_matches_numpy(dtype, axis, threads, rng, monkeypatch):
     monkeypatch.setattr(thread_pool, "count", threads)
     monkeypatch.setattr(thread_pool, "part_min_work", 1000)
     shapes = [[40, 50, 60] for _ in range(4)]

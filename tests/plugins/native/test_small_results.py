@@ -117,14 +117,14 @@ def test_elementwise_kernels_and_rows():
     np.testing.assert_allclose(plugrad.softmax(x.T, axis=0).numpy(), rows.T, 1e-6)
 
 
-COMPUTED_BY_OTHERS = thread_pool.part_min_work
+SHARED_MIN_ELEMENTS = thread_pool.part_min_work
 """The elements of elementwise results from which on C leaves them to implementations that threads share."""
 BINARY_OPS = ("add", "subtract", "multiply", "maximum", "minimum", "less", "equal", "not_equal")
 UNARY_OPS = ("negative", "square", "abs", "floor", "sign")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8", "int8"])
-def test_loops_of_numpy(dtype):
+def test_small_elementwise_results_match_numpy(dtype):
     shapes = (
         ((8,), (8,)),
         ((3, 4), ()),
@@ -139,8 +139,8 @@ def test_loops_of_numpy(dtype):
             *shapes,
             ((1023,), (1023,)),
             ((1024,), (1024,)),
-            ((COMPUTED_BY_OTHERS - 1,), (COMPUTED_BY_OTHERS - 1,)),
-            ((COMPUTED_BY_OTHERS,), ()),
+            ((SHARED_MIN_ELEMENTS - 1,), (SHARED_MIN_ELEMENTS - 1,)),
+            ((SHARED_MIN_ELEMENTS,), ()),
             ((1023,), ()),
             ((1, 2), (2, 1)),
         ):
@@ -155,7 +155,7 @@ def test_loops_of_numpy(dtype):
         assert_equal(mine + mine, theirs + theirs)
         assert_equal(mine * plugrad.asarray(np.ones(theirs.shape, dtype)), theirs)
     for name in UNARY_OPS:
-        for shape in ((8,), (3, 4), (), (0, 3), (1023,), (1024,), (COMPUTED_BY_OTHERS - 1,)):
+        for shape in ((8,), (3, 4), (), (0, 3), (1023,), (1024,), (SHARED_MIN_ELEMENTS - 1,)):
             x = small_integers(*shape, dtype=dtype)
             assert_equal(
                 getattr(plugrad, name)(plugrad.asarray(x)), np.asarray(getattr(np, name)(x))
@@ -383,7 +383,7 @@ VIEWS_IN_C = {
     "every second row": lambda x: x[0, ::2, 1:],
     "a row that is repeated": lambda x: x[0, 5, None],
 }
-VIEWS_OF_OTHERS = {
+VIEWS_NOT_IN_C = {
     "rows in reverse": lambda x: x[0, ::-1, 1:],
     "reversed rows": lambda x: x[0, :, ::-1],
     "every second column": lambda x: x[0, :, ::2],
@@ -391,7 +391,7 @@ VIEWS_OF_OTHERS = {
     "gaps between matrices": lambda x: x[:, 1:-1, 1:],
     "many short rows": lambda x: x[0, :, :2],
 }
-LAYOUTS = VIEWS_IN_C | VIEWS_OF_OTHERS | {"a column": lambda x: x[0, :, :1]}
+LAYOUTS = VIEWS_IN_C | VIEWS_NOT_IN_C | {"a column": lambda x: x[0, :, :1]}
 
 
 @pytest.mark.parametrize("view", LAYOUTS)
@@ -426,11 +426,11 @@ def test_which_views_are_read_in_c():
     for name, view in LAYOUTS.items():
         x = view(whole)
         found = add(x, x)
-        if name in VIEWS_OF_OTHERS or x.shape[-1] == 1:
+        if name in VIEWS_NOT_IN_C or x.shape[-1] == 1:
             assert found is None, name
         else:
             np.testing.assert_array_equal(found, x + x, strict=True)
-    most = np.zeros(COMPUTED_BY_OTHERS, np.float32)
+    most = np.zeros(SHARED_MIN_ELEMENTS, np.float32)
     assert add(most, most) is None
     assert add(most[1:], most[1:]).nbytes == most.nbytes - 4
 
@@ -461,9 +461,9 @@ def test_powers_of_one_shape_and_of_numbers():
         assert_equal(plugrad.pow(half, plugrad.asarray(exponent)), np.array([np.inf, 0], "float32"))
 
 
-def test_loops_of_numpy_give_the_numbers_of_large_arrays():
+def test_small_elementwise_results_match_those_of_large_arrays():
     special = np.array([0, -0.0, 1.5, -2.5, np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45], "float32")
-    long = np.tile(special, COMPUTED_BY_OTHERS // 10 + 1)
+    long = np.tile(special, SHARED_MIN_ELEMENTS // 10 + 1)
     for name in (
         "add",
         "multiply",

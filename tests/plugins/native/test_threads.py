@@ -1,4 +1,4 @@
-"""Threads of C make calls in parts: each part once, whatever the number of threads, and whoever else asks."""
+"""C threads compute each part of a call exactly once, for any number of threads and callers."""
 
 import os
 import signal
@@ -78,7 +78,7 @@ def test_each_part_has_memory_for_itself(compiled):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_steps_are_those_of_several_items(compiled):
+def test_each_part_sums_its_own_items(compiled):
     """Each part of 2^17 elements has one sum."""
     pool = ThreadPool()
     pool.count, pool.compiled = 3, thread_pool.compiled if compiled else None
@@ -166,7 +166,7 @@ def test_memory_of_each_part_begins_at_a_cache_line(monkeypatch):
     assert arguments[-1].size == 32 * 9
 
 
-def test_helpers_sleep_where_calls_are_rare():
+def test_helper_threads_sleep_between_rare_calls():
     """A helper that waited awake after each call would burn 50 µs of processor time or more."""
     x = random_float32(2000)
     y = np.empty_like(x)

@@ -295,7 +295,7 @@ def test_names_argument_accepts_words_or_a_function():
     assert list(arrays) == ["net.fc.weight", "net.fc.bias"]
 
 
-def test_words_are_whole():
+def test_only_whole_words_of_names_are_replaced():
     """The word fc does not match fc1, and only its first occurrence is replaced."""
     tensors = {"fc1.fc.weight": WEIGHT, "fc1.fc.bias": BIAS}
     with plugrad.use("cpu"):

@@ -204,7 +204,7 @@ def test_texts_are_tokenized():
         nn.data.tokenize(["text"], 3, length=4)
 
 
-def test_a_library_makes_tokens():
+def test_tokenizer_of_a_library_is_used():
     tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
     model = tokenizers.models.WordLevel({"a": 1, "bb": 2, "?": 0}, unk_token="?")
     tokenizer = tokenizers.Tokenizer(model)

@@ -179,7 +179,7 @@ def test_early_stopping(training_examples):
     )
 
 
-def test_larger_may_be_better(training_examples):
+def test_early_stopping_can_maximize_a_metric(training_examples):
     values = iter([0.5, 0.6, 0.4])
     with plugrad.use("cpu"):
         _, _, results = train_model(

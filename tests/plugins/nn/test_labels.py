@@ -41,7 +41,7 @@ def test_labels_that_a_traced_function_closes_over(loss, backend):
 
 
 @pytest.mark.parametrize("loss", SPARSE_LOSSES)
-def test_negative_labels_do_not_count(loss, backend):
+def test_losses_ignore_negative_labels(loss, backend):
     logits = plugrad.asarray([[1.0, 2.0], [5.0, 0.5]])
     alone = loss([1], logits[:1]).item()
     for labels in ([1, -1], np.array([1, -100])):
@@ -95,7 +95,7 @@ def test_fit_refuses_a_data_set_before_the_first_step(loss, form, backend):
         nn.evaluate(nn.Dense(3), nn.Dense(3).init(0, (2,)), x, form(y), loss=loss)
 
 
-def test_labels_that_a_loss_cuts_are_checked_where_they_are_on_the_host_or_with_debug(backend):
+def test_labels_that_a_loss_slices_are_validated_on_the_host_or_with_debug(backend):
     x, y = examples_with_labels([0, 3, 1, 2])
 
     def loss(labels, logits):
@@ -165,7 +165,7 @@ def test_the_labels_of_no_examples(backend):
     )
 
 
-def test_labels_that_are_traced_are_not_looked_at():
+def test_traced_labels_are_not_validated():
     """This holds with `debug` too, which also runs each call untraced."""
     loss = plugrad.jit(nn.losses.sparse_softmax_cross_entropy)
     for debug in (False, True):

@@ -48,7 +48,7 @@ def test_prefetched_generator_continues_where_it_stopped():
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
-def test_errors_come_in_their_place(error):
+def test_prefetched_errors_are_raised_in_order(error):
     def generate():
         yield 1
         raise error("here")
@@ -60,7 +60,7 @@ def test_errors_come_in_their_place(error):
     assert prefetch_threads() == []
 
 
-def test_a_loop_that_ends_ends_the_thread():
+def test_end_of_the_loop_ends_the_prefetch_thread():
     class Endless:
         def __iter__(self):
             while True:

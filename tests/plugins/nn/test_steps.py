@@ -27,7 +27,7 @@ def run_in_steps(step, params, x, state, cuts):
 
 
 @pytest.mark.parametrize("name", ATTENTION_LAYERS)
-def test_steps_are_one_call(name, make_params, rng, backend):
+def test_attention_in_steps_matches_one_call(name, make_params, rng, backend):
     layer = ATTENTION_LAYERS[name]
     params = make_params(layer, (9, 8))
     x = plugrad.asarray(rng.normal(size=(2, 9, 8)).astype(np.float32))
@@ -86,7 +86,7 @@ def test_a_state_has_the_dtype_of_the_parameters(make_params):
     assert count.item() == 0
 
 
-def test_errors(make_params):
+def test_invalid_attention_steps_are_rejected(make_params):
     with plugrad.use("cpu"):
         layer = ATTENTION_LAYERS["plain"]
         params = make_params(layer, (4, 8))

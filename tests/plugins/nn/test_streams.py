@@ -98,7 +98,7 @@ def test_auc_matches_scikit_learn(weighted, backend, rng):
 
 
 @pytest.mark.parametrize("labels", [[1, 1], [0, 0], []])
-def test_areas_without_pairs(labels, backend):
+def test_auc_of_a_single_class_is_nan(labels, backend):
     logits = plugrad.zeros(len(labels))
     assert np.isnan(nn.metrics.roc_auc(np.array(labels, np.int32), logits).item())
     metric = nn.metrics.AUC()
@@ -153,7 +153,7 @@ def test_perplexities_over_batches(backend, labels_and_predictions):
     assert found == pytest.approx(right, rel=1e-5)
 
 
-def test_scores_of_translations(monkeypatch):
+def test_bleu_metrics_call_the_library(monkeypatch):
     calls = []
 
     def score(*arguments, **options):
@@ -203,13 +203,13 @@ def test_updates_are_traced(make, backend, labels_and_predictions):
     np.testing.assert_allclose(traced.result(), plain.result(), rtol=1e-6)
 
 
-def test_areas_are_traced(backend, rng):
+def test_auc_is_traced(backend, rng):
     truth, logits = rng.integers(0, 2, 9).astype(np.int32), rng.normal(size=9).astype(np.float32)
     found = plugrad.jit(nn.metrics.roc_auc)(plugrad.asarray(truth), plugrad.asarray(logits))
     assert found.item() == pytest.approx(sklearn.roc_auc_score(truth, logits), rel=1e-6)
 
 
-def test_evaluations_and_trainings_take_objects(backend, labels_and_predictions):
+def test_evaluate_and_fit_accept_metric_objects(backend, labels_and_predictions):
     labels, logits, weights = labels_and_predictions
     model = nn.Dense(CLASS_COUNT)
     params = model.init(0, (CLASS_COUNT,))

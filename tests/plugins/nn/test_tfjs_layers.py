@@ -179,7 +179,7 @@ def save_model(name, folder):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_comes_back(name, tmp_path):
+def test_saved_model_is_loaded_unchanged(name, tmp_path):
     model, params, inputs = save_model(name, tmp_path)
     again, weights = tfjs.load_layers_model(tmp_path)
     wanted = list_results(model, params, inputs)
@@ -332,7 +332,7 @@ def test_error_for_a_graph_model_names_the_function_that_reads_it(tmp_path):
         tfjs.load_layers_model(tmp_path)
 
 
-def test_weights_must_fit(tmp_path):
+def test_unexpected_weights_are_rejected(tmp_path):
     document = layers_document(layer_config("Dense", name="dense", units=2))
     folder = write_document(
         tmp_path, document, {**DENSE_WEIGHTS, "dense/gamma": np.ones(2, np.float32)}

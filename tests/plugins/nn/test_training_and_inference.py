@@ -142,7 +142,7 @@ def test_step_by_step_outputs_match_the_whole_sequence(layer, backend, make_para
     assert everything(params, no_time).shape == (2, 0, 3)
 
 
-def test_rows_of_a_table(backend, make_params, rng):
+def test_embedding_returns_rows_of_its_table(backend, make_params, rng):
     layer = nn.Embedding(5, 3)
     params = make_params(layer, ())
     x = np.array([[0, 4], [2, 2]], np.int32)
@@ -311,7 +311,7 @@ def test_dropout_of_a_block_is_new_for_each_part(make_params):
     np.testing.assert_array_equal(layer(params, x, nn.Training(0)), first)
 
 
-def test_rotated_vectors_meet_by_their_distance(backend, rng):
+def test_products_of_rotary_embeddings_depend_on_distance_only(backend, rng):
     q, k = (rng.normal(size=8).astype(np.float32) for _ in range(2))
     queries, keys = (plugrad.asarray(np.tile(v, (6, 1))) for v in (q, k))
     scores = (nn.rotate_positions(queries) @ nn.rotate_positions(keys).T).numpy()
@@ -323,7 +323,7 @@ def test_rotated_vectors_meet_by_their_distance(backend, rng):
 
 
 @pytest.mark.parametrize("combiner", ["mean", "sum", "max"])
-def test_bags_of_rows(combiner, backend, make_params):
+def test_embedding_bag_combines_rows(combiner, backend, make_params):
     layer = nn.EmbeddingBag(6, 3, combiner)
     params = make_params(layer, (4,))
     table = params["embeddings"].numpy()
@@ -368,7 +368,7 @@ def test_a_spectral_norm_is_1(backend, make_params, rng):
     assert abs((gradient * params["kernel"].numpy()).sum()) < 1e-3
 
 
-def test_a_normalized_weight_begins_as_its_layer_does(backend):
+def test_weight_normalization_starts_with_the_weights_of_its_layer(backend):
     layer = nn.WeightNorm(nn.Conv2D(3, 2))
     params, plain = layer.init(0, (4, 4, 2)), nn.Conv2D(3, 2).init(0, (4, 4, 2))
     x = plugrad.ones((1, 4, 4, 2))

@@ -93,7 +93,7 @@ def test_batches_of_a_step_have_dropout_of_their_own(inputs_and_labels):
     assert seen[0] not in seen[3:]  # the steps of the second training go on from the first
 
 
-def test_labels_that_do_not_count(inputs_and_labels, backend):
+def test_ignored_labels_do_not_affect_the_loss(inputs_and_labels, backend):
     """Padded sequences, in batches with different numbers of valid labels."""
     x, y, _ = inputs_and_labels
     x, y = np.stack([x[:20]] * 3, 1), np.stack([y[:20], *[np.full(20, 2, np.int32)] * 2], 1)

@@ -442,7 +442,7 @@ def test_bad_input(call, error, backend):
         call()
 
 
-def test_divergences_of_relatives_of_gamma(backend):
+def test_divergences_of_the_gamma_family(backend):
     one = distributions.kl(
         make_distribution("Exponential", (2.0,)), make_distribution("Gamma", (1.0, 2.0))
     )

@@ -1,4 +1,4 @@
-"""Gradients on every backend equal those on cpu in double precision, which finite differences confirm elsewhere."""
+"""Gradients on every backend equal those on cpu in double precision, which other tests check by differences."""
 
 import numpy as np
 import pytest

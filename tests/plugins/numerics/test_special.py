@@ -224,7 +224,7 @@ def test_functions_of_two_arguments(name, backend, rng):
     np.testing.assert_allclose(getattr(special, name)(x, y), expected, rtol=3e-5, atol=1e-6)
 
 
-def test_terms_of_entropies_outside(backend):
+def test_entropy_functions_outside_of_their_domain(backend):
     assert (
         special.rel_entr([0.0, 1.0, -1.0, 0.0], [0.0, 0.0, 1.0, -1.0]).tolist()
         == [0] + [np.inf] * 3

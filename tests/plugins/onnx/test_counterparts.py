@@ -28,7 +28,7 @@ def test_every_written_kernel_has_a_row():
 
 
 @pytest.mark.rows("row", EXPORTABLE_CASES, ids=str)
-def test_rows(row, tmp_path):
+def test_exported_kernels_compute_the_same_when_loaded(row, tmp_path):
     with plugrad.use("cpu"):
         is_shift = row.kernel.name.endswith("Shift")  # which ONNX has for unsigned integers only
         dtype = "uint32" if is_shift else main_dtype(row, open_backend("cpu"))

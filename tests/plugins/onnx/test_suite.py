@@ -21,14 +21,14 @@ SUITE_KINDS = ("simple", "pytorch-converted", "pytorch-operator")
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("part", range(PART_COUNT))
-def test_models_of_nodes(backend, part):
+def test_node_models_of_the_onnx_suite_pass(backend, part):
     every = list(suite_cases("node").values())
     assert_part_passes(backend, every[part::PART_COUNT], 1 if backend == "webgpu" else 2)
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", SUITE_KINDS)
-def test_models_of_files(backend, kind):
+def test_file_models_of_the_onnx_suite_pass(backend, kind):
     assert_part_passes(backend, list(suite_cases(kind).values()), 1)
 
 

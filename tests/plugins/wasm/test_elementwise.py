@@ -167,7 +167,7 @@ def test_unary_kernels_of_integers(run, dtype):
     assert run("IsFinite", x).all()
 
 
-def test_questions_and_identity(run):
+def test_predicates_and_identity(run):
     x = np.array([1, -INF, INF, NAN, 0], np.float32)
     np.testing.assert_array_equal(run("IsInf", x), np.isinf(x))
     np.testing.assert_array_equal(run("IsNan", x), np.isnan(x))
@@ -429,7 +429,7 @@ def test_an_input_is_not_changed(run, rng):
 ALL_FLOAT16_VALUES = np.arange(2**16, dtype=np.uint16).view(np.float16)  # all there are
 
 
-def test_all_halves_widen(run):
+def test_every_half_is_converted_to_float32(run):
     np.testing.assert_array_equal(
         run("Cast", ALL_FLOAT16_VALUES, dtype="float32"), ALL_FLOAT16_VALUES.astype("float32")
     )
@@ -496,7 +496,7 @@ def test_log1p_of_the_largest_numbers(run):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_pairs_of_halves(run, rng):
+def test_binary_functions_of_halves(run, rng):
     a, b = rng.permutation(ALL_FLOAT16_VALUES), rng.permutation(ALL_FLOAT16_VALUES)
     operations = {
         "Add": np.add,

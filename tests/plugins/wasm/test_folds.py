@@ -119,7 +119,7 @@ def test_extremes_of_infinities(run):
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int64", "uint8"])
-def test_positions_are_the_first(run, rng, dtype, axis):
+def test_argmax_and_argmin_return_first_positions(run, rng, dtype, axis):
     x = rng.integers(0, 3, (4, 5, 37)).astype(dtype)
     np.testing.assert_array_equal(run("ArgMax", x, axis=axis), np.argmax(x, axis))
     np.testing.assert_array_equal(run("ArgMin", x, axis=axis), np.argmin(x, axis))

@@ -9,10 +9,10 @@ import plugrad
 from plugins.comparing import assert_same_when_traced
 from plugins.pooled_images import (
     ACTIVATIONS,
+    IMAGES_SHAPE,
     JOINED_FUNCTIONS,
     POOLINGS,
     SEPARATE_FUNCTIONS,
-    SHAPE,
     make_gradient,
     pool_gradient,
     random_images,
@@ -60,7 +60,7 @@ def test_bits_match_separate_calls(summarize, activate, make, dtype):
     "shape",
     [(1, 4, 4, 3), (0, 4, 4, 3), (3, 4, 4, 0), (61, 16, 16, 8), (5, 64, 64, 20), (2, 6, 6, 3)],
 )
-def test_numbers_and_sizes_of_images(shape):
+def test_image_groups_of_any_batch_and_image_size(shape):
     """Such as a last part with fewer images, and images that are longer than a block."""
     x = special_images(*shape)
     w = special_images(*POOLINGS["tiles"](x).shape)
@@ -72,7 +72,7 @@ def test_numbers_and_sizes_of_images(shape):
 @pytest.mark.parametrize("function", JOINED_FUNCTIONS)
 @pytest.mark.usefixtures("one_image_at_a_time")
 def test_image_groups_with_other_inputs(function):
-    x = random_images(*SHAPE)
+    x = random_images(*IMAGES_SHAPE)
     assert_same_when_traced(function, x)
     assert count_image_groups(function, x)
 
@@ -94,7 +94,7 @@ def test_a_step_reads_images_before_a_result_takes_their_place():
 
 @pytest.mark.parametrize("function", SEPARATE_FUNCTIONS)
 def test_calls_that_cannot_join_an_image_group(function):
-    x = random_images(*SHAPE)
+    x = random_images(*IMAGES_SHAPE)
     assert not count_image_groups(function, x)
     assert_same_when_traced(function, x)
 
@@ -109,7 +109,7 @@ def test_threads_give_the_same_bits(threads, monkeypatch):
     assert_same_when_traced(make_gradient(plugrad.relu, POOLINGS["overlapping"]), x, w)
 
 
-def test_the_result_takes_the_place_of_the_images(monkeypatch):
+def test_result_reuses_the_memory_of_the_images(monkeypatch):
     """Neither what the pooling gives nor a second array of the size of the images is made."""
     frames = []
 

@@ -195,6 +195,34 @@ def test_an_infinite_pixel_spoils_only_the_cells_of_a_filter_that_meet_it(
         np.testing.assert_allclose(found[large], right[large].astype(np.float32), 1e-5)
 
 
+@pytest.mark.parametrize("cells", [(3, 3), (5, 5), (1, 3), (1, 5)], ids=str)
+@pytest.mark.parametrize("channels", [4, 16])  # of which only 16 are convolved by tiles
+def test_padding_is_zeros_for_infinite_cells_and_gradients_of_results(run, rng, cells, channels):
+    """As in other frameworks; beside the gradients of results, there is nothing."""
+    x, dy = (rng.standard_normal((1, 12, 12, channels)).astype(np.float32) for _ in range(2))
+    f = rng.standard_normal((*cells, channels, channels)).astype(np.float32)
+    window = sliding_window((12, 12), cells, (1, 1), "same", (1, 1))
+    assert uses_winograd(1, window, f.shape) is (channels == 16)
+    infinite_f, infinite_dy = f.copy(), dy.copy()
+    infinite_f[0, 0, 0, 2] = infinite_dy[0, 0, 0, 1] = np.inf
+    padded = np.pad(x.astype(float), ((0, 0), *window.padding, (0, 0)))
+    places = [*np.ndindex(cells)]
+    patches = [padded[:, i : i + 12, j : j + 12] for i, j in places]
+    with np.errstate(invalid="ignore"):
+        y = sum(patch @ infinite_f[place] for place, patch in zip(places, patches, strict=True))
+        df = [np.einsum("nhwc,nhwo->co", patch, infinite_dy) for patch in patches]
+        dx, _ = reference_convolution_gradients(dy, x, infinite_f, window)
+    assert np.isnan(y).any()
+    assert np.isnan(df).any()
+    assert not np.isnan(dx).any()
+    found = run("Conv2D", x, infinite_f, window=window)
+    np.testing.assert_allclose(found, y, 1e-4, 1e-4)
+    found = run("Conv2DBackpropFilter", x, infinite_dy, filter_shape=f.shape, window=window)
+    np.testing.assert_allclose(found, np.reshape(df, f.shape), 1e-4, 1e-4)
+    found = run("Conv2DBackpropInput", dy, infinite_f, input_shape=x.shape, window=window)
+    np.testing.assert_allclose(found, dx, 1e-4, 1e-4)
+
+
 @pytest.mark.parametrize("channels", [16, 204])  # of which a product takes 200 rows at a time
 @pytest.mark.parametrize("size", [(4, 4), (9, 6), (5, 8)])
 def test_gradient_of_filters_by_tiles(run, rng, channels, size):

@@ -245,7 +245,7 @@ def test_a_training_step_is_one_program():
         assert w.numpy().tobytes() == other.numpy().tobytes()
 
 
-def test_variables_take_the_place_of_their_gradients():
+def test_updated_variables_reuse_the_memory_of_gradients():
     w, x = plugrad.Variable(random_wasm_tensor(60, 50)), random_wasm_tensor(20, 60)
     optimizer = plugrad.optimizers.SGD(0.1)
     graph = plugrad.make_graph(
@@ -258,7 +258,7 @@ def test_variables_take_the_place_of_their_gradients():
 
 
 @pytest.mark.parametrize("kind", [plugrad.optimizers.SGD, plugrad.optimizers.Adam])
-def test_gradients_that_are_read_twice_stay(kind):
+def test_gradients_that_are_read_twice_are_not_overwritten(kind):
     def training():
         a, b, c = (plugrad.Variable(random_wasm_tensor(16, seed=i)) for i in range(3))
         optimizer = kind(0.1)
@@ -310,7 +310,7 @@ def test_loops_and_choices_run_programs():
     assert_same_when_traced(plugrad.grads(lambda xs: plugrad.sum(f(xs)[0])), xs)
 
 
-def test_overrides_are_seen():
+def test_overrides_take_effect_in_compiled_functions():
     x = random_wasm_tensor(3)
     f = plugrad.jit(lambda x: plugrad.relu(x) + 1)
     expected = f(x).numpy()
@@ -441,7 +441,7 @@ def test_200_interrupts_of_a_training_loop_lose_no_step(alarm):
     assert memory().buffers == before
 
 
-def test_an_interrupted_recording_is_no_refusal(alarm, monkeypatch):
+def test_exception_of_a_signal_handler_leaves_a_recording(alarm, monkeypatch):
     monkeypatch.setattr(
         programs, "run_on_stand_ins", lambda *_: signal.raise_signal(signal.SIGALRM)
     )

@@ -122,7 +122,7 @@ def test_inputs_read_later_are_not_overwritten():
         np.testing.assert_array_equal(x.numpy(), before)
 
 
-def test_gradients_give_their_place_to_new_values():
+def test_new_values_reuse_the_memory_of_gradients():
     step = specialize_kernel("ApplyMomentum", (3,), *[(4,)] * 6, free=[3, 4, 5])
     v, w, g, h, a, b = (random_wasm_tensor(4, seed=i).array for i in range(6))
     coefficients = plugrad.asarray([0.5, 0.5, 0.0]).array

@@ -6,7 +6,7 @@ import pytest
 from plugrad.kernels import attention as contracts
 from plugrad_webgpu.kernels import attention
 
-INFINITY = np.float32(np.inf)
+INF = np.float32(np.inf)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def run_attention(run, q, k, v, mask, scale):
 def test_values(run, rng, device_as_gpu, batch, sizes, mask):
     operands = random_inputs(rng, batch, *sizes)
     if mask is not None:
-        mask = np.where(rng.random(mask) < 0.5, rng.normal(size=mask), -INFINITY).astype("f")
+        mask = np.where(rng.random(mask) < 0.5, rng.normal(size=mask), -INF).astype("f")
     found = run_attention(run, *operands, mask, 0.3)
     expected = reference_attention(*operands, mask, 0.3)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
@@ -71,8 +71,8 @@ def test_values(run, rng, device_as_gpu, batch, sizes, mask):
 def test_rows_without_keys_and_later_keys_are_left_out(run, rng, device_as_gpu):
     """The mask hides the first keys of a row, other keys are in later tiles, and scores grow by 100 each."""
     operands = random_inputs(rng, (), 40, 70, 6, 7)
-    mask = np.where(np.tri(40, 70, 10), np.arange(70) * 100, -INFINITY).astype("f")
-    mask[:, :35] = -INFINITY
+    mask = np.where(np.tri(40, 70, 10), np.arange(70) * 100, -INF).astype("f")
+    mask[:, :35] = -INF
     found = run_attention(run, *operands, mask, 0.5)
     np.testing.assert_allclose(
         found, reference_attention(*operands, mask, 0.5), rtol=1e-5, atol=1e-5
@@ -84,7 +84,7 @@ def test_rows_without_keys_and_later_keys_are_left_out(run, rng, device_as_gpu):
 
 def test_special_values_reach_their_rows_only(run, rng, device_as_gpu):
     q, k, v = random_inputs(rng, (), 40, 50, 6, 7)
-    q[3, 0], q[39, 1], v[49, 2] = np.nan, INFINITY, np.nan
+    q[3, 0], q[39, 1], v[49, 2] = np.nan, INF, np.nan
     found = np.isnan(run_attention(run, q, k, v, None, 1.0))
     expected = np.zeros_like(found)
     expected[[3, 39]] = expected[:, 2] = True

@@ -1,4 +1,4 @@
-"""Chains of elementwise calls: the same values to the last bit, fewer dispatches, and nothing else that anyone sees."""
+"""Chains of elementwise calls: the same values to the last bit in fewer dispatches, and no other visible effect."""
 
 import gc
 import threading
@@ -415,7 +415,7 @@ def test_a_driver_without_memory_for_many_chains(active_device, monkeypatch):
     assert all(y.numpy()[-1] == 3 for y in waiting)
 
 
-def test_an_interrupted_recording_is_made_up_for(monkeypatch):
+def test_interrupted_recording_is_completed_by_the_next_read(monkeypatch):
     x = plugrad.asarray(random_normal(60))
 
     def work():

@@ -1,4 +1,4 @@
-"""Products and convolutions compile soon and in little memory, by every schedule, however their operands lie.
+"""Products and convolutions compile quickly and in little memory, for every schedule and layout of operands.
 
 Compilers of some drivers take time that doubles with each branch of a sum that is written out: loads of single
 elements, guarded by ``&&``, took minutes and 8 GB.
@@ -19,8 +19,8 @@ from plugrad_webgpu.kernels.activation import ELU_WGSL
 MAX_COMPILE_SECONDS = 3.0
 MAX_COMPILE_MEGABYTES = 500
 
-SIZE = (12, 12)
-WINDOW = sliding_window(SIZE, (3, 3), (1, 1), "same")
+IMAGE_SIZE = (12, 12)
+SLIDING_WINDOW = sliding_window(IMAGE_SIZE, (3, 3), (1, 1), "same")
 
 
 def left_operand_source(name, channels, is_transposed):
@@ -28,8 +28,10 @@ def left_operand_source(name, channels, is_transposed):
     if name == "matrix":
         return product._matrix_source(channels, channels, is_transposed), is_transposed
     if name == "weights":
-        return convolution._filter_gradient_source(WINDOW, SIZE, channels), True
-    return convolution._patch_source(name, WINDOW, SIZE, SIZE, channels)[0], False
+        return convolution._filter_gradient_source(SLIDING_WINDOW, IMAGE_SIZE, channels), True
+    return convolution._patch_source(name, SLIDING_WINDOW, IMAGE_SIZE, IMAGE_SIZE, channels)[
+        0
+    ], False
 
 
 def measure_compilation(device, tile, left, is_transposed, turns_b, is_whole, ending):

@@ -1,4 +1,4 @@
-"""Copies by vectors, in chunks and in tiles: which one it is depends on sizes, strides and places."""
+"""Copies by vectors, in chunks and in tiles, as sizes, strides and offsets require."""
 
 import itertools
 
@@ -43,7 +43,7 @@ def test_every_order_of_axes(run, shape, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(6, 13), (8, 16), (4, 5, 9)], ids=parameter_id)
 @pytest.mark.rows("step", [1, 2, 3, -1, -4])
-def test_steps(run, shape, dtype, step):
+def test_slices_with_steps(run, shape, dtype, step):
     x = consecutive_numbers(shape, dtype)
     rank = len(shape)
     for axis in range(rank):

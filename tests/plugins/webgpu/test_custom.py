@@ -109,6 +109,30 @@ def test_the_results_of_narrow_dtypes_wrap_around(run):
     np.testing.assert_array_equal(run.to_host(widened), [2, 56, -56])
 
 
+def test_comments_of_the_author(run):
+    source = "/* As in https://example.com,\n   the paper. */\n" + shader_with_value(
+        "x[index] /* the input; // and nothing else */ + 1.0"
+    )
+    y = load_wgsl_kernel(source, make_contract(same_shape_rule))(run.to_device(np.float32([2, 3])))
+    assert run.to_host(y).tolist() == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("before", "value"),
+    [
+        ("fn first(x: array<f32, 2>) -> f32 { return x[0u]; }\n", "first(array(index_f, 7.0))"),
+        ("fn first(i: f32) -> f32 { let x = vec2f(i); return x[0u]; }\n", "first(index_f)"),
+        ("fn first(i: f32) -> f32 { var x = vec2f(i); return x[0u]; }\n", "first(index_f)"),
+    ],
+)
+def test_a_variable_with_the_name_of_an_input(run, before, value):
+    source = before + shader_with_value(
+        value.replace("index_f", "f32(index)") + " + 0.0 * x[index]"
+    )
+    kernel = load_wgsl_kernel(source, make_contract(same_shape_rule))
+    assert run.to_host(kernel(run.to_device(np.float32([5, 6, 7])))).tolist() == [0, 1, 2]
+
+
 def test_attributes_have_the_types_of_the_contract(run):
     def rule(
         *,
@@ -150,12 +174,13 @@ def test_attributes_that_do_not_fit(run, value, error, expected):
         load_wgsl_kernel(shader_with_value("1.0"), make_contract(rule))(run.backend, what=value)
 
 
-def test_attributes_of_more_bytes_than_a_call_brings_along(run):
+@pytest.mark.parametrize("length", [40, 5000])
+def test_attributes_of_more_bytes_than_a_call_brings_along(run, length):
     def rule(*, what):
-        return Shaped((40,), float32)
+        return Shaped((length,), float32)
 
     kernel = load_wgsl_kernel(shader_with_value("f32(parameters.what[index])"), make_contract(rule))
-    for values in (range(40), range(7, 47)):
+    for values in (range(length), range(7, length + 7)):
         y = kernel(run.backend, what=tuple(values))
         np.testing.assert_array_equal(run.to_host(y), list(values))
 

@@ -47,7 +47,9 @@ INT64_VALUES = np.array(
     ],
     np.int64,
 )
-A, B = (grid.ravel().copy() for grid in np.meshgrid(INT64_VALUES, INT64_VALUES))
+LEFT_OPERAND, RIGHT_OPERAND = (
+    grid.ravel().copy() for grid in np.meshgrid(INT64_VALUES, INT64_VALUES)
+)
 
 
 def assert_identical(actual, expected):
@@ -113,9 +115,10 @@ def kernel_name(value):
 
 @pytest.mark.parametrize(("kernel", "f"), ARITHMETIC_KERNELS, ids=kernel_name)
 def test_int64_arithmetic(run, kernel, f):
-    assert_identical(run(kernel, A, B), f(A, B))
+    assert_identical(run(kernel, LEFT_OPERAND, RIGHT_OPERAND), f(LEFT_OPERAND, RIGHT_OPERAND))
     assert_identical(
-        run(kernel, A[:, None], B[:3]), f(A[:, None], B[:3])
+        run(kernel, LEFT_OPERAND[:, None], RIGHT_OPERAND[:3]),
+        f(LEFT_OPERAND[:, None], RIGHT_OPERAND[:3]),
     )  # rows that are no vectors
 
 
@@ -154,7 +157,10 @@ def test_numbers_that_shaders_take_for_longs(run):
 
 
 def test_int64_select(run):
-    assert_identical(run(binary.select, A > B, A, B), np.maximum(A, B))
+    assert_identical(
+        run(binary.select, LEFT_OPERAND > RIGHT_OPERAND, LEFT_OPERAND, RIGHT_OPERAND),
+        np.maximum(LEFT_OPERAND, RIGHT_OPERAND),
+    )
 
 
 def test_long_to_float_rounds_once(run):

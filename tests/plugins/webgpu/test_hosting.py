@@ -1,4 +1,4 @@
-"""Small arrays on the host: no work for the device, and nothing else that anyone sees.
+"""Small arrays are computed on the host without work for the device, and with the same results.
 
 The other tests run with `webgpu.host_elements` at 0, where every array is on the device.
 """
@@ -341,7 +341,7 @@ def test_a_device_that_flushes_subnormals_computes_with_them(run, host_small_arr
     )
 
 
-def test_this_device_was_asked_about_subnormals(run, host_small_arrays, monkeypatch):
+def test_device_that_keeps_subnormals_is_detected(run, host_small_arrays, monkeypatch):
     host_small_arrays.__dict__.pop("_keeps_subnormals", None)
     monkeypatch.setattr(host_small_arrays, "most", 0)
     tiny, more = (
@@ -404,7 +404,7 @@ def test_host_arrays_in_several_threads(small_array_device):
     assert not failures
 
 
-def test_an_interrupted_upload_is_made_up_for(small_array_device, monkeypatch):
+def test_interrupted_upload_is_repeated(small_array_device, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""Software devices load what is the same for all lanes first, and divide in doubles: the shaders say the same."""
+"""Shaders for software devices load uniform values first and divide in float64, with unchanged results."""
 
 import numpy as np
 import pytest
@@ -52,6 +52,12 @@ def test_a_table_of_parameters_is_loaded_first():
     text = load_uniforms_first(WGSL_SOURCE.replace("var<immediate> parameters", table))
     assert f"{table.replace('parameters', 'given_parameters')}: Parameters;" in text
     assert "{ parameters = given_parameters;" in text
+
+
+def test_long_arrays_of_parameters_stay_in_memory():
+    text = load_uniforms_first(WGSL_SOURCE.replace("array<u32, 2>", "array<u32, 65>"))
+    assert "var<immediate> parameters: Parameters;" in text
+    assert "given_parameters" not in text
 
 
 def test_only_the_snippet_divides_in_doubles():

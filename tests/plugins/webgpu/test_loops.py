@@ -178,7 +178,7 @@ def test_running_sums_longer_than_a_loop(run, monkeypatch, is_software, shape):
     assert (np.moveaxis(sums, axis, -1) == np.arange(LOOP_LIMIT - 1, -1, -1)).all()
 
 
-def test_a_pixel_that_many_steps_show(run):
+def test_gradient_of_a_pixel_that_is_repeated_more_often_than_a_loop(run):
     images, dy = np.ones((1, 1, 2, 1), np.float32), np.ones((1, 1, LOOP_LIMIT, 1), np.float32)
     attrs = {"size": (1, LOOP_LIMIT)}
     nearest = run(resize.resize_nearest_neighbor_gradient, images, dy, **attrs)

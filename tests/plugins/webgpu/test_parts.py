@@ -1,4 +1,4 @@
-"""Arrays that are larger than a device can bind at once: whatever reads or writes them has the parts."""
+"""Arrays that are larger than a device can bind at once: shaders read and write them in parts."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Shaders mean the same everywhere: another compiler takes them, and they avoid what drivers differ in.
+"""Shaders are portable: a second compiler accepts them, and they avoid features in which drivers differ.
 
 The shaders are those that the rows of the conformance kit create, on a GPU and on a software device.
 """

@@ -19,13 +19,13 @@ adapters.SUPPORTED_WGPU_VERSION = (0, 0)
 """
 
 
-def test_the_version_decides(run, portable_device):
+def test_wgpu_version_selects_the_driver(run, portable_device):
     assert run.device._driver is native
     assert portable_device.device._driver is portable
     assert wgpu.version_info[:2] == adapters.SUPPORTED_WGPU_VERSION
 
 
-def test_private_parts_that_are_missing(run, monkeypatch, make_runner):
+def test_missing_private_parts_of_wgpu_select_the_portable_driver(run, monkeypatch, make_runner):
     class Changed:
         def __init__(self, device):
             device.something_that_is_gone  # noqa: B018

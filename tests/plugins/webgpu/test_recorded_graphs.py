@@ -427,7 +427,7 @@ def test_kernels_that_are_replaced_are_not_joined(random_matrix, kernel):
     assert bool(calls) is (kernel != "_FusedMatMul")
 
 
-def test_wgpu_py_alone(random_matrix, monkeypatch):
+def test_recorded_graphs_use_only_public_parts_of_wgpu_py(random_matrix, monkeypatch):
     values, expected = random_matrix.numpy(), result_bytes(function_with_groups(random_matrix))
     plugrad.close_backend(random_matrix.backend)
     monkeypatch.setattr("plugrad_webgpu.device.adapters.SUPPORTED_WGPU_VERSION", (0, 0))

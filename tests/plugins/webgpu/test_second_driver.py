@@ -32,7 +32,7 @@ TESTS_BY_SUBJECT = {
             f"{HOST_VALUES_TEST}[Cast-int64]",
             f"{HOST_VALUES_TEST}[Cast-uint32]",
         ),
-        "plugins/webgpu/test_hosting.py::test_this_device_was_asked_about_subnormals",
+        "plugins/webgpu/test_hosting.py::test_device_that_keeps_subnormals_is_detected",
         "plugins/webgpu/test_parts.py::test_transfers_and_copies",
         "plugins/webgpu/test_parts.py::test_elementwise_calls_and_reductions",
         "plugins/webgpu/test_parts.py::test_products_of_split_arrays",

@@ -201,7 +201,7 @@ with plugrad.use("webgpu"):
     ],
     ids=["a buffer is destroyed", "a device of the program"],
 )
-def test_programs(run, program, expected):
+def test_programs_that_share_buffers_print_expected_output(run, program, expected):
     """Each program runs in a new process, which a mistake would abort."""
     out = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

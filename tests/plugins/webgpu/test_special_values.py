@@ -19,11 +19,13 @@ from plugrad_webgpu import elementwise
 from plugrad_webgpu.shaders import sources
 
 NAN, INF = np.nan, np.inf
-VALUES = np.array(
+SPECIAL_VALUES = np.array(
     [NAN, INF, -INF, 0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 3e38, -3e38, 1e-30, 88.8, -104],
     np.float32,
 )
-A, B = (grid.ravel().copy() for grid in np.meshgrid(VALUES, VALUES))
+LEFT_OPERAND, RIGHT_OPERAND = (
+    grid.ravel().copy() for grid in np.meshgrid(SPECIAL_VALUES, SPECIAL_VALUES)
+)
 MIN_NORMAL_FLOAT32 = 1.2e-38  # below, a device may flush to zero
 
 UNARY_KERNELS = [
@@ -97,25 +99,25 @@ def assert_same_values(actual, expected):
 @pytest.mark.parametrize(
     ("kernel", "reference"), UNARY_KERNELS, ids=lambda v: getattr(v, "name", "")
 )
-def test_unary(run, kernel, reference):
+def test_unary_kernels_of_special_values(run, kernel, reference):
     with np.errstate(all="ignore"):
-        expected = reference(VALUES.astype(np.float64))
+        expected = reference(SPECIAL_VALUES.astype(np.float64))
         expected = expected if expected.dtype == bool else expected.astype(np.float32)
-    assert_same_values(run(kernel, VALUES), expected)
+    assert_same_values(run(kernel, SPECIAL_VALUES), expected)
 
 
 @pytest.mark.parametrize("kernel", [unary.sin, unary.cos, unary.tan], ids=lambda k: k.name)
 def test_infinite_angles_have_no_sine(run, kernel):
-    assert np.isnan(run(kernel, VALUES[:3])).all()
+    assert np.isnan(run(kernel, SPECIAL_VALUES[:3])).all()
 
 
 @pytest.mark.parametrize(
     ("kernel", "reference"), BINARY_KERNELS, ids=lambda v: getattr(v, "name", "")
 )
-def test_binary(run, kernel, reference):
+def test_binary_kernels_of_special_values(run, kernel, reference):
     with np.errstate(all="ignore"):
-        expected = reference(A, B)
-    assert_same_values(run(kernel, A, B), expected)
+        expected = reference(LEFT_OPERAND, RIGHT_OPERAND)
+    assert_same_values(run(kernel, LEFT_OPERAND, RIGHT_OPERAND), expected)
 
 
 GPU_RECIPROCAL_WGSL = (
@@ -146,8 +148,8 @@ def use_gpu_reciprocal(make_runner, monkeypatch):
 def test_large_divisors_on_gpus(use_gpu_reciprocal, kernel, reference):
     """Infinity divided by 3e38 was NaN, and 3e38 divided by itself was 0."""
     with np.errstate(all="ignore"):
-        expected = reference(A, B)
-    assert_same_values(use_gpu_reciprocal(kernel, A, B), expected)
+        expected = reference(LEFT_OPERAND, RIGHT_OPERAND)
+    assert_same_values(use_gpu_reciprocal(kernel, LEFT_OPERAND, RIGHT_OPERAND), expected)
 
 
 def float_from_bits(bits):
@@ -225,9 +227,9 @@ def test_float_attributes_convert_to_integers_as_casts_do(run, value, signed, un
 
 def test_cancellation_is_not_folded(run):
     with np.errstate(all="ignore"):
-        difference, product = VALUES - VALUES, VALUES * 0
-    assert_same_values(run(binary.subtract, VALUES, VALUES), difference)
-    assert_same_values(run(binary.multiply, VALUES, np.float32(0)), product)
+        difference, product = SPECIAL_VALUES - SPECIAL_VALUES, SPECIAL_VALUES * 0
+    assert_same_values(run(binary.subtract, SPECIAL_VALUES, SPECIAL_VALUES), difference)
+    assert_same_values(run(binary.multiply, SPECIAL_VALUES, np.float32(0)), product)
 
 
 @pytest.mark.parametrize("at", [0, 3, 500, 999])
@@ -294,9 +296,9 @@ def test_running_sums_that_overflow(run):
     np.testing.assert_array_equal(sums, [large, INF, INF, NAN, NAN])
 
 
-X, Y = (grid.ravel() for grid in np.meshgrid(VALUES, VALUES))
-COMPLEX_VALUES = np.empty(X.size, np.complex64)
-COMPLEX_VALUES.real, COMPLEX_VALUES.imag = X, Y
+REAL_PARTS, IMAGINARY_PARTS = (grid.ravel() for grid in np.meshgrid(SPECIAL_VALUES, SPECIAL_VALUES))
+COMPLEX_VALUES = np.empty(REAL_PARTS.size, np.complex64)
+COMPLEX_VALUES.real, COMPLEX_VALUES.imag = REAL_PARTS, IMAGINARY_PARTS
 COMPLEX_KERNELS = [
     (complex_kernels.real, np.real),
     (complex_kernels.imag, np.imag),

@@ -1,4 +1,4 @@
-"""Software devices load vectors as words of 64 bits: the shader says the same."""
+"""Shaders for software devices load vectors as 64-bit words, with unchanged results."""
 
 import numpy as np
 import pytest

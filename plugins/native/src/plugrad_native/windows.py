@@ -103,11 +103,14 @@ def run_windows(
         parts = min(parts, batch)
         scratch = -(-scratch // CACHE_LINE_FLOATS) * CACHE_LINE_FLOATS
         others = (empty((parts * scratch,), FLOAT32),) if scratch else ()
-        run, *arguments = make_call(descriptor, *images, *results, *others)
+        arrays = [*images, *results]
+        if parts > 1:  # one of them may be the filter as well, which all parts share
+            arrays = [x.view() for x in arrays]
+        run, *arguments = make_call(descriptor, *arrays, *others)
         if parts < 2:
             run(*arguments)
             return
-        steps = {id(x): x.size // batch for x in (*images, *results)}
+        steps = {id(x): x.size // batch for x in arrays}
         steps |= {id(x): -scratch for x in others}
         thread_pool.run_in_parts(
             run,

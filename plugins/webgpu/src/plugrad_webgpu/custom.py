@@ -31,6 +31,7 @@ from plugrad_webgpu.shaders.elements import (
     WORD_DTYPES_BY_NARROW_DTYPE,
     require_dtype,
 )
+from plugrad_webgpu.shaders.parts import remove_comments
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import linked
 
@@ -47,7 +48,6 @@ STENCIL_WORKGROUP_SIZE: Final = 64
 _wrap_narrow_integers: Final = elementwise(dict.fromkeys(NUMBER_DTYPES, "x"))
 """Wraps integers around where the elements of a narrow dtype were computed in words."""
 
-_COMMENT_PATTERN = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ENTRY_POINT_PATTERN = re.compile(r"@compute\b[^{;]*?\bfn\s+(\w+)")
 _WORKGROUP_SIZE_PATTERN = re.compile(r"@workgroup_size\s*\(([^)]*)\)")
 
@@ -116,7 +116,7 @@ def load_wgsl_kernel(
             in digits. When the kernel runs: the shader does not compile.
     """
     text = _check_source(contract, _read_source(source), "load_wgsl_kernel: source")
-    plain = _COMMENT_PATTERN.sub("", text)
+    plain = remove_comments(text)
     names, sizes = _ENTRY_POINT_PATTERN.findall(plain), _WORKGROUP_SIZE_PATTERN.findall(plain)
     if len(names) != 1 or len(sizes) != 1:
         raise ArgumentValueError(

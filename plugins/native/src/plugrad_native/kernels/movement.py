@@ -98,7 +98,7 @@ def plan_copy_to_block(
     if (
         len(axes) < 2
         or 0 in shape
-        or any(n % item_size or abs(n) > MAX_STRIDE_BYTES for n in steps[0])
+        or any(n % item_size or abs(n) > MAX_STRIDE_BYTES for step in steps for n in step)
     ):
         return None
     sizes = [shape[axis] for axis in axes]

@@ -54,10 +54,12 @@ def run_convolution(
     image: Sizes,
     filter: Sizes,
     epilogue: Epilogue = NO_EPILOGUE,
+    is_gradient: bool = False,
 ) -> WasmArray:
     """Run the export of a convolution or of one of its two gradients, for channels-last images.
 
-    An `epilogue` is for `CONVOLUTION_EXPORTS` in float32.
+    An `epilogue` is for `CONVOLUTION_EXPORTS` in float32, and so is `is_gradient`: the images are gradients of results,
+    and what is beside them is not padding.
     """
     memory = a.memory
     store = memory.store
@@ -99,6 +101,8 @@ def run_convolution(
         places = (a, given), (b, FILTERS), (out, result)
         if export_names is CONVOLUTION_EXPORTS and a.dtype is float32:
             behind, attributes = epilogue_arguments(epilogue, filter[-1])
+        if in_tiles:
+            attributes = *attributes, is_gradient
     export = WINOGRAD_EXPORT if in_tiles else export_names[a.dtype]
     run_windows(
         a, export, places, chains, *attributes, work=work, scratch=scratch, trailing_arrays=behind
@@ -201,7 +205,14 @@ def input_gradient(
         back = reverse_window(image[1:-1], window)  # dy slides under the reversed filters
         turned = transpose(reverse(filter, dims=(0, 1)), perm=(0, 1, 3, 2))
         return run_convolution(
-            CONVOLUTION_EXPORTS, dy, turned, image, back, image=dy.shape, filter=turned.shape
+            CONVOLUTION_EXPORTS,
+            dy,
+            turned,
+            image,
+            back,
+            image=dy.shape,
+            filter=turned.shape,
+            is_gradient=True,
         )
     return run_convolution(
         INPUT_GRADIENT_EXPORTS, dy, filter, image, window, image=image, filter=filter.shape

@@ -548,6 +548,7 @@ class Device:
 
     def _compile(self, program: Program, operands: int, counts: tuple[int, ...] = ()) -> Handle:
         source, label = program.source(), program.label
+        check_shader(label, source, self.shared_bytes, is_software=self.is_software)
         if program.has_table:
             binding = f"@group(0) @binding({operands}) var<storage, read> parameters"
             source = source.replace("var<immediate> parameters", binding)
@@ -564,7 +565,6 @@ class Device:
             if self.loads_64_bit_words:
                 source = load_by_long_words(source)
         check_operand_count(label, operands, self._raw.max_operands)
-        check_shader(label, source, self.shared_bytes, is_software=self.is_software)
         with uninterruptible:  # the library calls back, where an interrupt would be lost
             layout = self.groups.layout(operands, outputs, program.has_table)
             pipeline = self._raw.compile_pipeline(

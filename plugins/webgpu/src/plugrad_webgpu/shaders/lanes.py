@@ -12,14 +12,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from plugrad_webgpu.shaders.parts import BINDING_PATTERN, COMMENT_PATTERN
+from plugrad_webgpu.shaders.parts import BINDING_PATTERN, remove_comments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PARAMETERS_PATTERN: Final = re.compile(r"var<(immediate|storage, read)> parameters: (\w+);")
 _ENTRY_POINT_PATTERN: Final = re.compile(r"@compute[^{]*\{")
+_ARRAY_LENGTH_PATTERN: Final = re.compile(r"\barray<[^,{}]+, (\d+)>")
 _QUOTIENT_PATTERN: Final = re.compile(r"(fn quotient\([^{]*\{\s*)return a / b;")
+
+MAX_COPIED_NUMBERS: Final = 64
+"""In the arrays of parameters that are copied. Compilers for processors make a chain of branches of each access to a
+private array: a thousand numbers take minutes."""
 
 
 def choose_lane_rewrites(has_doubles: bool) -> tuple[Callable[[str], str], ...]:
@@ -33,11 +38,13 @@ def load_uniforms_first(source: str) -> str:
     Args:
         source: WGSL that declares its operands as ``@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;``.
     """
-    text = COMMENT_PATTERN.sub("", source)
+    text = remove_comments(source)
     declarations: list[str] = []
     loads: list[str] = []
 
     def replace_parameters(match: re.Match[str]) -> str:
+        if _count_array_numbers(match[2], text) > MAX_COPIED_NUMBERS:
+            return match[0]
         declarations.append(f"var<private> parameters: {match[2]};")
         loads.append("parameters = given_parameters;")
         return f"var<{match[1]}> given_parameters: {match[2]};"
@@ -45,13 +52,25 @@ def load_uniforms_first(source: str) -> str:
     text = _PARAMETERS_PATTERN.sub(replace_parameters, text)
     for _, access, name, kind in BINDING_PATTERN.findall(text):
         first = re.compile(rf"(?<![\w.&]){name}\[0u\]")
-        if access == "read" and first.search(text):
+        if access == "read" and first.search(text) and not _is_shadowed(name, text):
             text = first.sub(f"first_of_{name}", text)
             declarations.append(f"var<private> first_of_{name}: {kind};")
             loads.append(f"first_of_{name} = {name}[0u];")
     # In the same lines as before, by which compilers report errors.
     text = _ENTRY_POINT_PATTERN.sub(lambda match: " ".join([match[0], *loads]), text)
     return "\n".join([text, *declarations])
+
+
+def _count_array_numbers(struct: str, text: str) -> int:
+    """Return how many elements the arrays of a struct have together."""
+    body = re.search(rf"\bstruct {struct}\s*{{([^}}]*)}}", text)
+    return sum(map(int, _ARRAY_LENGTH_PATTERN.findall(body[1]))) if body else 0
+
+
+def _is_shadowed(name: str, text: str) -> bool:
+    """Return whether a shader may use the name of an operand for a variable or a parameter of a function."""
+    declaration = rf"\b{name}\s*:|\b(?:let|var|const)\s+{name}\s*="
+    return len(re.findall(declaration, text)) > 1  # the operand itself is declared once
 
 
 def divide_in_doubles(source: str) -> str:

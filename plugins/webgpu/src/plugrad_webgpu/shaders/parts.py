@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 BINDING_PATTERN: Final = re.compile(
     r"@group\(0\) @binding\((\d+)\) var<storage, (\w+)> (\w+): array<(.+)>;"
 )
-COMMENT_PATTERN: Final = re.compile(r"//.*")
+_COMMENT_PATTERN: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _NUMBER_TYPE_PATTERN: Final = re.compile(r"(?:vec(\d)|mat(\d)x2)(?:<(\w+)>|([fiuh]))|([fiu]32|f16)")
 _ARRAY_TYPE_PATTERN: Final = re.compile(r"array<(.+), (\d+)>")
 _ATOMIC_TYPE_PATTERN: Final = re.compile(r"atomic<([iu]32)>")
 _ATOMIC_OPERATIONS: Final = ("Load", "Add", "Sub", "Max", "Min", "And", "Or", "Xor", "Exchange")
 _ASSIGNMENT_PATTERN: Final = re.compile(r"(?:\.\w+|\[\w+\])*\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)")
+
+
+def remove_comments(source: str) -> str:
+    """Return WGSL without its comments; each statement stays in its line."""
+    return _COMMENT_PATTERN.sub(lambda match: "\n" * match[0].count("\n") or " ", source)
 
 
 def split_bindings(source: str, label: str, counts: Sequence[int], part_bytes: int) -> str:
@@ -40,7 +45,7 @@ def split_bindings(source: str, label: str, counts: Sequence[int], part_bytes: i
         OutOfMemory: the shader takes the address of an element, other than for an atomic operation with one value,
             or has elements of an unknown size.
     """
-    source = COMMENT_PATTERN.sub("", source)
+    source = remove_comments(source)
     names: dict[str, tuple[int, int]] = {}
     functions: list[str] = []
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from plugrad_webgpu.shaders.parts import BINDING_PATTERN, COMMENT_PATTERN, find_closing_bracket
+from plugrad_webgpu.shaders.parts import BINDING_PATTERN, find_closing_bracket, remove_comments
 
 _VECTOR_PATTERN: Final = re.compile(r"vec4(?:<([fiu]32)>|([fiu]))")
 
@@ -29,7 +29,7 @@ def load_by_long_words(source: str) -> str:
     Args:
         source: WGSL that declares its operands as ``@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;``.
     """
-    source = COMMENT_PATTERN.sub("", source)
+    source = remove_comments(source)
     numbers: dict[str, str] = {}  # of the arrays of vectors
 
     def replace_declaration(match: re.Match[str]) -> str:
