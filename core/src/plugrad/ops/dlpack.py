@@ -19,7 +19,7 @@ from plugrad.interruptions import is_interruption
 from plugrad.ops.attributes import check_flag
 from plugrad.ops.creation import asarray
 from plugrad.tensor.backend import (
-    DLPACK_HOST,
+    HOST,
     dlpack_device_of,
     has_odd_bools,
     make_backend_failed_error,
@@ -122,7 +122,7 @@ def _find_dlpack_backend(x: Any, device: DeviceLike | None) -> Backend | None:
         return None
     if device is not None:
         candidates = [resolve_backend(device)]
-    elif where == DLPACK_HOST:
+    elif where == HOST:
         candidates = [active_backend()]
     else:
         candidates = opened_backends()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from plugrad.types.dtype import DType
     from plugrad.types.specs import Shape, Shaped
 
-DLPACK_HOST: Final = (1, 0)
+HOST: Final = (1, 0)
 """The memory of the host in the words of DLPack."""
 Implementation: TypeAlias = Callable[..., Any]  # takes arrays whose type only the backend knows
 

@@ -22,13 +22,7 @@ from plugrad.errors import (
     warn,
 )
 from plugrad.settings.layers import config
-from plugrad.tensor.backend import (
-    DLPACK_HOST,
-    dlpack_device_of,
-    export_array,
-    export_values,
-    read_array,
-)
+from plugrad.tensor.backend import HOST, dlpack_device_of, export_array, export_values, read_array
 from plugrad.tensor.keeping import keep_alive
 from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype, string
 from plugrad.types.shapes import count_elements
@@ -235,10 +229,9 @@ class Tensor(Methods):
         is_shared = copy is False and max_version is not None and max_version >= (1, 0)
         own = self.__dlpack_device__()
         wanted = own if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
-        if wanted not in (own, DLPACK_HOST):
+        if wanted not in (own, HOST):
             raise BufferError(
-                f"__dlpack__: dl_device={short_repr(dl_device)} must be {own}, where the tensor is, "
-                f"or {DLPACK_HOST}, the host"
+                f"__dlpack__: dl_device={short_repr(dl_device)} must be {own}, where the tensor is, or {HOST}, the host"
             )
         backend = self.backend
         if wanted == dlpack_device_of(backend) and self.dtype is not string:
@@ -254,7 +247,7 @@ class Tensor(Methods):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         _ = self.array  # raises if the tensor has been disposed
-        return dlpack_device_of(self.backend) or DLPACK_HOST
+        return dlpack_device_of(self.backend) or HOST
 
     def item(self) -> Any:
         """Return the value of a tensor with one element as a Python scalar or string.
