@@ -49,42 +49,42 @@ class Case(NamedTuple):
     """A computation in plugrad and PyTorch: functions that prepare it and return the measured call."""
 
     name: str
-    ours: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]
+    in_plugrad: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]
     """Returns a function and its arguments, so that it can be traced."""
-    theirs: Callable[[], Callable[[], Any]]
+    in_torch: Callable[[], Callable[[], Any]]
     flops: float = 0
     """Of its products, in one call."""
     nbytes: float = 0
     """That have to be read and written in one call, if memory is what limits it."""
-    has_products: bool = False
+    uses_matmul: bool = False
     """Whether TF32 makes a difference."""
 
 
 def make_case(
     name: str,
-    ours: Callable[..., Any],
-    theirs: Callable[..., Any],
+    in_plugrad: Callable[..., Any],
+    in_torch: Callable[..., Any],
     *inputs: Callable[[], np.ndarray[Any, Any]],
     **counts: Any,
 ) -> Case:
     """Return a case of two functions of the same arrays."""
 
     def prepare() -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return ours, tuple(plugrad.asarray(make()) for make in inputs)
+        return in_plugrad, tuple(plugrad.asarray(make()) for make in inputs)
 
     def prepare_theirs() -> Callable[[], Any]:
         tensors = [peer_torch.copy_to_tensor(make()) for make in inputs]
         tensors = [x if x.is_floating_point() else x.long() for x in tensors]
-        return lambda: theirs(*tensors)
+        return lambda: in_torch(*tensors)
 
     return Case(name, prepare, prepare_theirs, **counts)
 
 
 def make_training_case(name: str, prepare: Callable[[], Callable[[], torch.Tensor]]) -> Case:
-    def ours() -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def in_plugrad() -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return tuple(jitted.WORKLOADS[name]())
 
-    return Case(f"{name} training step", ours, prepare, has_products=True)
+    return Case(f"{name} training step", in_plugrad, prepare, uses_matmul=True)
 
 
 def make_transformer_case(
@@ -96,12 +96,12 @@ def make_transformer_case(
     def arrays() -> dict[str, Any]:
         return workloads.transformer(batch, length, width)
 
-    def ours() -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def in_plugrad() -> tuple[Callable[..., Any], tuple[Any, ...]]:
         mask = plugrad.asarray(np.tri(length, dtype=bool)) if is_causal else None
         loss = plugrad.value_and_grad(lambda w: peer_plugrad.block_loss(w, heads, mask))
         return loss, ({key: plugrad.asarray(value) for key, value in arrays().items()},)
 
-    def theirs() -> Callable[[], Any]:
+    def in_torch() -> Callable[[], Any]:
         weights = {key: peer_torch.copy_to_tensor(value) for key, value in arrays().items()}
         return peer_torch.with_gradients(
             lambda w: peer_torch.block_loss(w, heads, is_causal=is_causal), weights
@@ -109,7 +109,7 @@ def make_transformer_case(
 
     attention = 4 * batch * length**2 * width * (0.5 if is_causal else 1)
     flops = 3 * (24 * tokens * width**2 + attention)
-    return Case(name, ours, theirs, flops=flops, has_products=True)
+    return Case(name, in_plugrad, in_torch, flops=flops, uses_matmul=True)
 
 
 def make_convolution_case(
@@ -136,7 +136,7 @@ def make_convolution_case(
     def prepare(function: Callable[..., Any]) -> Callable[[], Any]:
         return lambda: (function, tuple(map(plugrad.asarray, arrays())))
 
-    def theirs(*, is_gradient: bool) -> Callable[[], Any]:
+    def in_torch(*, is_gradient: bool) -> Callable[[], Any]:
         x, w = arrays()
         x = peer_torch.copy_to_tensor(x.transpose(0, 3, 1, 2)).requires_grad_(is_gradient)
         w = peer_torch.copy_to_tensor(w.transpose(3, 2, 0, 1)).contiguous(
@@ -153,13 +153,13 @@ def make_convolution_case(
 
         return backward if is_gradient else lambda: forward().permute(0, 2, 3, 1)
 
-    both = {"has_products": True}
+    both = {"uses_matmul": True}
     return [
-        Case(name, prepare(convolve), lambda: theirs(is_gradient=False), flops, **both),
+        Case(name, prepare(convolve), lambda: in_torch(is_gradient=False), flops, **both),
         Case(
             f"{name}, gradients",
             prepare(gradients),
-            lambda: theirs(is_gradient=True),
+            lambda: in_torch(is_gradient=True),
             3 * flops,
             **both,
         ),
@@ -183,14 +183,14 @@ def make_cases(*, is_small: bool) -> list[Case]:
             lambda a, b: a @ b,
             *(numbers(seed, size, size) for seed in (1, 2)),
             flops=2 * size**3,
-            has_products=True,
+            uses_matmul=True,
         )
 
     def mobilenet() -> tuple[Callable[..., Any], tuple[Any, ...]]:
         infer, x = peer_plugrad.mobilenet_function()
         return infer, (x,)
 
-    def ten(xp: Any) -> Callable[[Any], Any]:
+    def apply_ten_ops(xp: Any) -> Callable[[Any], Any]:
         return lambda x: xp.tanh(xp.log(xp.exp(-xp.sqrt(xp.abs(x * 1.01 + 0.5))) + 1.0)) * x
 
     def normalize(x: torch.Tensor) -> torch.Tensor:
@@ -205,18 +205,22 @@ def make_cases(*, is_small: bool) -> list[Case]:
     return [
         make_training_case("W1", peer_torch.mlp),
         make_training_case("W2", peer_torch.convnet),
-        Case("W3 MobileNetV2", mobilenet, lambda: peer_torch.mobilenet().run, has_products=True),
+        Case("W3 MobileNetV2", mobilenet, lambda: peer_torch.mobilenet().run, uses_matmul=True),
         make_transformer_case("W4 transformer block", 8, 128, 256, 4),
         make_transformer_case("GPT block", n(8), n(512), 12 * n(64), 12, is_causal=True),
         make_case(
             "W5 ten elementwise",
-            ten(plugrad),
-            ten(torch),
+            apply_ten_ops(plugrad),
+            apply_ten_ops(torch),
             numbers(51, 1_000_000),
             nbytes=2 * million,
         ),
         make_case(
-            "ten of 64 million", ten(plugrad), ten(torch), numbers(1, 8192, 8192), nbytes=2 * large
+            "ten of 64 million",
+            apply_ten_ops(plugrad),
+            apply_ten_ops(torch),
+            numbers(1, 8192, 8192),
+            nbytes=2 * large,
         ),
         make_case(
             "add 64 million",
@@ -281,7 +285,7 @@ def make_cases(*, is_small: bool) -> list[Case]:
             numbers(2, 4096, 4096),
             flops=2 * 64 * n(4096) ** 2,
             nbytes=4 * n(4096) ** 2,
-            has_products=True,
+            uses_matmul=True,
         ),
         make_case(
             "matrix by vector 8192",
@@ -290,7 +294,7 @@ def make_cases(*, is_small: bool) -> list[Case]:
             numbers(1, 8192, 8192),
             numbers(2, 8192),
             nbytes=large,
-            has_products=True,
+            uses_matmul=True,
         ),
         make_case(
             "96 products of 512",
@@ -298,7 +302,7 @@ def make_cases(*, is_small: bool) -> list[Case]:
             lambda a, b: a @ b,
             *(numbers(s, 96, 512, 512) for s in (1, 2)),
             flops=2 * n(96) * n(512) ** 3,
-            has_products=True,
+            uses_matmul=True,
         ),
         make_case(
             "attention 1024",
@@ -306,7 +310,7 @@ def make_cases(*, is_small: bool) -> list[Case]:
             functional.scaled_dot_product_attention,
             *((lambda s=s: workloads.random_uniform(s, heads)) for s in (1, 2, 3)),
             flops=4 * heads[0] * heads[1] * heads[2] ** 2 * 64,
-            has_products=True,
+            uses_matmul=True,
         ),
         *make_convolution_case("conv 3x3 64", (n(32), size[0], size[0], 64), 64, 3),
         *make_convolution_case("conv 3x3 256", (n(32), size[2], size[2], n(256)), n(256), 3),
@@ -366,9 +370,9 @@ def flatten_result(result: Any) -> list[torch.Tensor]:
     return [peer_torch.copy_to_tensor(result.numpy())]
 
 
-def relative_difference(ours: Any, theirs: Any) -> float:
+def relative_difference(in_plugrad: Any, in_torch: Any) -> float:
     """Return the largest difference, relative to the largest value of its array."""
-    found, expected = flatten_result(ours), flatten_result(theirs)
+    found, expected = flatten_result(in_plugrad), flatten_result(in_torch)
     assert [x.shape for x in found] == [x.shape for x in expected]
     worst = 0.0
     for a, b in zip(found, expected, strict=True):
@@ -394,8 +398,8 @@ def measure_case(
     case: Case, finish: Mapping[str, Callable[[], None]], arguments: argparse.Namespace
 ) -> dict[str, Any]:
     """Return the milliseconds of both frameworks, and the difference of their results."""
-    function, given = case.ours()
-    theirs = case.theirs()
+    function, given = case.in_plugrad()
+    in_torch = case.in_torch()
     jitted_function = plugrad.jit(function)
     compute = plugrad.which().backend.active_device.record_pending_calls
 
@@ -407,16 +411,16 @@ def measure_case(
     runs = {
         "plugrad": run,
         "jit": lambda: jitted_function(*given),
-        "torch": theirs,
+        "torch": in_torch,
     }
     worst = max(
-        relative_difference(runs[side](), theirs())
+        relative_difference(runs[side](), in_torch())
         for side in ("plugrad", "jit")[: 1 if "step" in case.name else 2]
     )
-    if case.has_products and arguments.torch == "cuda":
-        runs["TF32"] = theirs
+    if case.uses_matmul and arguments.torch == "cuda":
+        runs["TF32"] = in_torch
     if arguments.compile:
-        runs["compile"] = torch.compile(theirs)
+        runs["compile"] = torch.compile(in_torch)
     sides = {
         name: Side(
             run, lambda name=name: set_tf32(name == "TF32"), finish.get(name, finish["torch"])
@@ -486,9 +490,9 @@ def main() -> None:
     backend = plugrad.which().backend
     wait = torch.cuda.synchronize if arguments.torch == "cuda" else lambda: None
     finish = {"plugrad": backend.synchronize, "jit": backend.synchronize, "torch": wait}
-    theirs = torch.cuda.get_device_name() if arguments.torch == "cuda" else arguments.torch
+    in_torch = torch.cuda.get_device_name() if arguments.torch == "cuda" else arguments.torch
     print(f"plugrad {plugrad.__version__} on {plugrad.which()}")
-    print(f"torch {torch.__version__} on {theirs}", TABLE_HEADER, sep="\n")
+    print(f"torch {torch.__version__} on {in_torch}", TABLE_HEADER, sep="\n")
     ratios: list[float] = []
     for case in make_cases(is_small=arguments.small):
         if not any(word in case.name for word in arguments.words):

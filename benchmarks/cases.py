@@ -35,10 +35,10 @@ class Case(NamedTuple):
 
     family: str
     name: str
-    ours: Callable[..., Any]
-    theirs: Callable[..., Any] | None
+    in_plugrad: Callable[..., Any]
+    in_torch: Callable[..., Any] | None
     inputs: tuple[Array, ...]
-    differentiated: tuple[int, ...] = ()
+    gradient_positions: tuple[int, ...] = ()
     """The positions of the inputs whose gradients are computed; none for the value alone."""
     axes: tuple[tuple[int, ...] | None, ...] = ()
     """The order of each input's axes in PyTorch, if it differs."""
@@ -65,38 +65,42 @@ class Cases:
     def add(
         self,
         name: str,
-        ours: Callable[..., Any],
-        theirs: Callable[..., Any] | None,
+        in_plugrad: Callable[..., Any],
+        in_torch: Callable[..., Any] | None,
         *inputs: Array,
         grad: Sequence[int] | None = None,
         **options: Any,
     ) -> None:
         """Add a case; with `grad`, also one of the gradients of the inputs at these positions."""
-        case = Case(self.family, name, ours, theirs, inputs, **options)
+        case = Case(self.family, name, in_plugrad, in_torch, inputs, **options)
         self.found.append(case)
         if grad is not None:
-            self.found.append(case._replace(name=f"{name}, gradient", differentiated=tuple(grad)))
+            self.found.append(
+                case._replace(name=f"{name}, gradient", gradient_positions=tuple(grad))
+            )
 
-    def same(self, names: str, *inputs: Array, grad: Sequence[int] | None = None) -> None:
-        """Add functions that have the same name in both; a suffix is a dtype other than float32."""
+    def add_same_names(self, names: str, *inputs: Array, grad: Sequence[int] | None = None) -> None:
+        """Add a case for each function, which has one name in both libraries; a suffix names the dtype."""
         dtype = inputs[0].dtype.name
         suffix = "" if dtype == "float32" else f" {dtype}"
         for name in names.split():
             home = torch if hasattr(torch, name) else functional
-            theirs = None if torch is None else getattr(home, TORCH_NAMES.get(name, name))
-            self.add(f"{name}{suffix}", getattr(plugrad, name), theirs, *inputs, grad=grad)
+            in_torch = None if torch is None else getattr(home, TORCH_NAMES.get(name, name))
+            self.add(f"{name}{suffix}", getattr(plugrad, name), in_torch, *inputs, grad=grad)
 
-    def n(self, size: int) -> int:
-        """Return the size of an axis, which is smaller in a quick run."""
+    def axis_size(self, size: int) -> int:
+        """Return a size of an axis, limited to QUICK_MAX_SIZE in a quick run."""
         return min(size, QUICK_MAX_SIZE) if self.quick else size
 
     def uniform(self, *shape: int, low: float = -1, high: float = 1, dtype: str = "f4") -> Array:
         """Return uniformly distributed numbers in [low, high)."""
-        return self.generator.uniform(low, high, [self.n(n) for n in shape]).astype(dtype)
+        return self.generator.uniform(low, high, [self.axis_size(n) for n in shape]).astype(dtype)
 
     def integers(self, *shape: int, high: int = 100, dtype: str = "i4") -> Array:
         """Return random integers in [0, high)."""
-        return self.generator.integers(0, self.n(high), [self.n(n) for n in shape]).astype(dtype)
+        return self.generator.integers(
+            0, self.axis_size(high), [self.axis_size(n) for n in shape]
+        ).astype(dtype)
 
     def complex(self, *shape: int) -> Array:
         """Return random complex numbers."""

@@ -75,12 +75,14 @@ def run_rank(arguments) -> None:
     os.sched_setaffinity(0, {cores[rank % len(cores)]})  # and the threads that are started later
     world = dist.init(arguments.collective)
 
-    def say(text):
+    def print_on_rank_0(text):
         if world.rank == 0:
             print(text, flush=True)
 
-    say(f"{arguments.collective}, {world.size} ranks: least / median")
-    say(f"{'':10}{'alone ms':>16}{'together ms':>16}{'difference':>12}{'own sum ms':>16}")
+    print_on_rank_0(f"{arguments.collective}, {world.size} ranks: least / median")
+    print_on_rank_0(
+        f"{'':10}{'alone ms':>16}{'together ms':>16}{'difference':>12}{'own sum ms':>16}"
+    )
     for name, elements in ELEMENT_COUNTS.items():
         sides = make_sides(world, elements)
         taken = {side: [] for side in sides}
@@ -92,12 +94,14 @@ def run_rank(arguments) -> None:
                 taken[side].append(1e3 * (time.perf_counter() - start))
         texts = [f"{min(t):.2f} / {median(t):.2f}" for t in taken.values()]
         difference = min(taken["together"]) - min(taken["alone"])
-        say(f"{name:10}{texts[0]:>16}{texts[1]:>16}{difference:12.2f}{texts[2]:>16}")
+        print_on_rank_0(f"{name:10}{texts[0]:>16}{texts[1]:>16}{difference:12.2f}{texts[2]:>16}")
         if arguments.wire:
-            count_sent_bytes(world, say, sides["together"], elements * 4)
+            count_sent_bytes(world, print_on_rank_0, sides["together"], elements * 4)
     throughput, *hidden = measure_throughput(world)
-    say(f"throughput: {throughput:.2f} times that of one process")
-    say(f"hidden of four buckets: {hidden[0]:.0%} at best, {hidden[1]:.0%} in the median")
+    print_on_rank_0(f"throughput: {throughput:.2f} times that of one process")
+    print_on_rank_0(
+        f"hidden of four buckets: {hidden[0]:.0%} at best, {hidden[1]:.0%} in the median"
+    )
 
 
 def make_sides(world, elements):
@@ -140,7 +144,7 @@ def measure_throughput(world):
     matrix = plugrad.asarray(np.ones((400, 400), np.float32))
 
     @plugrad.custom_grad
-    def slow(x, save):
+    def slow_identity(x, save):
         def pull(dy, saved):
             start = time.thread_time()
             while time.thread_time() - start < COMPUTE_SECONDS / len(layers):
@@ -152,7 +156,7 @@ def measure_throughput(world):
     def loss():
         total = plugrad.zeros(LAYER_ELEMENTS)
         for layer in layers:
-            total = slow(total + layer)
+            total = slow_identity(total + layer)
         return plugrad.sum(total)
 
     taken = {"one": [], "all": []}
@@ -170,23 +174,23 @@ def measure_throughput(world):
     return world.size * min(taken["one"]) / min(taken["all"]), max(hidden), median(hidden)
 
 
-def count_sent_bytes(world, say, step, nbytes):
+def count_sent_bytes(world, print_on_rank_0, step, nbytes):
     """Print the bytes that the loopback device sends for a rank in a step."""
     import plugrad_distributed as dist
 
-    def sent():
+    def read_sent_bytes():
         text = Path("/proc/net/dev").read_text().partition("lo:")[2]
         return int(text.split()[8])
 
     steps = 20
     dist.barrier()
-    start = sent()
+    start = read_sent_bytes()
     for _ in range(steps):
         step()
     dist.barrier()
-    found = (sent() - start) / steps / world.size
+    found = (read_sent_bytes() - start) / steps / world.size
     expected = 2 * (world.size - 1) / world.size * nbytes
-    say(
+    print_on_rank_0(
         f"{'':10}sent by a rank in a step: {found:.0f} bytes, {found / expected:.3f} times the model's"
     )
 

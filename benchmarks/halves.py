@@ -43,8 +43,8 @@ class Case(NamedTuple):
     """A function in plugrad and in PyTorch, and the shapes of its inputs."""
 
     name: str
-    ours: Callable[..., Any]
-    theirs: Callable[..., Any]
+    in_plugrad: Callable[..., Any]
+    in_torch: Callable[..., Any]
     shapes: tuple[tuple[int, ...], ...]
     axes: tuple[tuple[int, ...] | None, ...] = ()
     """The order of each input's axes in PyTorch, if it differs."""
@@ -187,17 +187,19 @@ def prepare_case(case: Case, dtype: str) -> tuple[Callable[[], Any], Callable[[]
     """Return the functions that compute a case in plugrad and in PyTorch."""
     generator = np.random.default_rng(0)
     arrays = [generator.uniform(0.1, 1, shape).astype("f4") for shape in case.shapes]
-    ours = [plugrad.asarray(x).astype(dtype) for x in arrays]
-    theirs: list[Any] = []
+    in_plugrad = [plugrad.asarray(x).astype(dtype) for x in arrays]
+    in_torch: list[Any] = []
     for x, axes in zip(arrays, case.axes + (None,) * len(arrays), strict=False):
         y = torch.from_numpy(x).to(getattr(torch, dtype))
-        theirs.append(y if axes is None else y.permute(axes))
+        in_torch.append(y if axes is None else y.permute(axes))
 
     def run() -> Any:
         with torch.no_grad():
-            return case.theirs(*theirs)
+            return case.in_torch(*in_torch)
 
-    return lambda: case.ours(*ours), (lambda: case.theirs(*theirs)) if "grad" in case.name else run
+    return lambda: case.in_plugrad(*in_plugrad), (
+        lambda: case.in_torch(*in_torch)
+    ) if "grad" in case.name else run
 
 
 def largest_difference(case: Case, found: Any, expected: Any) -> float:
@@ -225,18 +227,18 @@ def main() -> None:
                 continue
             cells: list[str] = []
             for dtype in given.dtypes:
-                ours, theirs = prepare_case(case, dtype)
-                if largest_difference(case, ours(), theirs()) > 2 * MACHINE_EPSILONS[dtype]:
+                in_plugrad, in_torch = prepare_case(case, dtype)
+                if largest_difference(case, in_plugrad(), in_torch()) > 2 * MACHINE_EPSILONS[dtype]:
                     wrong.append(f"{case.name}, {dtype}")
                 sides = {
-                    "ours": measuring.Side(ours, finish=finish),
-                    "theirs": measuring.Side(theirs),
+                    "in_plugrad": measuring.Side(in_plugrad, finish=finish),
+                    "in_torch": measuring.Side(in_torch),
                 }
-                is_slow = sides["theirs"].seconds(1, time.perf_counter) > SLOW_CALL_MIN_SECONDS
+                is_slow = sides["in_torch"].seconds(1, time.perf_counter) > SLOW_CALL_MIN_SECONDS
                 how = (1, time.perf_counter, 0) if is_slow else (given.rounds,)
                 times = measuring.take_turns(sides, *how)
-                ratios[dtype].append(times["ours"].least / times["theirs"].least)
-                cells.append(f"{times['ours'].least:9.3f} ({ratios[dtype][-1]:5.2f})")
+                ratios[dtype].append(times["in_plugrad"].least / times["in_torch"].least)
+                cells.append(f"{times['in_plugrad'].least:9.3f} ({ratios[dtype][-1]:5.2f})")
             print(f"{case.name:30}", *cells, flush=True)
     for dtype, found in ratios.items():
         above = sum(ratio > 1 for ratio in found)

@@ -1,4 +1,4 @@
-"""Cases of the kernel scan: arithmetic, reductions, and what moves and finds elements, at realistic sizes."""
+"""Cases of the kernel scan: arithmetic, reductions, moving and finding elements, at realistic sizes."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def add_unary_cases(cases: Cases) -> None:
         cases.uniform(1_000_000, low=-3, high=3),
         cases.uniform(1_000_000, low=0.01, high=50),
     )
-    cases.same("abs negative square sin cos tanh exp", x, grad=[0])
-    cases.same("sign floor round tan sinh cosh asinh expm1 isnan isfinite", x)
-    cases.same("sqrt rsqrt reciprocal log log1p", positive + 1, grad=[0])
-    cases.same("log2 log10 acosh", positive + 1)
-    cases.same("asin acos atanh atan", x / 4)
+    cases.add_same_names("abs negative square sin cos tanh exp", x, grad=[0])
+    cases.add_same_names("sign floor round tan sinh cosh asinh expm1 isnan isfinite", x)
+    cases.add_same_names("sqrt rsqrt reciprocal log log1p", positive + 1, grad=[0])
+    cases.add_same_names("log2 log10 acosh", positive + 1)
+    cases.add_same_names("asin acos atanh atan", x / 4)
     cases.add("erf", plugrad.erf, torch and torch.special.erf, x, grad=[0])
     cases.add("erf float64", plugrad.erf, torch and torch.special.erf, x.astype("d"))
-    cases.same("exp log tanh sqrt", positive.astype("d"))
-    cases.same("exp tanh", cases.uniform(10_000), grad=[0])
-    cases.same("exp sqrt abs", cases.complex(100_000))
-    cases.same("exp abs", x.astype("f2"))
+    cases.add_same_names("exp log tanh sqrt", positive.astype("d"))
+    cases.add_same_names("exp tanh", cases.uniform(10_000), grad=[0])
+    cases.add_same_names("exp sqrt abs", cases.complex(100_000))
+    cases.add_same_names("exp abs", x.astype("f2"))
     for source, target in (
         *(("uint8", "float32"), ("float32", "uint8"), ("float32", "int32"), ("int32", "float32")),
         *(("bool", "float32"), ("float32", "float64"), ("float32", "float16"), ("int64", "int32")),
@@ -50,11 +50,11 @@ def add_unary_cases(cases: Cases) -> None:
 def add_activation_cases(cases: Cases) -> None:
     """Add the cases of activations."""
     x = cases.uniform(1_000_000, low=-3, high=3)
-    cases.same("relu relu6 sigmoid gelu elu softplus selu", x, grad=[0])
+    cases.add_same_names("relu relu6 sigmoid gelu elu softplus selu", x, grad=[0])
     cases.add(
         "leaky_relu", plugrad.leaky_relu, lambda x: functional.leaky_relu(x, 0.2), x, grad=[0]
     )
-    cases.same("relu sigmoid gelu", cases.uniform(64, 256), grad=[0])
+    cases.add_same_names("relu sigmoid gelu", cases.uniform(64, 256), grad=[0])
     cases.add(
         "gelu by tanh",
         lambda x: plugrad.gelu(x, approximate=True),
@@ -63,7 +63,10 @@ def add_activation_cases(cases: Cases) -> None:
         grad=[0],
     )
     cases.add("log_sigmoid", plugrad.log_sigmoid, functional and functional.logsigmoid, x, grad=[0])
-    rows, alpha = x.reshape(-1, cases.n(100)) if not cases.quick else cases.uniform(24, 24), None
+    rows, alpha = (
+        x.reshape(-1, cases.axis_size(100)) if not cases.quick else cases.uniform(24, 24),
+        None,
+    )
     alpha = cases.uniform(rows.shape[1], low=0.1)
     cases.add("prelu", plugrad.prelu, functional and functional.prelu, rows, alpha, grad=[0, 1])
     table, row = cases.uniform(1000, 1000), cases.uniform(1000)
@@ -75,7 +78,7 @@ def add_activation_cases(cases: Cases) -> None:
         row,
         row,
     )
-    cases.same("silu", x, grad=[0])
+    cases.add_same_names("silu", x, grad=[0])
     cases.add(
         "dropout",
         lambda x: plugrad.dropout(x, 0.5),
@@ -88,10 +91,10 @@ def add_activation_cases(cases: Cases) -> None:
 def add_binary_cases(cases: Cases) -> None:
     """Add the cases of functions of two tensors."""
     a, b = cases.uniform(1_000_000, low=0.1, high=4), cases.uniform(1_000_000, low=-2, high=2)
-    cases.same("add subtract multiply divide maximum atan2 hypot", a, b, grad=[0, 1])
-    cases.same("less equal logaddexp remainder floor_divide pow", a, b)
-    cases.same("add multiply", cases.uniform(8), cases.uniform(8), grad=[0, 1])
-    cases.same("add multiply", cases.uniform(100, 100), cases.uniform(100, 100))
+    cases.add_same_names("add subtract multiply divide maximum atan2 hypot", a, b, grad=[0, 1])
+    cases.add_same_names("less equal logaddexp remainder floor_divide pow", a, b)
+    cases.add_same_names("add multiply", cases.uniform(8), cases.uniform(8), grad=[0, 1])
+    cases.add_same_names("add multiply", cases.uniform(100, 100), cases.uniform(100, 100))
     for exponent in (2, 3, 2.5, -1):
         base = a if exponent == 2.5 else b
         cases.add(f"x ** {exponent}", lambda x, n=exponent: x**n, lambda x, n=exponent: x**n, base)
@@ -105,45 +108,54 @@ def add_binary_cases(cases: Cases) -> None:
     cases.add(
         "multiply a column", plugrad.multiply, torch and torch.mul, table, table[:, :1], grad=[0, 1]
     )
-    cases.same("add multiply pow", a.astype("d"), b.astype("d"))
-    cases.same("add multiply", a.astype("f2"), b.astype("f2"))
+    cases.add_same_names("add multiply pow", a.astype("d"), b.astype("d"))
+    cases.add_same_names("add multiply", a.astype("f2"), b.astype("f2"))
     m, n = cases.integers(1_000_000), cases.integers(1_000_000) + 1
-    cases.same("add multiply floor_divide less bitwise_and bitwise_left_shift", m, n % 8 + 1)
-    cases.same("add less", m.astype("q"), n.astype("q"))
-    cases.same("add maximum", m.astype("u1"), n.astype("u1"))
-    cases.same("logical_and", m > 50, n > 50)
-    cases.same("add multiply divide", cases.complex(100_000), cases.complex(100_000))
+    cases.add_same_names(
+        "add multiply floor_divide less bitwise_and bitwise_left_shift", m, n % 8 + 1
+    )
+    cases.add_same_names("add less", m.astype("q"), n.astype("q"))
+    cases.add_same_names("add maximum", m.astype("u1"), n.astype("u1"))
+    cases.add_same_names("logical_and", m > 50, n > 50)
+    cases.add_same_names("add multiply divide", cases.complex(100_000), cases.complex(100_000))
 
 
 def add_reduction_cases(cases: Cases) -> None:
     """Add the cases of reductions."""
     x = cases.uniform(1000, 1000)
     for name in ("sum", "mean", "max", "prod"):
-        ours, theirs = getattr(plugrad, name), getattr(torch, {"max": "amax"}.get(name, name), None)
+        in_plugrad, in_torch = (
+            getattr(plugrad, name),
+            getattr(torch, {"max": "amax"}.get(name, name), None),
+        )
         cases.add(
-            name, ours, torch and getattr(torch, name), x, grad=[0] if name != "prod" else None
+            name,
+            in_plugrad,
+            torch and getattr(torch, name),
+            x,
+            grad=[0] if name != "prod" else None,
         )
         for axis in (0, 1):
             cases.add(
                 f"{name}, axis {axis}",
-                lambda x, f=ours, a=axis: f(x, axis=a),
-                lambda x, f=theirs, a=axis: f(x, a),
+                lambda x, f=in_plugrad, a=axis: f(x, axis=a),
+                lambda x, f=in_torch, a=axis: f(x, a),
                 x,
                 grad=[0] if name in ("sum", "max") else None,
             )
-    cases.same("sum", cases.uniform(8))
+    cases.add_same_names("sum", cases.uniform(8))
     cases.add(
         "argmax, axis 1", lambda x: plugrad.argmax(x, axis=1), lambda x: torch.argmax(x, 1), x
     )
     cases.add(
         "argmin, axis 0", lambda x: plugrad.argmin(x, axis=0), lambda x: torch.argmin(x, 0), x
     )
-    cases.same("any all", x > 0.999)
+    cases.add_same_names("any all", x > 0.999)
     cases.add(
         "sum, axis 1 float64", lambda x: plugrad.sum(x, axis=1), lambda x: x.sum(1), x.astype("d")
     )
-    cases.same("sum", cases.integers(1000, 1000))
-    cases.same("max", cases.integers(1000, 1000, dtype="u1"))
+    cases.add_same_names("sum", cases.integers(1000, 1000))
+    cases.add_same_names("max", cases.integers(1000, 1000, dtype="u1"))
     cases.add(
         "std, axis 1",
         lambda x: plugrad.std(x, axis=1),
@@ -170,12 +182,12 @@ def add_scan_cases(cases: Cases) -> None:
     """Add the cases of cumulative sums and products."""
     x = cases.uniform(1000, 1000, low=0.99, high=1.01)
     for axis in (0, 1):
-        for name, theirs in (("sum", "cumsum"), ("prod", "cumprod")):
-            ours = getattr(plugrad, f"cumulative_{name}")
+        for name, in_torch in (("sum", "cumsum"), ("prod", "cumprod")):
+            in_plugrad = getattr(plugrad, f"cumulative_{name}")
             cases.add(
                 f"cumulative {name}, axis {axis}",
-                lambda x, f=ours, a=axis: f(x, axis=a),
-                lambda x, f=theirs, a=axis: getattr(torch, f)(x, a),
+                lambda x, f=in_plugrad, a=axis: f(x, axis=a),
+                lambda x, f=in_torch, a=axis: getattr(torch, f)(x, a),
                 x,
                 grad=[0] if name == "sum" else None,
             )
@@ -189,7 +201,7 @@ def add_sorting_cases(cases: Cases) -> None:
     cases.add("argsort", plugrad.argsort, torch and torch.argsort, x)
     cases.add("sort of a million", plugrad.sort, lambda x: torch.sort(x).values, x.reshape(-1))
     for k in (1, 10, 100):
-        k = cases.n(k)
+        k = cases.axis_size(k)
         cases.add(
             f"top {k} of 1000",
             lambda x, k=k: plugrad.top_k(x, k)[0],
@@ -214,7 +226,7 @@ def add_sorting_cases(cases: Cases) -> None:
 
 def add_movement_cases(cases: Cases) -> None:
     """Add the cases of ops that move elements."""
-    x, pixels, n = cases.uniform(1000, 1000), cases.uniform(8, 56, 56, 32), cases.n
+    x, pixels, n = cases.uniform(1000, 1000), cases.uniform(8, 56, 56, 32), cases.axis_size
     for dtype in ("f4", "u1", "d"):
         suffix = {"f4": "", "u1": " uint8", "d": " float64"}[dtype]
         cases.add(
@@ -303,7 +315,7 @@ def add_movement_cases(cases: Cases) -> None:
 
 def add_indexing_cases(cases: Cases) -> None:
     """Add the cases of gathering and scattering."""
-    n = cases.n
+    n = cases.axis_size
     x, rows = cases.uniform(1000, 1000), cases.integers(1000, high=1000)
     cases.add(
         "take rows",
@@ -374,11 +386,13 @@ def add_indexing_cases(cases: Cases) -> None:
 
 def add_creation_cases(cases: Cases) -> None:
     """Add the cases of ops that create tensors."""
-    n = cases.n
+    n = cases.axis_size
     for name in ("zeros", "ones"):
-        ours, theirs = getattr(plugrad, name), getattr(torch, name, None)
-        cases.add(f"{name}(4)", lambda f=ours: f(4), lambda f=theirs: f(4))
-        cases.add(f"{name}(1e6)", lambda f=ours: f(n(1_000_000)), lambda f=theirs: f(n(1_000_000)))
+        in_plugrad, in_torch = getattr(plugrad, name), getattr(torch, name, None)
+        cases.add(f"{name}(4)", lambda f=in_plugrad: f(4), lambda f=in_torch: f(4))
+        cases.add(
+            f"{name}(1e6)", lambda f=in_plugrad: f(n(1_000_000)), lambda f=in_torch: f(n(1_000_000))
+        )
     cases.add(
         "arange",
         lambda: plugrad.arange(n(1_000_000)),

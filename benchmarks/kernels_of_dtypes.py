@@ -31,11 +31,11 @@ def torch_call_in(dtype: str, function: Callable[..., Any], *tensors: Any) -> Ca
 def add_float_cases(dtype: str, cases: Cases) -> None:
     """Add the cases of a floating dtype; their arrays are float32, because NumPy lacks some dtypes."""
 
-    def add(name: str, ours: Any, theirs: Any, *inputs: Any, **options: Any) -> None:
+    def add(name: str, in_plugrad: Any, in_torch: Any, *inputs: Any, **options: Any) -> None:
         cases.add(
             f"{name} {dtype}",
-            partial(plugrad_call_in, dtype, ours),
-            partial(torch_call_in, dtype, theirs),
+            partial(plugrad_call_in, dtype, in_plugrad),
+            partial(torch_call_in, dtype, in_torch),
             *inputs,
             is_prepared=True,
             **options,
@@ -46,8 +46,13 @@ def add_float_cases(dtype: str, cases: Cases) -> None:
     for name in ["exp", "tanh", "sqrt", "sigmoid", "relu", "gelu", "abs"]:
         home = torch if hasattr(torch, name) else functional
         add(name, getattr(plugrad, name), getattr(home, name, None), x)
-    for ours, theirs in (("add", "add"), ("multiply", "mul"), ("divide", "div"), ("maximum",) * 2):
-        add(ours, getattr(plugrad, ours), getattr(torch, theirs, None), x, y)
+    for in_plugrad, in_torch in (
+        ("add", "add"),
+        ("multiply", "mul"),
+        ("divide", "div"),
+        ("maximum",) * 2,
+    ):
+        add(in_plugrad, getattr(plugrad, in_plugrad), getattr(torch, in_torch, None), x, y)
     add("less", plugrad.less, torch and torch.lt, x, y)
     add("add a row", plugrad.add, torch and torch.add, rows, rows[0])
     add("add a block", plugrad.add, torch and torch.add, rows, rows)
@@ -97,13 +102,22 @@ def add_float_cases(dtype: str, cases: Cases) -> None:
 def add_integer_cases(dtype: str, cases: Cases) -> None:
     """Add the cases of an integer dtype."""
     x, y = (cases.integers(1_000_000, high=60, dtype=dtype) for _ in range(2))
-    rows = x.reshape(-1, cases.n(1000)) if not cases.quick else cases.integers(24, 24, dtype=dtype)
+    rows = (
+        x.reshape(-1, cases.axis_size(1000))
+        if not cases.quick
+        else cases.integers(24, 24, dtype=dtype)
+    )
 
-    def add(name: str, ours: Any, theirs: Any, *inputs: Any) -> None:
-        cases.add(f"{name} {dtype}", ours, theirs, *inputs)
+    def add(name: str, in_plugrad: Any, in_torch: Any, *inputs: Any) -> None:
+        cases.add(f"{name} {dtype}", in_plugrad, in_torch, *inputs)
 
-    for ours, theirs in (("add", "add"), ("multiply", "mul"), ("maximum",) * 2, ("less", "lt")):
-        add(ours, getattr(plugrad, ours), getattr(torch, theirs, None), x, y)
+    for in_plugrad, in_torch in (
+        ("add", "add"),
+        ("multiply", "mul"),
+        ("maximum",) * 2,
+        ("less", "lt"),
+    ):
+        add(in_plugrad, getattr(plugrad, in_plugrad), getattr(torch, in_torch, None), x, y)
     add("remainder", plugrad.remainder, torch and torch.remainder, x, y + 1)
     add("floor_divide", plugrad.floor_divide, torch and torch.floor_divide, x, y + 1)
     add("bitwise_and", plugrad.bitwise_and, torch and torch.bitwise_and, x, y)

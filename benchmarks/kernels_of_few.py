@@ -22,12 +22,14 @@ def add_cases_of_size(size: int, cases: Cases) -> None:
     rows = cases.uniform(size // 4, 4)
     places = cases.integers(4, high=size).astype("q")
 
-    def add(name: str, ours: Callable[..., Any], theirs: Callable[..., Any], *inputs: Any) -> None:
-        cases.add(f"{name} of {size}", ours, theirs, *inputs)
+    def add(
+        name: str, in_plugrad: Callable[..., Any], in_torch: Callable[..., Any], *inputs: Any
+    ) -> None:
+        cases.add(f"{name} of {size}", in_plugrad, in_torch, *inputs)
 
     def same(names: str, *inputs: Any) -> None:
         before = len(cases.found)
-        cases.same(names, *inputs)
+        cases.add_same_names(names, *inputs)
         cases.found[before:] = [
             case._replace(name=f"{case.name} of {size}") for case in cases.found[before:]
         ]

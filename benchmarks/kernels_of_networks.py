@@ -49,9 +49,9 @@ def add_product_cases(cases: Cases) -> None:
         cases.uniform(1000, 1000),
         cases.uniform(1000),
     )
-    cases.same("matmul", square.astype("d"), square.astype("d"))
-    cases.same("matmul", cases.integers(128, 128), cases.integers(128, 128))
-    cases.same("matmul", cases.complex(256, 256), cases.complex(256, 256))
+    cases.add_same_names("matmul", square.astype("d"), square.astype("d"))
+    cases.add_same_names("matmul", cases.integers(128, 128), cases.integers(128, 128))
+    cases.add_same_names("matmul", cases.complex(256, 256), cases.complex(256, 256))
     cases.add(
         "dense with relu",
         lambda x, w, b: fused.matmul(x, w, bias=b, activation="relu"),
@@ -77,7 +77,7 @@ def add_product_cases(cases: Cases) -> None:
 
 def add_decomposition_cases(cases: Cases) -> None:
     """Add the cases of linear algebra."""
-    square = cases.uniform(128, 128) / 4 + 4 * np.eye(cases.n(128), dtype="f4")
+    square = cases.uniform(128, 128) / 4 + 4 * np.eye(cases.axis_size(128), dtype="f4")
     positive = square @ square.T
     for name, values in (
         ("inv", square),
@@ -85,7 +85,7 @@ def add_decomposition_cases(cases: Cases) -> None:
         ("qr", square),
         ("eigh", positive),
     ):
-        theirs = getattr(torch.linalg, name) if torch else None
+        in_torch = getattr(torch.linalg, name) if torch else None
         first = name in ("qr", "eigh")
         cases.add(
             name,
@@ -98,7 +98,7 @@ def add_decomposition_cases(cases: Cases) -> None:
             if name == "qr"
             else (lambda x: torch.linalg.eigh(x)[0])
             if first
-            else theirs,
+            else in_torch,
             values,
             grad=[0] if name in ("inv", "cholesky") else None,
         )
@@ -134,13 +134,19 @@ def add_fft_cases(cases: Cases) -> None:
 
 def add_convolution_cases(cases: Cases) -> None:
     """Add the cases of convolutions."""
-    x, n = cases.uniform(8, 56, 56, 32), cases.n
+    x, n = cases.uniform(8, 56, 56, 32), cases.axis_size
 
-    def layer(ours: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-        return lambda *tensors: ours(*tensors, **options)
+    def layer(in_plugrad: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+        return lambda *tensors: in_plugrad(*tensors, **options)
 
     def conv(
-        name: str, x: Array, filter: Array, axes: Any, ours: Any, theirs: Any, **options: Any
+        name: str,
+        x: Array,
+        filter: Array,
+        axes: Any,
+        in_plugrad: Any,
+        in_torch: Any,
+        **options: Any,
     ) -> None:
         pad, stride = (
             (filter.shape[0] - 1) // 2 * options.get("dilations", 1),
@@ -149,8 +155,8 @@ def add_convolution_cases(cases: Cases) -> None:
         groups = filter.shape[2] if axes is THIN_FILTERS else 1
         cases.add(
             name,
-            layer(ours, padding=pad, **options),
-            lambda x, k: theirs(
+            layer(in_plugrad, padding=pad, **options),
+            lambda x, k: in_torch(
                 x,
                 k,
                 padding=pad,
@@ -165,13 +171,19 @@ def add_convolution_cases(cases: Cases) -> None:
             out=IMAGES,
         )
 
-    conv2d, theirs = plugrad.conv2d, functional and functional.conv2d
+    conv2d, in_torch = plugrad.conv2d, functional and functional.conv2d
     c = n(32)
-    conv("conv2d 3x3", x, cases.uniform(3, 3, 32, 32), FILTERS, conv2d, theirs)
-    conv("conv2d 1x1", x, cases.uniform(1, 1, 32, 64), FILTERS, conv2d, theirs)
-    conv("conv2d 5x5", x[:2], cases.uniform(5, 5, 32, 32), FILTERS, conv2d, theirs)
+    conv("conv2d 3x3", x, cases.uniform(3, 3, 32, 32), FILTERS, conv2d, in_torch)
+    conv("conv2d 1x1", x, cases.uniform(1, 1, 32, 64), FILTERS, conv2d, in_torch)
+    conv("conv2d 5x5", x[:2], cases.uniform(5, 5, 32, 32), FILTERS, conv2d, in_torch)
     conv(
-        "conv2d 3x3, strides 2", x, cases.uniform(3, 3, 32, 64), FILTERS, conv2d, theirs, strides=2
+        "conv2d 3x3, strides 2",
+        x,
+        cases.uniform(3, 3, 32, 64),
+        FILTERS,
+        conv2d,
+        in_torch,
+        strides=2,
     )
     conv(
         "conv2d 3x3, dilations 2",
@@ -179,7 +191,7 @@ def add_convolution_cases(cases: Cases) -> None:
         cases.uniform(3, 3, 32, 32),
         FILTERS,
         conv2d,
-        theirs,
+        in_torch,
         dilations=2,
     )
     conv(
@@ -188,7 +200,7 @@ def add_convolution_cases(cases: Cases) -> None:
         cases.uniform(3, 3, 3, 32),
         FILTERS,
         conv2d,
-        theirs,
+        in_torch,
         strides=2,
     )
     conv(
@@ -197,17 +209,17 @@ def add_convolution_cases(cases: Cases) -> None:
         cases.uniform(3, 3, 16, 32),
         FILTERS,
         conv2d,
-        theirs,
+        in_torch,
     )
     depthwise = plugrad.depthwise_conv2d
-    conv("depthwise 3x3", x, cases.uniform(3, 3, c, 1), THIN_FILTERS, depthwise, theirs)
+    conv("depthwise 3x3", x, cases.uniform(3, 3, c, 1), THIN_FILTERS, depthwise, in_torch)
     conv(
         "depthwise 3x3, strides 2",
         x,
         cases.uniform(3, 3, c, 1),
         THIN_FILTERS,
         depthwise,
-        theirs,
+        in_torch,
         strides=2,
     )
     shape = (min(8, len(x)), 2 * n(28), 2 * n(28), c)
@@ -343,7 +355,7 @@ def add_normalization_cases(cases: Cases) -> None:
         *heads,
         grad=[0, 1, 2],
     )
-    labels = np.eye(cases.n(1000), dtype="f4")[cases.integers(1000, high=1000)]
+    labels = np.eye(cases.axis_size(1000), dtype="f4")[cases.integers(1000, high=1000)]
     cases.add(
         "softmax_cross_entropy",
         lambda x, y: losses.softmax_cross_entropy(y, x),
@@ -366,13 +378,13 @@ def add_image_cases(cases: Cases) -> None:
     """Add the cases of image ops."""
     x = cases.uniform(8, 56, 56, 32)
     size = (2 * x.shape[1], 2 * x.shape[2])
-    for name, ours, mode, options in (
+    for name, in_plugrad, mode, options in (
         ("resize_bilinear", image.resize_bilinear, "bilinear", {"half_pixel_centers": True}),
         ("resize_nearest_neighbor", image.resize_nearest_neighbor, "nearest", {}),
     ):
         cases.add(
             name,
-            lambda x, f=ours, o=options: f(x, size, **o),
+            lambda x, f=in_plugrad, o=options: f(x, size, **o),
             lambda x, mode=mode: functional.interpolate(x, size, mode=mode),
             x,
             grad=[0],

@@ -15,7 +15,7 @@ Clock = Callable[[], float]
 
 
 class Times(NamedTuple):
-    """The milliseconds of calls."""
+    """The minimum and the median milliseconds of a call."""
 
     least: float
     median: float

@@ -1,4 +1,4 @@
-"""The page of a run: charts as inline SVG, and tables; one file that needs nothing else."""
+"""The HTML page of a benchmark run: charts as inline SVG, and tables, in one file without dependencies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 COLORS = ("#2f7d6b", "#c2661f", "#6b5bb5", "#b23a5b", "#3f77b3", "#7a7a33", "#8a5a44")
 """Of the peers, in their order; each is legible on a light and on a dark ground."""
-WIDTH, NAMES, LINE = 720, 175, 22
+CHART_WIDTH, NAME_COLUMN_WIDTH, LINE_HEIGHT = 720, 175, 22
 """Of a chart, in its own units: a chart is as wide as the page."""
 LOG2_RATIO_BOUNDS = (-5, 3)
 """The binary logarithms of the least and the greatest ratio that charts show."""
@@ -97,24 +97,24 @@ def _render_summary(name: str, found: Mapping[str, Any], reference: str) -> str:
 def _x_of_ratio(ratio: float) -> float:
     low, high = LOG2_RATIO_BOUNDS
     share = (min(max(log2(ratio), low), high) - low) / (high - low)
-    return NAMES + share * (WIDTH - NAMES - 12)
+    return NAME_COLUMN_WIDTH + share * (CHART_WIDTH - NAME_COLUMN_WIDTH - 12)
 
 
 def _render_chart(lines: Iterable[tuple[str, list[Any]]], colors: Mapping[str, str]) -> str:
     """Return an SVG of dots on a logarithmic axis; each line has a name and the rows whose ratios it shows."""
     lines = list(lines)
-    height = LINE * (len(lines) + 1)
+    height = LINE_HEIGHT * (len(lines) + 1)
     drawn: list[str] = []
     for power in range(LOG2_RATIO_BOUNDS[0], LOG2_RATIO_BOUNDS[1] + 1):
         x = _x_of_ratio(2.0**power)
         label = f"{2**power}" if power >= 0 else f"1/{2**-power}"
         kind = " class='one'" if power == 0 else ""
-        drawn.append(f"<line x1='{x:.1f}' x2='{x:.1f}' y1='0' y2='{height - LINE}'{kind}/>")
+        drawn.append(f"<line x1='{x:.1f}' x2='{x:.1f}' y1='0' y2='{height - LINE_HEIGHT}'{kind}/>")
         drawn.append(
             f"<text class='soft' x='{x:.1f}' y='{height - 5}' text-anchor='middle'>{label}</text>"
         )
     for i, (name, rows) in enumerate(lines):
-        y = LINE * (i + 0.5)
+        y = LINE_HEIGHT * (i + 0.5)
         drawn.append(f"<text x='0' y='{y + 4}'>{escape(name)}</text>")
         many = len(rows) > 1
         for row in rows:
@@ -127,7 +127,7 @@ def _render_chart(lines: Iterable[tuple[str, list[Any]]], colors: Mapping[str, s
                     f"r='{3 if many else 5}' fill='{colors[peer]}' "
                     f"fill-opacity='{0.55 if many else 0.9}'><title>{title}</title></circle>"
                 )
-    return f"<svg viewBox='0 0 {WIDTH} {height}' role='img'>{''.join(drawn)}</svg>"
+    return f"<svg viewBox='0 0 {CHART_WIDTH} {height}' role='img'>{''.join(drawn)}</svg>"
 
 
 def _render_table(title: str, rows: list[Any], peers: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""The workloads that NumPy has without gradients: the floor of the cpu backend."""
+"""The workloads without gradients in NumPy, whose times are the least that the cpu backend can reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""W3 in onnxruntime."""
+"""The MobileNet workload (W3) in onnxruntime."""
 
 from __future__ import annotations
 

@@ -153,13 +153,13 @@ def monte_carlo(n: Namespace) -> tuple[Callable[..., Any], list[Array]]:
     force = n.grads(energy_of(n), 1)
 
     def step(q: Any, p: Any, x: Any) -> Any:
-        def jump(carry: Any, _: None) -> Any:
+        def leapfrog_step(carry: Any, _: None) -> Any:
             q, p = carry
             p = p - 0.005 * force(q, x)
             q = q + 0.01 * p
             return (q, p - 0.005 * force(q, x)), None
 
-        return n.scan(jump, (q, p), None, 20)[0]
+        return n.scan(leapfrog_step, (q, p), None, 20)[0]
 
     return step, [random_array(0, 16), random_array(1, 16), random_array(2, 128, 16)]
 

@@ -214,10 +214,10 @@ class Comparison:
 def prepare_plugrad_call(case: Case) -> tuple[Callable[[], Any], Callable[[Any], list[Any]]]:
     """Return a function that computes a case in plugrad, and one that returns its results as arrays."""
     tensors = [plugrad.asarray(x) for x in case.inputs]
-    function = case.ours(*tensors) if case.is_prepared else lambda: case.ours(*tensors)
-    if case.differentiated:
-        dy = plugrad.asarray(output_gradient(case.ours(*tensors).numpy()))
-        gradient = plugrad.grad(case.ours, case.differentiated)
+    function = case.in_plugrad(*tensors) if case.is_prepared else lambda: case.in_plugrad(*tensors)
+    if case.gradient_positions:
+        dy = plugrad.asarray(output_gradient(case.in_plugrad(*tensors).numpy()))
+        gradient = plugrad.grad(case.in_plugrad, case.gradient_positions)
         function = lambda: gradient(*tensors, dy=dy)  # noqa: E731
 
     def arrays(result: Any) -> list[Any]:
@@ -234,18 +234,18 @@ def as_numpy_array(array: Any) -> Any:
 
 def prepare_torch_call(case: Case) -> tuple[Callable[[], Any], Callable[[Any], list[Any]]]:
     """Return a function that computes a case in PyTorch, and one that returns its results as arrays."""
-    torch, theirs = cases.torch, case.theirs
-    assert theirs is not None
+    torch, in_torch = cases.torch, case.in_torch
+    assert in_torch is not None
     axes = [*case.axes, *[None] * len(case.inputs)]
     orders = [order or tuple(range(x.ndim)) for x, order in zip(case.inputs, axes, strict=False)]
     tensors: list[Any] = []
     for i, (x, order) in enumerate(zip(case.inputs, orders, strict=True)):
         tensor = torch.from_numpy(x.transpose(order).copy(order="K"))
-        tensors.append(tensor.requires_grad_(i in case.differentiated))
+        tensors.append(tensor.requires_grad_(i in case.gradient_positions))
 
     def results(result: Any) -> list[Any]:
         several = result if isinstance(result, tuple) else (result,)
-        back = [orders[i] for i in case.differentiated] or [case.out] * len(several)
+        back = [orders[i] for i in case.gradient_positions] or [case.out] * len(several)
         found = [(x.float() if x.dtype is torch.bfloat16 else x).detach().numpy() for x in several]
         return [
             x if order is None else x.transpose(np.argsort(order))
@@ -253,18 +253,18 @@ def prepare_torch_call(case: Case) -> tuple[Callable[[], Any], Callable[[Any], l
         ]
 
     if case.is_prepared:
-        return theirs(*tensors), results
-    if not case.differentiated:
-        return lambda: theirs(*tensors), results
-    y = theirs(*tensors).detach().numpy()
+        return in_torch(*tensors), results
+    if not case.gradient_positions:
+        return lambda: in_torch(*tensors), results
+    y = in_torch(*tensors).detach().numpy()
     dy = output_gradient(y if case.out is None else y.transpose(np.argsort(case.out)))
     dy = torch.from_numpy(dy if case.out is None else dy.transpose(case.out))
-    leaves = [tensors[i] for i in case.differentiated]
-    return lambda: torch.autograd.grad(theirs(*tensors), leaves, dy), results
+    leaves = [tensors[i] for i in case.gradient_positions]
+    return lambda: torch.autograd.grad(in_torch(*tensors), leaves, dy), results
 
 
 def output_gradient(y: Any) -> Any:
-    """Return a gradient of the result `y`."""
+    """Return an array like `y` that serves as the gradient of the result."""
     return np.random.default_rng(1).uniform(-1, 1, y.shape).astype(y.dtype)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 README = Path(__file__).parent.parent / "README.md"
-BEGIN, END = "<!-- compiled -->", "<!-- end of compiled -->"
+TABLE_BEGIN_MARKER, TABLE_END_MARKER = "<!-- compiled -->", "<!-- end of compiled -->"
 COLUMNS = {
     "cpu": "plugrad",
     "cpu-jit": "with `plugrad.jit`",
@@ -82,9 +82,11 @@ def main() -> None:
     reports = [json.loads(Path(name).read_text("utf-8")) for name in sys.argv[1:]]
     if not reports:
         sys.exit((__doc__ or "").strip())
-    head, _, rest = README.read_text("utf-8").partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    README.write_text(f"{head}{BEGIN}\n\n{make_table(reports)}\n\n{END}{tail}", "utf-8")
+    head, _, rest = README.read_text("utf-8").partition(TABLE_BEGIN_MARKER)
+    _, _, tail = rest.partition(TABLE_END_MARKER)
+    README.write_text(
+        f"{head}{TABLE_BEGIN_MARKER}\n\n{make_table(reports)}\n\n{TABLE_END_MARKER}{tail}", "utf-8"
+    )
 
 
 if __name__ == "__main__":

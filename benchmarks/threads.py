@@ -170,7 +170,7 @@ class CriticalPath:
     """
 
     def __init__(self, backend: str) -> None:
-        """Replace what divides calls among the threads of a backend."""
+        """Make a backend compute the parts of a call one after the other, instead of in threads."""
         self.saved = 0.0
         from functools import partial
 
@@ -190,20 +190,20 @@ class CriticalPath:
         from plugrad_wasm import workers
 
         def run_in_turn(
-            of: Any, export: str, chains: Any, held: Any, scratch: Sequence[Any] = ()
+            pool: Any, export: str, chains: Any, held: Any, scratch: Sequence[Any] = ()
         ) -> None:
-            threads = of.threads
-            calls = of._calls  # the caller's own
+            threads = pool.threads
+            calls = pool._calls  # the caller's own
             last = [block.address for block in scratch[:1]]
 
-            def chain(chain: Any) -> None:
+            def run_chain(chain: Any) -> None:
                 for arguments in chain:
                     calls[export](*arguments, *last)
 
             # A thread takes the next chain when it is ready; they take about equally long.
             groups = [chains[i::threads] for i in range(min(threads, len(chains)))]
             self._run_in_turn(
-                [partial(lambda group: [chain(c) for c in group], g) for g in groups], threads
+                [partial(lambda group: [run_chain(c) for c in group], g) for g in groups], threads
             )
 
         workers.Workers.run_in_threads = run_in_turn

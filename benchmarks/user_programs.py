@@ -1,4 +1,4 @@
-"""Twenty programs that users write, in plugrad and in PyTorch: no kernel is looked at, only what a whole program takes.
+"""Twenty programs that users write, in plugrad and in PyTorch: the times of whole programs, not of single kernels.
 
     python benchmarks/user_programs.py                        all of them, untraced and jitted, against PyTorch
     python benchmarks/user_programs.py kalman hmc             some

@@ -103,7 +103,7 @@ def augmentation(images: Tensor, flips: Tensor, light: Tensor, contrast: Tensor)
 def unet(images: Tensor, masks: Tensor, weights: Weights) -> Any:
     """The gradients of a U-Net of three levels."""
 
-    def double(x: Tensor, kernel: Tensor) -> Tensor:
+    def convolve_twice(x: Tensor, kernel: Tensor) -> Tensor:
         batch, height, width, _ = x.shape
         shape = (batch, 2 * height, 2 * width, kernel.shape[2])
         return plugrad.conv2d_transpose(x, kernel, shape, 2)
@@ -113,9 +113,9 @@ def unet(images: Tensor, masks: Tensor, weights: Weights) -> Any:
         first = plugrad.relu(plugrad.conv2d(images, down1, padding="same"))
         second = plugrad.relu(plugrad.conv2d(plugrad.max_pool(first, 2), down2, padding="same"))
         x = plugrad.relu(plugrad.conv2d(plugrad.max_pool(second, 2), middle, padding="same"))
-        x = plugrad.concat([double(x, up2), second], axis=-1)
+        x = plugrad.concat([convolve_twice(x, up2), second], axis=-1)
         x = plugrad.relu(plugrad.conv2d(x, join2, padding="same"))
-        x = plugrad.concat([double(x, up1), first], axis=-1)
+        x = plugrad.concat([convolve_twice(x, up1), first], axis=-1)
         x = plugrad.relu(plugrad.conv2d(x, join1, padding="same"))
         logits = plugrad.conv2d(x, last)
         return plugrad.mean(plugrad.softplus(logits) - masks * logits)

@@ -106,7 +106,7 @@ class Training(NamedTuple):
 
 
 def mlp() -> Training:
-    """W1: 784-256-128-10, batch 64."""
+    """Return workload W1: an MLP with 784, 256, 128 and 10 units, batch 64."""
     sizes = [(784, 256), (256, 128), (128, 10)]
     weights = {f"w{i}": random_weight(3 + i, shape, shape[0]) for i, shape in enumerate(sizes)}
     weights |= {f"b{i}": np.zeros(shape[1], np.float32) for i, shape in enumerate(sizes)}
@@ -114,7 +114,7 @@ def mlp() -> Training:
 
 
 def convnet() -> Training:
-    """W2: two 3x3 convolutions with 2x2 max pools and a dense layer on 28x28 images, batch 64; NHWC, HWIO."""
+    """Return workload W2: 3x3 convolutions, 2x2 max pools and a dense layer on 28x28 images, batch 64; NHWC, HWIO."""
     weights = {
         "k0": random_weight(13, (3, 3, 1, 16), 9),
         "c0": np.zeros(16, np.float32),
@@ -150,7 +150,7 @@ MOBILENET_STAGES = (
 
 
 def mobilenet() -> tuple[Array, list[Layer], Array]:
-    """W3: an image, the layers up to the mean over all places, and the matrix of the last layer."""
+    """Return workload W3: an image, the layers up to the mean over all places, and the matrix of the last layer."""
     seeds = iter(range(101, 10_000))
 
     def layer(shape: tuple[int, ...], strides: int, is_active: bool, **options: bool) -> Layer:
@@ -185,7 +185,7 @@ ATTENTION_HEADS = 4
 
 
 def transformer(batch: int = 8, length: int = 128, width: int = 256) -> dict[str, Array]:
-    """W4: the input `x` and the weights of a block with normalization first."""
+    """Return workload W4: the input `x` and the weights of a block with normalization first."""
     d, f = width, 4 * width
     weights = {
         "query_key_value": random_weight(42, (d, 3 * d), 2 * d),
@@ -200,7 +200,7 @@ def transformer(batch: int = 8, length: int = 128, width: int = 256) -> dict[str
 
 
 def lookup_inputs() -> dict[str, Array]:
-    """W8: tables, and positions in them."""
+    """Return workload W8: tables, and positions in them."""
     return {
         "table": random_uniform(81, (50_000, 64)),
         "positions": random_classes(82, 10_000, 50_000),
@@ -215,12 +215,12 @@ TOP_K = 50
 
 
 def small_pair() -> tuple[Array, Array]:
-    """D1 to D4: two tensors of four elements."""
+    """Return the inputs of workloads D1 to D4: two arrays of four elements."""
     return np.array([1, 2, 3, 4], np.float32) * np.float32(0.25), np.array([4, 3, 2, 1], np.float32)
 
 
 def multiply_add_chain(a: Any) -> Any:
-    """The chain of workloads D3 and D4: ten ops, multiply and add in turn."""
+    """Return the result of the chain in workloads D3 and D4: ten ops, multiply and add in turn."""
     y = a
     for _ in range(5):
         y = y * a
@@ -261,12 +261,12 @@ def large_workloads(
 
         return Workload(run, check)
 
-    def ten(x: Any) -> Any:
+    def apply_ten_ops(x: Any) -> Any:
         y = xp.sqrt(xp.abs(x * 1.01 + 0.5))
         return xp.tanh(xp.log(xp.exp(-y) + 1.0)) * x
 
     return {
-        "W5": lambda: step(ten, random_uniform(51, (1_000_000,))),
+        "W5": lambda: step(apply_ten_ops, random_uniform(51, (1_000_000,))),
         "W6": lambda: step(
             lambda x: (xp.sum(x, axis=0), xp.sum(x, axis=1)), random_uniform(61, (4096, 1024))
         ),

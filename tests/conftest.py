@@ -203,7 +203,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--schedules") == "gpu":
         force_gpu_shaders()
     if "webgpu" in selected_backends(config):
-        choose_no_gpu_automatically()
+        exclude_gpus_from_automatic_choice()
         # Else NumPy would compute small arrays, and most tests are about shaders. Those of
         # tests/plugins/webgpu/test_hosting.py are about small arrays.
         os.environ.setdefault("PLUGRAD_WEBGPU_HOST_ELEMENTS", "0")
@@ -235,7 +235,7 @@ def force_gpu_shaders() -> None:
     adapters.Device = lambda *args, is_software: make(*args, is_software=False)
 
 
-def choose_no_gpu_automatically() -> None:
+def exclude_gpus_from_automatic_choice() -> None:
     """Exclude GPUs from the automatic choice: most tests expect the choice of a machine without one, and float64."""
     with suppress(ImportError):
         from plugrad_webgpu import entry

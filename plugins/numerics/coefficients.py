@@ -103,8 +103,8 @@ def erfinv_divided_by(w):
     return mp.erfinv(x) / w
 
 
-P0, Q0 = bessel_phase_functions(0)
-P1, Q1 = bessel_phase_functions(1)
+PHASE_P_OF_ORDER_0, PHASE_Q_OF_ORDER_0 = bessel_phase_functions(0)
+PHASE_P_OF_ORDER_1, PHASE_Q_OF_ORDER_1 = bessel_phase_functions(1)
 TABULATED_FUNCTIONS = {
     # name: function, first end, last end, pieces, degree
     "lgamma_near_roots": (lambda x: mp.loggamma(x) / ((x - 1) * (x - 2)), 0.5, 3, 20, 12),
@@ -131,10 +131,10 @@ TABULATED_FUNCTIONS = {
         48,
         13,
     ),
-    "p0": (P0, 0, 1, 8, 10),
-    "q0": (Q0, 0, 1, 8, 10),
-    "p1": (P1, 0, 1, 8, 10),
-    "q1": (Q1, 0, 1, 8, 10),
+    "p0": (PHASE_P_OF_ORDER_0, 0, 1, 8, 10),
+    "q0": (PHASE_Q_OF_ORDER_0, 0, 1, 8, 10),
+    "p1": (PHASE_P_OF_ORDER_1, 0, 1, 8, 10),
+    "q1": (PHASE_Q_OF_ORDER_1, 0, 1, 8, 10),
     "i0e": (lambda x: mp.besseli(0, x) * mp.exp(-x), 0, 16, 32, 13),
     "i1e": (lambda x: mp.besseli(1, x) * mp.exp(-x) / x, 0, 16, 32, 13),
     "i0e_tail": (lambda y: mp.besseli(0, 16 / y) * mp.exp(-16 / y) * mp.sqrt(16 / y), 0, 1, 16, 12),

@@ -36,15 +36,15 @@ class Browser:
         to_read, self._write = os.pipe()
         self._read, to_write = os.pipe()
 
-        def numbered() -> None:
-            """Give the ends of the pipes their numbers; neither may be in the way of the other."""
+        def assign_pipe_numbers() -> None:
+            """Duplicate the pipe ends to file descriptors 3 and 4, without overwriting one by the other."""
             read, write = (fcntl(end, F_DUPFD, 10) for end in (to_read, to_write))
             os.dup2(read, 3)
             os.dup2(write, 4)
 
         self._process = subprocess.Popen(
             [program, *BROWSER_FLAGS, f"--user-data-dir={self._profile.name}", "about:blank"],
-            preexec_fn=numbered,
+            preexec_fn=assign_pipe_numbers,
             pass_fds=(3, 4),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -10,15 +10,15 @@ from consistency.committed import committed_kernel_table, is_listed
 SITE = """<!DOCTYPE html><html data-theme="light"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <link rel="stylesheet" href="../../_static/site.css"><body style="margin:8px">{}"""
-PAGE_FITS = """document.documentElement.scrollWidth <= innerWidth
+PAGE_FITS_EXPRESSION = """document.documentElement.scrollWidth <= innerWidth
   && [...document.querySelectorAll('.matrix')].every(m => m.scrollWidth <= m.parentElement.clientWidth)"""
-VISIBLE_KERNELS = """[...document.querySelectorAll('.matrix tbody tr')]
+VISIBLE_KERNELS_EXPRESSION = """[...document.querySelectorAll('.matrix tbody tr')]
   .filter(r => r.checkVisibility()).map(r => r.dataset.kernel)"""
 
 
 @pytest.fixture
 def page(tmp_path):
-    """The page of the matrix."""
+    """The path of the page with the matrix of kernels."""
     folder = tmp_path / "reference" / "api"
     folder.mkdir(parents=True)
     (tmp_path / "_static").symlink_to(matrix.DOCS_FOLDER / "_static")
@@ -31,8 +31,8 @@ def page(tmp_path):
 def test_filters_of_the_kernel_matrix_page(browser, page, width):
     every = list(committed_kernel_table())
     browser.open(page, width=width)
-    assert browser.evaluate(VISIBLE_KERNELS) == every
-    assert browser.evaluate(PAGE_FITS)
+    assert browser.evaluate(VISIBLE_KERNELS_EXPRESSION) == every
+    assert browser.evaluate(PAGE_FITS_EXPRESSION)
     count = "document.getElementById('count').textContent"
     assert browser.evaluate(count) == f"{len(every)} of {len(every)} kernels"
 
@@ -42,7 +42,7 @@ def test_filters_of_the_kernel_matrix_page(browser, page, width):
                 f"form = document.getElementById('filters'); form.elements.{name}.value = {value!r};"
                 "form.dispatchEvent(new Event('input'))"
             )
-        return browser.evaluate(VISIBLE_KERNELS)
+        return browser.evaluate(VISIBLE_KERNELS_EXPRESSION)
 
     assert choose(text="conv2d") == [name for name in every if "conv2d" in name.lower()]
     on_webgpu = [name for name in every if is_listed(name, "webgpu", "float16")]
@@ -54,12 +54,12 @@ def test_filters_of_the_kernel_matrix_page(browser, page, width):
     address = browser.evaluate("location.hash")
     assert address == "#family=unary&backend=webgpu&dtype=float16"
     browser.open(page, address, width=width)
-    assert browser.evaluate(VISIBLE_KERNELS) == unary
+    assert browser.evaluate(VISIBLE_KERNELS_EXPRESSION) == unary
     assert browser.evaluate(count) == f"{len(unary)} of {len(every)} kernels"
     hidden = "[...document.querySelectorAll('.matrix td')].filter(c => c.checkVisibility()).map(c => c.dataset.backend)"
     assert set(browser.evaluate(hidden)) == {"webgpu"}
     browser.open(page, "#dtype=nonsense", width=width)
-    assert browser.evaluate(VISIBLE_KERNELS) == every
+    assert browser.evaluate(VISIBLE_KERNELS_EXPRESSION) == every
     assert browser.errors == []
 
 
@@ -74,7 +74,7 @@ def test_profile_page_loads_without_errors(browser, tmp_path, width, dark):
     path = tmp_path / "profile.html"
     measured.save(path)
     browser.open(path, width=width, dark=dark)
-    assert browser.evaluate(PAGE_FITS)
+    assert browser.evaluate(PAGE_FITS_EXPRESSION)
     assert browser.evaluate("document.querySelector('#summary').textContent").startswith(
         "6 calls of 2"
     )
@@ -146,13 +146,13 @@ SITE_PAGES = (
 
 
 @pytest.mark.parametrize("page", SITE_PAGES)
-def test_pages_of_the_site(browser, page):
+def test_pages_of_the_site_fit_the_window(browser, page):
     path = matrix.DOCS_FOLDER / "_build" / "html" / page
     if not path.exists():
         pytest.skip("`make site` has not been run")
     for width, dark in ((1280, False), (400, True)):
         browser.open(path, width=width, dark=dark)
-        assert browser.evaluate(PAGE_FITS), (
+        assert browser.evaluate(PAGE_FITS_EXPRESSION), (
             f"at {width} pixels, the page is {browser.evaluate('document.documentElement.scrollWidth')} wide"
         )
         theme = browser.evaluate("document.documentElement.dataset.theme")

@@ -1,4 +1,4 @@
-"""Call plugrad's op with the arguments that TensorFlow.js's got, and take both results apart."""
+"""Call plugrad's op with the arguments that TensorFlow.js's got, and flatten both results for comparison."""
 
 import inspect
 import re

@@ -100,11 +100,11 @@ def test_records_listed_by_id_match_no_message_pattern(name):
 
 
 @pytest.mark.parametrize("excuse", DEVIATIONS, ids=lambda excuse: excuse.reason)
-def test_deviation_excuses_some_record(excuse):
+def test_each_deviation_matches_a_record(excuse):
     assert any(find_deviation(r) is excuse for rs in RECORDS.values() for r in rs)
 
 
-def test_deviations_are_few():
+def test_few_records_deviate():
     """At most 2 % of the records show a defect of TensorFlow.js, and at most 2 % a decision of plugrad."""
     all_of_them = [r for rs in RECORDS.values() for r in rs]
     excuses = [excuse for r in all_of_them if (excuse := find_deviation(r)) is not None]

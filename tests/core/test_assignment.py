@@ -12,8 +12,8 @@ from core.test_indexing import (
     ALL,
     ALL_SHAPES_AND_KEYS,
     CUBE,
-    EVEN,
     INTEGER_KEYS,
+    IS_EVEN,
     MASK_KEYS,
     ROW_MASK,
     cube_tensor,
@@ -49,7 +49,7 @@ def assign_both(x, key, value):
 # --- values ---------------------------------------------------------------------------------------
 
 
-def test_assignment_is_numpys(backend):
+def test_assignment_matches_numpy(backend):
     for shape, key in ALL_SHAPES_AND_KEYS:
         x = np.arange(np.prod(shape), dtype="float32").reshape(shape)
         picked = x[key]
@@ -62,7 +62,7 @@ def test_assignment_is_numpys(backend):
             np.testing.assert_array_equal(actual, expected, err_msg=f"{shape} {key}")
 
 
-def test_tensors_are_indices_too(backend):
+def test_tensors_work_as_indices(backend):
     for key in (*INTEGER_KEYS, *MASK_KEYS):
         parts = key if isinstance(key, tuple) else (key,)
         arrays = (list, tuple, np.ndarray)
@@ -81,15 +81,15 @@ def test_last_value_for_an_element_counts(backend):
     assert x.tolist() == [4, 2, 0]
 
 
-def test_mask_may_lie_among_other_axes(backend):
+def test_assignment_by_masks_of_some_or_all_axes(backend):
     per_row = np.array([1, 2, 3], "float32")[:, None, None]
     for key, value in (
-        ((ALL, EVEN[0]), per_row[..., 0]),
-        ((ALL, EVEN[0, :, 0]), per_row),
-        ((ALL, EVEN[0, :, 0]), per_row * np.ones(5, "float32")),
+        ((ALL, IS_EVEN[0]), per_row[..., 0]),
+        ((ALL, IS_EVEN[0, :, 0]), per_row),
+        ((ALL, IS_EVEN[0, :, 0]), per_row * np.ones(5, "float32")),
         (ROW_MASK, np.arange(20, dtype="float32").reshape(1, 4, 5)),
-        (EVEN[:, :, 0], np.arange(5, dtype="float32")),
-        (EVEN, np.array([np.nan], "float32")),
+        (IS_EVEN[:, :, 0], np.arange(5, dtype="float32")),
+        (IS_EVEN, np.array([np.nan], "float32")),
     ):
         actual, expected = assign_both(CUBE.astype("float32"), key, value)
         np.testing.assert_array_equal(actual, expected)
@@ -102,7 +102,7 @@ def test_assignment_in_other_dtypes(dtype, backend):
     x = (CUBE % 7).astype(dtype)
     new = {"bool": True, "complex64": 1j, "float16": 1.5}.get(dtype, 5)
     # Python's numbers are weak, also in lists.
-    for key in (0, (slice(None, None, 2), -1), EVEN, ([0, 2], [1, 3])):
+    for key in (0, (slice(None, None, 2), -1), IS_EVEN, ([0, 2], [1, 3])):
         for value in (new, [new] * np.shape(x[key])[-1]):
             actual, expected = assign_both(x, key, value)
             np.testing.assert_array_equal(actual, expected)
@@ -175,7 +175,7 @@ def test_a_block_is_replaced_by_an_overlapping_one(size, backend):
 
 
 @pytest.mark.parametrize("copied", [None, True, False])
-def test_array_api_extra_assigns(copied, backend):
+def test_array_api_extra_at_assigns_elements(copied, backend):
     extra = pytest.importorskip("array_api_extra", reason="it is in the group dev, not in plugrad")
     host = CUBE[0].astype("float32")
     for key in ((0, 1), slice(1, None), (ALL, [0, 2]), host > 9):
@@ -199,8 +199,8 @@ def test_array_api_extra_assigns(copied, backend):
         ([2, 0, 2], (3, 1, 5)),
         ((ALL, [3, 1, -1], [0, 4, 0]), (3, 3)),
         (([0, 2], slice(1, 3), [[1], [3]]), (2, 2, 2)),
-        (EVEN, ()),
-        ((ALL, EVEN[0]), (10,)),
+        (IS_EVEN, ()),
+        ((ALL, IS_EVEN[0]), (10,)),
     ],
     ids=str,
 )
@@ -322,7 +322,7 @@ def test_no_op_returns_its_argument():
     assert len(skipped) < len(CALLS) / 4
 
 
-def test_blocks_and_counts(backend):
+def test_tidy_blocks_and_tensor_counts_with_assignments(backend):
     x = plugrad.zeros(4)
     before = plugrad.memory().tensors
     with plugrad.tidy():
@@ -428,7 +428,7 @@ REJECTED_ASSIGNMENTS = [
     ),
     ErrorCase(lambda: assign(0, [1, 2]), ShapeError, ["(2,)", "does not broadcast", "(4, 5)"]),
     ErrorCase(lambda: assign((0, 0, 0), [1, 2]), ShapeError, ["(2,)", "does not broadcast", "()"]),
-    ErrorCase(lambda: assign(EVEN, [1, 2]), ShapeError, ["(2,)", "does not broadcast", "(30,)"]),
+    ErrorCase(lambda: assign(IS_EVEN, [1, 2]), ShapeError, ["(2,)", "does not broadcast", "(30,)"]),
     ErrorCase(
         lambda: assign(ROW_MASK, [[1, 2]]), ShapeError, ["(1, 2)", "does not broadcast", "5)"]
     ),
@@ -455,9 +455,9 @@ REJECTED_ASSIGNMENTS = [
 ]
 
 
-@pytest.mark.rows("refusal", REJECTED_ASSIGNMENTS, ids=str)
-def test_wrong_assignment_is_named(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", REJECTED_ASSIGNMENTS, ids=str)
+def test_errors_of_invalid_assignments(error_case, backend):
+    error_case.check()
 
 
 def test_failed_assignment_changes_nothing(backend):

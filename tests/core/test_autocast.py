@@ -101,7 +101,7 @@ def test_the_gradient_of_a_layer_norm_is_that_of_rounded_differences(backend, ha
 
 
 @pytest.mark.parametrize("half", HALF_DTYPES)
-def test_layer_norms_of_halves_and_of_no_rows(backend, half):
+def test_layer_norms_of_half_precision_and_of_zero_rows(backend, half):
     x = random_normal(6, 8).astype(half)
     expected = plugrad.grad(weighted_layer_norm)(x.astype("float32")).numpy()
     with plugrad.autocast(half):
@@ -220,7 +220,7 @@ def test_vmap_inside_autocast(backend):
     np.testing.assert_allclose(found.numpy(), one.numpy(), rtol=1e-6)
 
 
-def test_bodies_of_kernels_keep_the_contract(backend):
+def test_kernel_bodies_under_autocast_keep_the_contract(backend):
     with record_registrations() as journal:
 
         @kernel("AutocastExample", family="example")

@@ -30,7 +30,7 @@ def result_arrays(result):
 
 
 @pytest.mark.parametrize("op", OPS_WITH_AXIS)
-def test_a_number_equal_to_a_known_axis_is_no_axis(op):
+def test_floats_and_bools_equal_to_a_cached_axis_are_rejected(op):
     x = plugrad.asarray([[1.0], [3.0]])
     expected = result_arrays(op(x, axis=1))
     for wrong in (1.0, 1 + 0j, "1"):
@@ -41,14 +41,14 @@ def test_a_number_equal_to_a_known_axis_is_no_axis(op):
 
 
 @pytest.mark.parametrize("op", OPS_WITH_AXIS)
-def test_an_axis_out_of_range_is_named_each_time(op):
+def test_an_axis_out_of_range_is_an_error_in_every_call(op):
     x = plugrad.asarray([[1.0], [3.0]])
     for _ in range(2):
         with pytest.raises(AxisError, match="axis=9 is out of range"):
             op(x, axis=9)
 
 
-def test_axes_of_permute_dims_are_integers_each_time():
+def test_permute_dims_rejects_axes_that_are_no_integers_in_every_call():
     x = plugrad.asarray([[1.0, 2.0]])
     assert plugrad.permute_dims(x, (1, 0)).shape == (2, 1)
     assert plugrad.permute_dims(x, [-1, 0]).shape == (2, 1)
@@ -57,7 +57,7 @@ def test_axes_of_permute_dims_are_integers_each_time():
             plugrad.permute_dims(x, wrong)
 
 
-def test_a_plan_of_roll_belongs_to_one_shape_and_dtype():
+def test_cached_roll_plans_depend_on_shape_and_dtype():
     for array in (np.arange(6.0).reshape(2, 3), np.arange(6).reshape(3, 2), np.zeros((0, 2))):
         for shift, axis in ((1, 0), (-1, 1), ((1, 2), (0, 1)), ((1, 1), (0, 0)), (0, 0)):
             y = plugrad.roll(plugrad.asarray(array), shift, axis=axis)

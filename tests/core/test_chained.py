@@ -127,7 +127,7 @@ def test_methods_that_take_several_tensors(rng):
     assert_same_tensors(labels.one_hot(3, 5, -1), plugrad.one_hot(labels, 3, 5, -1))
 
 
-def test_chains_have_gradients_and_variables_chain():
+def test_gradients_of_chained_methods_of_tensors_and_variables():
     slope = plugrad.grad(lambda x: x.square().relu().concat(x).sum())
     assert_same_tensors(slope(plugrad.asarray([3.0])), plugrad.asarray([7.0]))
     curve = plugrad.grad(lambda x: slope(x).sum())
@@ -135,7 +135,7 @@ def test_chains_have_gradients_and_variables_chain():
     assert type(plugrad.Variable([4.0]).sqrt()) is plugrad.Tensor
 
 
-def test_mistakes_are_errors_of_the_op():
+def test_chained_methods_raise_the_errors_of_their_ops():
     x = plugrad.asarray([1.0])
     with pytest.raises(plugrad.errors.ShapeError, match="Concat"):
         x.concat([[[1.0]]])

@@ -36,7 +36,7 @@ def test_a_body_runs_where_the_inputs_live_and_needs_no_setting(fake_backend_nam
     assert plugrad.run_kernel("Cube", {"x": x}).tolist() == [8.0]
 
 
-def test_an_implementation_of_the_backend_goes_first():
+def test_an_implementation_of_the_backend_takes_precedence_over_the_body():
     cube = declare_kernel()
     composite(cube)(lambda x: x * x * x)
     config = KernelConfig("Cube", "cpu", lambda x: x * 0 + 7)
@@ -69,7 +69,7 @@ def test_an_implementation_without_a_gradient_has_that_of_the_body():
         plugrad.unregister_kernel("Cube", "cpu")
 
 
-def test_the_gradient_of_the_kernel_itself_counts():
+def test_a_registered_gradient_takes_precedence_over_that_of_the_body():
     cube = declare_kernel()
     composite(cube)(lambda x: x * x * x)
     gradient(cube, x=lambda dy: dy * 100)
@@ -142,7 +142,7 @@ def test_a_kernel_without_inputs():
     assert sevens(count=2).tolist() == [7.0, 7.0]
 
 
-def test_kernels_that_the_body_runs_are_seen_and_not_the_composite():
+def test_profiles_list_the_kernels_of_the_body_instead_of_the_composite():
     cube = declare_kernel()
     composite(cube)(lambda x: x * x * x)
     with plugrad.profile() as measured:
@@ -219,7 +219,7 @@ def test_results_are_compared_with_the_contract(body, message):
         cube(plugrad.asarray([2.0]))
 
 
-def test_a_body_that_fails_is_explained():
+def test_an_error_in_a_body_names_the_kernel():
     cube = declare_kernel()
     composite(cube)(lambda x: 1 // 0)
     with pytest.raises(KernelFailed, match=r"Cube on backend .cpu.*division"):
@@ -274,7 +274,7 @@ def test_a_traced_program_runs_the_body(is_fake, fake_backend_name):
     assert {step.kernel.name for step in f.graph(x).steps} == {"Multiply"}
 
 
-def test_a_body_is_differentiated_in_traces_and_an_implementation_is_seen_after_one():
+def test_a_traced_body_is_differentiated_and_a_later_implementation_replaces_it():
     cube = declare_kernel()
     composite(cube)(lambda x: x * x * x)
     x = plugrad.asarray([2.0, -1.0])

@@ -89,13 +89,13 @@ def test_each_configuration_layer_overrides_those_below(
     )  # a layer that says nothing is passed over
 
 
-def test_nearest_project_file_counts(project_folder):
+def test_nearest_project_file_is_used(project_folder):
     (project_folder / "plugrad.toml").write_text('backend = "outer"')
     (project_folder / "src" / "plugrad.toml").write_text('backend = "inner"')
     assert reload_setting("backend").value == "inner"
 
 
-def test_pyproject_without_our_section_is_passed_over(project_folder):
+def test_pyproject_without_a_section_of_plugrad_is_ignored(project_folder):
     (project_folder / "plugrad.toml").write_text('backend = "outer"')
     (project_folder / "src" / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100")
     assert reload_setting("backend").value == "outer"
@@ -154,7 +154,7 @@ def test_override_decides_the_backend_of_its_block(project_folder, fake_backend_
 
 
 @pytest.mark.parametrize(("name", "value"), [("fallbck", "warn"), ("fallback", "maybe")])
-def test_override_reads_strictly(project_folder, name, value):
+def test_override_rejects_invalid_keys_and_values(project_folder, name, value):
     with (
         pytest.raises(ConfigError, match=r"plugrad\.config\.override"),
         config.override(name, value),
@@ -274,7 +274,7 @@ def test_malformed_value_in_a_file_names_the_file(project_folder):
 @pytest.mark.parametrize(
     "content", [b"backend = ", b"\xff\xfe", b"[plugins", b"backend = 'a'\nbackend = 'b'"]
 )
-def test_file_that_is_no_toml_names_itself(project_folder, content):
+def test_error_for_invalid_toml_names_the_file(project_folder, content):
     (project_folder / "plugrad.toml").write_bytes(content)
     with pytest.raises(
         ConfigError, match=r"plugrad\.toml: cannot be read: .*; correct the file, or remove it"
@@ -312,7 +312,7 @@ def test_other_variables_of_that_prefix_are_left_alone(project_folder, monkeypat
     assert reload_setting().value is None
 
 
-def test_malformed_environment_variable_names_itself(project_folder, monkeypatch):
+def test_error_for_a_malformed_environment_variable_names_it(project_folder, monkeypatch):
     monkeypatch.setenv("PLUGRAD_MEMORY_LIMIT", "lots")
     with pytest.raises(
         ConfigError,

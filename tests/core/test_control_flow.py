@@ -106,7 +106,7 @@ def test_scan_takes_nested_containers_and_numbers():
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, plugrad.jit], ids=["plain", "traced"])
-def test_scan_of_no_round(wrap):
+def test_scan_of_length_zero(wrap):
     function = wrap(lambda xs: plugrad.scan(lambda c, x: (c + x, c * 2), plugrad.asarray(3.0), xs))
     carry, results = function(plugrad.zeros(0))
     assert carry.item() == 3.0

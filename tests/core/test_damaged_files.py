@@ -87,7 +87,7 @@ def test_invalid_headers_are_rejected_quickly(tree_path, header):
     assert time.process_time() - start < 1
 
 
-def test_huge_numbers_of_a_tree_come_back(tree_path):
+def test_huge_integers_in_a_tree_survive_a_round_trip(tree_path):
     tree = {"n": 10**400, "key": {10**400: -(10**5000)}}
     plugrad.save(tree_path, tree)
     assert plugrad.load(tree_path) == tree

@@ -72,7 +72,7 @@ def test_data_take_the_nearest_dtype_with_one_warning(way, fake_backend_name, re
     )
 
 
-def test_each_dtype_has_its_warning(fake_backend_name):
+def test_warnings_name_the_given_and_the_nearest_dtype(fake_backend_name):
     for values, wanted in (
         (np.arange(2.0), "float32"),
         (np.arange(2), "int32"),
@@ -120,14 +120,14 @@ DTYPE_REQUESTS = {
 
 @pytest.mark.parametrize("way", DTYPE_REQUESTS)
 @pytest.mark.parametrize("policy", ["convert", "silent", "error"])
-def test_a_dtype_that_is_asked_for_is_not_replaced(way, policy, fake_backend_name):
+def test_requested_dtypes_are_not_replaced(way, policy, fake_backend_name):
     plugrad.config.set(UNSUPPORTED_DTYPE_SETTING, policy)
     with pytest.raises(UnsupportedDtype, match=r"'fake_device' does not have (float|int)64"):
         DTYPE_REQUESTS[way](fake_backend_name)
 
 
 @pytest.mark.parametrize("way", DTYPE_REQUESTS)
-def test_always_replaces_a_dtype_that_is_asked_for(way, fake_backend_name, recwarn):
+def test_setting_always_replaces_requested_dtypes(way, fake_backend_name, recwarn):
     plugrad.config.set(UNSUPPORTED_DTYPE_SETTING, "always")
     plugrad.config.set("fallback", "silent")  # it has few kernels
     y = DTYPE_REQUESTS[way](fake_backend_name)
@@ -138,7 +138,9 @@ def test_always_replaces_a_dtype_that_is_asked_for(way, fake_backend_name, recwa
     assert not recwarn
 
 
-def test_always_replaces_no_kind_and_no_dtype_of_a_tensor_that_is_copied(fake_backend_name):
+def test_setting_always_replaces_neither_dtype_kinds_nor_dtypes_of_copied_tensors(
+    fake_backend_name,
+):
     plugrad.config.set(UNSUPPORTED_DTYPE_SETTING, "always")
     assert plugrad.asarray(np.zeros(2), device=fake_backend_name).dtype == "float32"
     for call in (

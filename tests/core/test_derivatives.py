@@ -76,7 +76,7 @@ def test_wrong_tangents_are_refused():
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
-def test_jacobian_is_that_of_differences(shape, rng):
+def test_jacobian_matches_finite_differences(shape, rng):
     x = rng.normal(size=shape)
 
     def f(x):
@@ -135,7 +135,7 @@ def classifier_loss(w1, w2, x, labels):
     return plugrad.losses.softmax_cross_entropy(labels, hidden @ w2)
 
 
-def test_hessian_of_a_two_layer_classifier_is_that_of_differences(rng):
+def test_hessian_of_a_two_layer_classifier_matches_finite_differences(rng):
     w1, w2 = rng.normal(size=(3, 4)), rng.normal(size=(4, 3))
     x, labels = rng.normal(size=(5, 3)), np.eye(3)[[0, 2, 1, 1, 0]]
 

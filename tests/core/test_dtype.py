@@ -36,7 +36,7 @@ PROMOTION_TABLE = [
 
 
 @pytest.mark.rows(("a", "b", "result"), PROMOTION_TABLE)
-def test_promotion_is_the_standards(a, b, result):
+def test_promotion_matches_the_standard(a, b, result):
     a, b = as_dtype(a), as_dtype(b)
     assert promote(a, b) == promote(b, a) == result
     x = plugrad.ones(2, dtype=a) + plugrad.ones(2, dtype=b) if a != "bool" else None
@@ -120,7 +120,7 @@ def test_numpy_takes_a_dtype(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_dtype_has_all_its_spellings(dtype):
+def test_equivalent_names_and_types_give_the_same_dtype(dtype):
     assert dtype.numpy.itemsize == dtype.itemsize
     assert as_dtype(dtype) is as_dtype(str(dtype)) is as_dtype(dtype.numpy) is dtype
     assert as_dtype(dtype.numpy.type) is dtype
@@ -173,7 +173,7 @@ def test_dtypes_have_a_kind():
     assert not plugrad.uint8.is_inexact
 
 
-def test_python_types_stand_for_the_defaults():
+def test_python_types_mean_the_default_dtypes():
     assert [as_dtype(t) for t in (bool, int, float, complex)] == [
         "bool",
         "int32",
@@ -204,7 +204,7 @@ def test_default_dtypes(values, dtype):
     assert plugrad.asarray(values).dtype == dtype
 
 
-def test_bits_of_values_tell_zeros_and_parts_apart_but_no_nans():
+def test_comparable_bits_distinguish_signed_zeros_but_not_nans():
     zero, nan = np.zeros(1, "float32"), np.full(1, np.nan, "float32")
     payload = np.array([0xFFC00001], "uint32").view("float32")
     assert comparable_bits(zero) != comparable_bits(-zero)

@@ -277,7 +277,7 @@ def add_by_name(a, b):
         (lambda x: movement.reshape(x, shape=(3, -1)), ShapeError, "negative size"),
     ],
 )
-def test_broken_contract_raises_in_the_contracts_words(x, call, error, message):
+def test_contract_violations_raise_the_errors_of_the_contract(x, call, error, message):
     with pytest.raises(error, match=message):
         call(x)
 
@@ -308,7 +308,7 @@ def test_error_of_an_implementation_names_the_kernel_and_is_chained(x):
         x + x
 
 
-def test_lack_of_memory_is_plugrads_own_error(x):
+def test_out_of_memory_raises_an_error_of_plugrad(x):
     def greedy(x):
         raise MemoryError("cannot allocate 8 EiB")
 
@@ -371,7 +371,7 @@ def test_gradient_flows_past_absent_inputs(x, scaled_kernel):
 # --- the contract itself --------------------------------------------------------------------------
 
 
-def test_contract_tells_shapes_without_values():
+def test_contract_infers_shapes_without_values():
     spec = unary.exp.infer(Shaped((2, 3), plugrad.float32))
     assert (spec.shape, spec.dtype) == ((2, 3), plugrad.float32)
     parts = movement.split.infer(Shaped((2, 3), plugrad.int32), num_or_size_splits=(1, 2), axis=1)

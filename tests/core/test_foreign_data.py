@@ -74,7 +74,7 @@ def test_configuration_file_that_is_a_pipe_is_not_waited_for(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("value", [10**400, HUGE_NUMBER, "9" * 5000, 2**63, "9223372036854775808"])
-def test_limits_that_no_memory_has_are_refused(value):
+def test_impossible_memory_limits_are_rejected(value):
     with pytest.raises(ConfigError, match="memory_limit"):
         config.set("memory_limit", value)
 

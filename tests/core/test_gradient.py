@@ -124,7 +124,7 @@ def test_unknown_names_fail_at_declaration(wave_kernel, rules, unknown):
     assert plugrad.get_gradient("Wave") is None
 
 
-def test_rule_can_ask_which_outputs_do_not_matter():
+def test_rules_may_request_which_outputs_are_unused():
     seen = []
 
     def rule(dy, absent):
@@ -176,7 +176,7 @@ def test_function_gets_dy_saved_and_attributes(wave_kernel):
     assert plugrad.get_gradient("Wave").kernel_name == "Wave"
 
 
-def test_saved_inputs_come_in_the_order_asked(wave_kernel):
+def test_saved_inputs_have_the_requested_order(wave_kernel):
     def grad_func(dy, saved, attrs):
         speed, x = saved
         return {"x": dy * speed, "speed": dy * x}
@@ -185,7 +185,7 @@ def test_saved_inputs_come_in_the_order_asked(wave_kernel):
     assert wave_gradients(wave_kernel) == [5.0, 3.0]
 
 
-def test_functions_of_inputs_that_are_not_wanted_are_not_called(wave_kernel):
+def test_gradient_functions_of_undifferentiated_inputs_are_not_called(wave_kernel):
     def never():
         raise AssertionError
 
@@ -251,7 +251,7 @@ def test_kernel_by_name_need_not_be_declared():
         ),
     ],
 )
-def test_what_a_gradient_function_returns_is_checked(wave_kernel, answer, error, message):
+def test_results_of_gradient_functions_are_checked(wave_kernel, answer, error, message):
     plugrad.register_gradient(GradientConfig("Wave", lambda dy, saved, attrs: answer()))
     with pytest.raises(error, match=message):
         plugrad.grad(lambda x: plugrad.sum(wave_kernel(x, tensor(5.0))))(tensor([1.0, 2.0, 3.0]))
@@ -264,7 +264,7 @@ def test_unknown_inputs_to_save_are_refused(wave_kernel):
         plugrad.register_gradient(GradientConfig("Wave", lambda dy, saved, attrs: {}, ("z",)))
 
 
-def test_only_the_two_forms_are_taken():
+def test_gradients_must_have_the_table_form_or_the_explicit_form():
     with pytest.raises(ArgumentError, match="takes a GradientConfig or a kernel, not str"):
         plugrad.register_gradient("Wave")
 

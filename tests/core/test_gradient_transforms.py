@@ -224,6 +224,6 @@ def test_failing_group_schedule_counts_no_step():
     assert (v.item(), optimizer.iterations) == (-1.0, 1)
 
 
-def test_a_limit_may_be_of_any_kind_of_number():
+def test_clipping_limits_may_be_any_type_of_number():
     (found,) = plugrad.optimizers.clip_by_value([plugrad.asarray([-3.0, 0.5])], np.True_)
     assert found.tolist() == [-1.0, 0.5]

@@ -55,7 +55,7 @@ def test_host_body_receives_strings_unchanged(host_inputs, backend):
     assert [part.tolist() for part in parts] == [["a"], ["b"]]
 
 
-def test_engine_does_not_see_a_body_among_the_functions_of_arrays(host_inputs, backend):
+def test_host_bodies_are_not_listed_among_the_functions_of_arrays(host_inputs, backend):
     assert "Halves" not in plugrad.which().backend.functions
     assert plugrad.get_kernel("Halves", backend).on_host
 
@@ -123,7 +123,7 @@ def test_list_of_inputs_comes_last(blend_kernel, x):
     assert blend_kernel(x, x, x).tolist() == [2, 6]
 
 
-def test_list_has_a_name_in_a_mapping(blend_kernel, x):
+def test_list_of_inputs_has_a_name_in_a_mapping(blend_kernel, x):
     given = {"weights": [x, x], "y": x, "x": x}
     assert plugrad.run_kernel("Blend", given).tolist() == [3, 10]
     with pytest.raises(plugrad.errors.ArgumentError, match="takes a mapping"):
@@ -134,7 +134,7 @@ def test_list_has_a_name_in_a_mapping(blend_kernel, x):
         plugrad.run_kernel("Blend", {"x": x, "y": x, "weights": [1.0]})
 
 
-def test_implementation_must_take_the_list(blend_kernel):
+def test_implementation_must_accept_the_list_of_inputs(blend_kernel):
     with pytest.raises(RegistrationError, match=r"must take its inputs as \*weights"):
         plugrad.register_kernel(
             KernelConfig("Blend", "cpu", lambda x, y, weights, *, scale: x), replace=True
@@ -148,7 +148,7 @@ def sum_of_list(weights):
     return result
 
 
-def test_rule_may_name_the_list(blend_kernel, x):
+def test_gradient_rule_may_name_the_list_of_inputs(blend_kernel, x):
     gradient(
         blend_kernel,
         x=lambda dy, weights, scale: multiply(dy * scale, sum_of_list(weights)),
@@ -162,7 +162,7 @@ def test_rule_may_name_the_list(blend_kernel, x):
     assert plugrad.grad(lambda v: total(blend_kernel(x, v, x, x)))(x).tolist() == [1, 1]
 
 
-def test_explicit_form_cannot_save_the_list(blend_kernel):
+def test_explicit_gradient_cannot_save_the_list_of_inputs(blend_kernel):
     config = plugrad.GradientConfig("Blend", lambda dy, saved, attrs: {}, ("weights",))
     with pytest.raises(RegistrationError, match=r"only the table form .* the list 'weights'"):
         plugrad.register_gradient(config)
@@ -172,7 +172,7 @@ def test_explicit_form_cannot_save_the_list(blend_kernel):
 
 
 @pytest.mark.parametrize("family", KERNEL_FAMILIES)
-def test_every_family_can_be_asked_for_its_bodies(family):
+def test_host_bodies_of_every_family_can_be_listed(family):
     bodies = host_implementations(import_module(f"plugrad.kernels.{family}"))
     is_written = (Path(host.__file__).parent / f"{family}.py").is_file()
     assert bool(bodies) is is_written

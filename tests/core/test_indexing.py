@@ -16,9 +16,9 @@ from plugrad.errors import (
 
 SHAPE = (3, 4, 5)
 CUBE = np.arange(60, dtype="int32").reshape(SHAPE)
-EVEN = CUBE % 2 == 0
+IS_EVEN = CUBE % 2 == 0
 ROW_MASK = np.array([True, False, True])
-ALL, NO = slice(None), np.zeros(0, "int32")
+ALL, NO_ROWS = slice(None), np.zeros(0, "int32")
 
 BASIC_KEYS = [
     0, -1, (1, 2), (1, 2, 3), (-1, -2, -3), slice(None), slice(1, None), slice(None, -1), slice(None, None, 2),
@@ -30,12 +30,12 @@ BASIC_KEYS = [
 ]  # fmt: skip
 INTEGER_KEYS = [
     [2, 0, 2], [], [[0], [2]], np.array([[0, 1], [2, 2]]), np.array([-1, -3], "int8"), (ALL, [1, 3]),
-    (ALL, ALL, [4, 0, 4]), (slice(1, None), [0, -2]), (Ellipsis, [0, 1]), (slice(None, None, -1), NO),
+    (ALL, ALL, [4, 0, 4]), (slice(1, None), [0, -2]), (Ellipsis, [0, 1]), (slice(None, None, -1), NO_ROWS),
     (slice(1, 3), ALL, [[0, 4], [1, 1]]), ((0, 1), ALL), (None, [0, 1]), ([0, 1], None), (np.array([2], "uint8"),),
     # several arrays broadcast together
     ([0, 2], [1, 3]), ([0, 2], [1, -1], [4, 0]), ([[0], [2]], [1, 3]), ([0, 2], ALL, [1, 3]), (ALL, [0, 2], [1, 3]),
     (ALL, [[0], [2]], [1, 3, 0]), ([0, 1], [0]), ([0, 2], slice(1, 3), [[1], [3]]), ([0, 2], Ellipsis, [1, 3]),
-    (NO, [1]), ([0, 2], NO[:, None]), ([0, 2], slice(2, 2), [1, 3]),
+    (NO_ROWS, [1]), ([0, 2], NO_ROWS[:, None]), ([0, 2], slice(2, 2), [1, 3]),
     # an integer beside an array counts as one
     (1, [0, 3]), (1, ALL, [0, 3]), ([0, 2], 1), ([0, 2], ALL, 1), (1, 2, [0, 4]), (1, [0, 3], -1), (0, None, [0, 3]),
     (slice(None, None, -2), 1, [0, 3]), (1, Ellipsis, [0, 3]), ([0, 2], 1, ALL), (np.array(1), ALL, [0, 3]),
@@ -44,19 +44,24 @@ INTEGER_KEYS = [
     ([0, 2], [1, 3], Ellipsis, [0, 4]), (ALL, [0, 2], Ellipsis, [1, 3]),
 ]  # fmt: skip
 MASK_KEYS = [
-    ROW_MASK, ROW_MASK.tolist(), [False] * 3, EVEN, EVEN & False, CUBE > -1, (ALL, EVEN[0]), (ALL, EVEN[0, :, 0]),
-    (Ellipsis, EVEN[0, 0]), EVEN[:, :, 0], (0, EVEN[0]), (EVEN[:, :, 0], 0), (EVEN[:, :, 0], slice(1, None, 2)),
-    (ROW_MASK, [1, 2]), (ROW_MASK, ALL, [1, 2]), ([[0], [1]], EVEN[0, :, 0]), (ALL, [0], EVEN[0, 0]), (ROW_MASK, None),
-    (ROW_MASK, EVEN[0, :, 0], 0), (1, ALL, EVEN[0, 0]), (CUBE[:, :, 0] % 25 == 0, EVEN[0, 0]),
-    True, False, np.True_, np.array(False), (True, 0), (ALL, True), (True, [0, 1]), ([0, 1], ALL, True), (False, NO),
+    ROW_MASK, ROW_MASK.tolist(), [False] * 3, IS_EVEN, IS_EVEN & False, CUBE > -1, (ALL, IS_EVEN[0]),
+    (ALL, IS_EVEN[0, :, 0]),
+    (Ellipsis, IS_EVEN[0, 0]), IS_EVEN[:, :, 0], (0, IS_EVEN[0]), (IS_EVEN[:, :, 0], 0),
+    (IS_EVEN[:, :, 0], slice(1, None, 2)),
+    (ROW_MASK, [1, 2]), (ROW_MASK, ALL, [1, 2]), ([[0], [1]], IS_EVEN[0, :, 0]), (ALL, [0], IS_EVEN[0, 0]),
+    (ROW_MASK, None),
+    (ROW_MASK, IS_EVEN[0, :, 0], 0), (1, ALL, IS_EVEN[0, 0]), (CUBE[:, :, 0] % 25 == 0, IS_EVEN[0, 0]),
+    True, False, np.True_, np.array(False), (True, 0), (ALL, True), (True, [0, 1]), ([0, 1], ALL, True),
+    (False, NO_ROWS),
     (0, ALL, True), (True, True), (None, True), (ALL, True, [0, 1]),
     # NumPy takes masks without elements for any axis
     np.zeros(0, bool), (ALL, np.zeros(0, bool)), np.zeros((3, 0), bool), np.zeros((0, 0, 5), bool),
 ]  # fmt: skip
 SHAPES_AND_KEYS_OF_SMALL_ARRAYS = [  # shape, key
     ((), ()), ((), Ellipsis), ((), None), ((), True), ((), np.array(False)), ((), (None, True)),
-    ((0,), ALL), ((0,), NO), ((0,), np.zeros(0, bool)), ((0, 3), (ALL, [0, 2])), ((0, 3), (NO, 1)), ((3, 0), [0, 2]),
-    ((3, 0), np.zeros((3, 0), bool)), ((3, 0), ROW_MASK), ((0, 3), (ALL, -1)), ((2, 0, 3), (ALL, NO, [0])),
+    ((0,), ALL), ((0,), NO_ROWS), ((0,), np.zeros(0, bool)), ((0, 3), (ALL, [0, 2])), ((0, 3), (NO_ROWS, 1)),
+    ((3, 0), [0, 2]),
+    ((3, 0), np.zeros((3, 0), bool)), ((3, 0), ROW_MASK), ((0, 3), (ALL, -1)), ((2, 0, 3), (ALL, NO_ROWS, [0])),
     ((1,), [0, 0, 0]), ((1, 1), ([0, 0], [-1])), ((4,), np.array([[3, 1]])),
 ]  # fmt: skip
 ALL_SHAPES_AND_KEYS = [
@@ -77,7 +82,7 @@ def make_indexing(shape, key):
 
 
 @pytest.mark.rows(("shape", "key"), ALL_SHAPES_AND_KEYS, ids=parameter_id)
-def test_index_is_numpys(shape, key, backend):
+def test_indexing_matches_numpy(shape, key, backend):
     host = np.arange(np.prod(shape), dtype="int32").reshape(shape)
     actual = plugrad.asarray(host)[key]
     expected = host[key]
@@ -92,7 +97,7 @@ def test_gradient_of_indexing(shape, key, backend, rng):
 
 @pytest.mark.parametrize(
     "key",
-    [INTEGER_KEYS[0], INTEGER_KEYS[20], EVEN, (ALL, EVEN[0])],
+    [INTEGER_KEYS[0], INTEGER_KEYS[20], IS_EVEN, (ALL, IS_EVEN[0])],
     ids=parameter_id,
 )
 @pytest.mark.parametrize("dtype", ["float32", "bool", "uint8", "float64", "complex64"])
@@ -109,7 +114,7 @@ def tensor_from_key_part(part):
 
 
 @pytest.mark.rows("key", [*INTEGER_KEYS, *MASK_KEYS], ids=parameter_id)
-def test_tensors_are_indices_too(key, backend):
+def test_tensors_work_as_indices(key, backend):
     parts = key if isinstance(key, tuple) else (key,)
     arrays = (list, tuple, np.ndarray)
     tensors = tuple(
@@ -118,7 +123,7 @@ def test_tensors_are_indices_too(key, backend):
     np.testing.assert_array_equal(plugrad.asarray(CUBE)[tensors].numpy(), CUBE[key])
 
 
-def test_tensors_and_arrays_mix(backend):
+def test_keys_may_mix_tensors_and_arrays(backend):
     x, labels = plugrad.asarray(CUBE), plugrad.asarray(np.array([3, -1, 0], "int32"))
     np.testing.assert_array_equal(x[np.arange(3), labels].numpy(), CUBE[range(3), [3, -1, 0]])
     np.testing.assert_array_equal(x[[[0], [1]], labels].numpy(), CUBE[[[0], [1]], [3, -1, 0]])
@@ -130,7 +135,7 @@ def test_tensors_and_arrays_mix(backend):
     np.testing.assert_array_equal(gradient.numpy(), expected)
 
 
-def test_tensors_are_integers_for_python():
+def test_integer_tensors_work_as_python_integers():
     assert CUBE.tolist()[plugrad.asarray(1)] == CUBE[1].tolist()
 
 
@@ -140,7 +145,7 @@ def test_range_is_an_array_of_positions(backend):
     np.testing.assert_array_equal(x[:, range(2), range(2)].numpy(), CUBE[:, [0, 1], [0, 1]])
 
 
-def test_gradient_of_an_element_picked_often(backend):
+def test_gradient_of_an_element_indexed_repeatedly(backend):
     x = plugrad.zeros((3, 3))
     gradient = plugrad.grad(lambda x: plugrad.sum(x[[0, 0, -3, 2], [1, 1, 1, -1]]))(x)
     assert gradient.tolist() == [[0, 3, 0], [0, 0, 0], [0, 0, 1]]
@@ -205,7 +210,7 @@ INVALID_KEYS = [
         lambda: cube_tensor()[0, 0, 0, 0], TensorIndexError, ["4 indices", "3 axes", "(3, 4, 5)"]
     ),
     ErrorCase(
-        lambda: cube_tensor()[EVEN, 0],
+        lambda: cube_tensor()[IS_EVEN, 0],
         TensorIndexError,
         ["4 indices", "3 axes", "(3, 4, 5)"],
     ),
@@ -229,7 +234,7 @@ INVALID_KEYS = [
         lambda: cube_tensor()[ROW_MASK[:2]], TensorIndexError, ["(2,)", "axes from 0", "(3, 4, 5)"]
     ),
     ErrorCase(
-        lambda: cube_tensor()[:, EVEN[:, :, 0]],
+        lambda: cube_tensor()[:, IS_EVEN[:, :, 0]],
         TensorIndexError,
         ["(3, 4)", "axes from 1"],
     ),
@@ -243,13 +248,13 @@ INVALID_KEYS = [
 ]
 
 
-@pytest.mark.rows("refusal", INVALID_KEYS, ids=str)
-def test_wrong_index_is_named(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", INVALID_KEYS, ids=str)
+def test_errors_of_invalid_indices(error_case, backend):
+    error_case.check()
 
 
 @pytest.mark.parametrize("key", [2, -1, (1, slice(2, 4)), (ALL, 3, -1), (Ellipsis, 0)])
-def test_integers_and_slices_take_one_kernel(key):
+def test_keys_of_integers_and_slices_call_one_kernel(key):
     x = plugrad.asarray(CUBE.astype("float32"))
     x = plugrad.concat([x, x])
     with plugrad.profile() as measured:
@@ -258,7 +263,7 @@ def test_integers_and_slices_take_one_kernel(key):
     np.testing.assert_array_equal(y.numpy(), np.concatenate([CUBE, CUBE])[key])
 
 
-def test_equal_keys_of_other_types_are_not_mixed_up():
+def test_equal_keys_of_different_types_are_distinguished():
     x = plugrad.asarray(CUBE)
     np.testing.assert_array_equal(x[1].numpy(), CUBE[1])
     np.testing.assert_array_equal(x[True].numpy(), CUBE[True])

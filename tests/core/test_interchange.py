@@ -190,7 +190,7 @@ def test_views_as_dtypes_that_the_backend_does_not_have():
         plugrad.ones(2).view("float64")
 
 
-def test_numbers_are_truth_values(backend):
+def test_logical_ops_treat_nonzero_numbers_as_true(backend):
     numbers = np.array([0, 2, -1, np.nan, 0], "f4")
     whole = np.array([0, 0, 3, 1, 1], "i4")
     for name in ("logical_and", "logical_or", "logical_xor"):
@@ -210,7 +210,7 @@ def test_numbers_are_truth_values(backend):
             plugrad.logical_and(x, True)
 
 
-def test_where_alone_gives_positions(backend):
+def test_where_with_only_a_condition_returns_indices(backend):
     condition = plugrad.asarray([[True, False], [True, True]])
     assert [x.tolist() for x in plugrad.where(condition)] == [[0, 1, 1], [0, 0, 1]]
     with pytest.raises(ArgumentError, match="both a and b, or neither"):

@@ -26,7 +26,7 @@ from plugrad.tracing.jit import MANY_TRACES_TO_WARN, Jitted
 # --- arguments, results and keys ------------------------------------------------------------------
 
 
-def test_containers_are_nested():
+def test_nested_containers_as_arguments_and_results():
     @plugrad.jit
     def f(tree, *, more):
         point, (a, [b]) = tree["point"], tree["rest"]
@@ -88,7 +88,7 @@ def test_each_shape_dtype_and_structure_is_traced_once():
         (None, False, 0),
     ],
 )
-def test_static_values_are_told_apart(values):
+def test_each_static_value_has_its_own_trace(values):
     f = plugrad.jit(lambda x, value: (x, repr(value)))
     for _ in range(2):
         for value in values:
@@ -103,7 +103,7 @@ def test_nan_arguments_share_one_trace():
     assert count_traces(f) == 1
 
 
-def test_static_values_inside_containers_are_told_apart():
+def test_each_static_value_inside_a_container_has_its_own_trace():
     f = plugrad.jit(lambda x, values: (x, repr(values)))
     for values in ((1, 2), (1.0, 2), (True, 2), [1, 2], {"a": 1}, {"b": 1}):
         assert f(VECTOR_X, values)[1] == repr(values)
@@ -295,7 +295,7 @@ def test_assigned_values_are_visible_inside_and_after_the_call():
     assert_identical(plugrad.asarray(v), VECTOR_X + VECTOR_Y + VECTOR_Y)
 
 
-def test_two_variables_are_exchanged():
+def test_swapping_two_variables():
     a, b = plugrad.Variable(VECTOR_X), plugrad.Variable(VECTOR_Y)
 
     @plugrad.jit
@@ -429,7 +429,7 @@ def test_variable_created_in_a_call_and_dropped_is_an_error():
         plugrad.jit(lambda x: plugrad.Variable(x).assign(x))(VECTOR_X)
 
 
-def test_a_variable_that_is_made_once_is_kept():
+def test_a_variable_created_in_the_first_call_is_kept():
     made = {}
 
     @plugrad.jit

@@ -79,7 +79,7 @@ def test_values_that_python_recomputes_raise_in_debug_mode(name):
         plugrad.jit(function)(VECTOR_X)
 
 
-def test_functions_whose_counting_cannot_be_undone_are_called_once_in_each_call():
+def test_functions_that_cannot_be_undone_are_called_once_in_each_call():
     count, seen = itertools.count(), []
     f = plugrad.jit(lambda x: x + host_value(lambda: next(count)))
     for _ in range(3):
@@ -87,7 +87,7 @@ def test_functions_whose_counting_cannot_be_undone_are_called_once_in_each_call(
     assert seen == [0.0, 1.0, 2.0]
 
 
-def test_functions_that_say_how_to_undo_are_called_again():
+def test_functions_that_can_be_undone_are_called_again_in_debug_mode():
     taken = [0]
 
     def draw_number():
@@ -101,7 +101,7 @@ def test_functions_that_say_how_to_undo_are_called_again():
     assert taken == [3]
 
 
-def test_functions_in_functions_gradients_and_loops():
+def test_debug_mode_with_nested_functions_gradients_and_loops():
     inner = plugrad.jit(lambda x: x * plugrad.random.uniform((3,)))
 
     def f(x):

@@ -225,31 +225,31 @@ def test_static_must_be_names(static):
         plugrad.jit(lambda x: x, static=static)
 
 
-def endless_tree():
+def make_endless_tree():
     tree = []
     tree.append(tree)
     return tree
 
 
-def nested_tree(levels):
+def make_nested_tree(levels):
     tree = plugrad.ones(2)
     for _ in range(levels):
         tree = [tree]
     return tree
 
 
-@pytest.mark.parametrize("make", [endless_tree, lambda: nested_tree(5000)])
-def test_trees_without_an_end_are_refused(make):
+@pytest.mark.parametrize("make", [make_endless_tree, lambda: make_nested_tree(5000)])
+def test_endless_and_too_deep_trees_are_rejected(make):
     with pytest.raises(ArgumentError, match="contains itself, or has more levels"):
         plugrad.jit(lambda x: 1)(make())
     with pytest.raises(ArgumentError, match="contains itself, or has more levels"):
         plugrad.jit(make)()
 
 
-def test_results_have_as_many_levels_as_the_parser_takes():
-    assert plugrad.jit(lambda: nested_tree(90))() is not None
+def test_results_may_be_nested_as_deeply_as_python_can_parse():
+    assert plugrad.jit(lambda: make_nested_tree(90))() is not None
     with pytest.raises(ArgumentError, match="more levels"):
-        plugrad.jit(lambda: nested_tree(300))()
+        plugrad.jit(lambda: make_nested_tree(300))()
 
 
 @pytest.mark.parametrize("method", ["__call__", "graph", "explain"])

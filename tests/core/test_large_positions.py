@@ -51,14 +51,14 @@ COUNT_RESULTS = {
 
 
 @pytest.mark.parametrize("name", INDEX_RESULTS)
-def test_contracts_promise_positions_that_fit(name):
+def test_contracts_infer_an_index_dtype_that_is_wide_enough(name):
     for count, dtype in ((1, "int32"), (2**31, "int32"), (2**31 + 1, "int64"), (2**40, "int64")):
         assert INDEX_RESULTS[name](count).dtype == dtype
         assert np.iinfo(dtype).max >= count - 1
 
 
 @pytest.mark.parametrize("name", COUNT_RESULTS)
-def test_contracts_promise_counts_that_fit(name):
+def test_contracts_infer_a_count_dtype_that_is_wide_enough(name):
     for count, dtype in ((1, "int32"), (2**31 - 1, "int32"), (2**31, "int64"), (2**40, "int64")):
         assert COUNT_RESULTS[name](count).dtype == dtype
         assert np.iinfo(dtype).max >= count

@@ -104,7 +104,7 @@ def test_step_to_a_nonfinite_value_is_shortened():
     assert w.item() == pytest.approx(1.0, abs=1e-5)
 
 
-def test_an_error_leaves_the_last_step():
+def test_an_error_keeps_the_variables_of_the_last_step():
     w, places = plugrad.Variable(np.array([-1.2, 1.0])), []
 
     def function():
@@ -121,7 +121,7 @@ def test_an_error_leaves_the_last_step():
     assert optimizer.evaluations == 9
 
 
-def test_the_start_may_be_the_minimum():
+def test_minimize_may_start_at_the_minimum():
     w, optimizer = plugrad.Variable(np.array([1.0, 1.0])), optimizers.LBFGS()
     assert optimizer.minimize(lambda: rosenbrock_loss(w), [w]).item() == 0
     assert (optimizer.iterations, optimizer.evaluations, optimizer.has_converged) == (0, 1, True)
@@ -174,7 +174,7 @@ LINE_FUNCTIONS = {
 
 @pytest.mark.parametrize("first", [1e-3, 0.1, 1.0, 20.0])
 @pytest.mark.parametrize("name", LINE_FUNCTIONS)
-def test_steps_fulfill_the_conditions(name, first):
+def test_steps_satisfy_the_wolfe_conditions(name, first):
     value, slope = LINE_FUNCTIONS[name]
     calls = []
 

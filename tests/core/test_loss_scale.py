@@ -20,7 +20,7 @@ def take_steps(optimizer, w, factors, traced):
 
 @pytest.mark.parametrize("traced", [False, True])
 @pytest.mark.parametrize("make", [lambda: SGD(0.125), lambda: Adam(0.1)])
-def test_a_factor_does_not_change_steps(backend, make, traced):
+def test_loss_scaling_does_not_change_steps(backend, make, traced):
     found = []
     for scale in (None, LossScale(1024.0)):
         w = plugrad.Variable([1.0, -2.0])
@@ -47,7 +47,7 @@ def test_steps_that_are_not_finite_are_skipped(backend, bad, traced):
     assert (w.numpy() != before[0]).all()
 
 
-def test_the_factor_grows_and_shrinks(backend):
+def test_the_loss_scale_grows_and_shrinks(backend):
     scale = LossScale(4.0, growth_interval=3)
     w, optimizer = plugrad.Variable([1.0]), SGD(0.0).with_loss_scale(scale)
     values = []
@@ -75,7 +75,7 @@ def test_small_gradients_of_float16_are_not_lost(backend):
     assert moved[1] == pytest.approx(-4e-9, rel=2e-3)
 
 
-def test_states_hold_the_factor(backend, tmp_path):
+def test_states_contain_the_loss_scale(backend, tmp_path):
     def start():
         w = plugrad.Variable([1.0, 2.0])
         return w, Adam(0.1).with_loss_scale(LossScale(8.0, growth_interval=2))

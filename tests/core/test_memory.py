@@ -44,7 +44,7 @@ def test_tidy_block_keeps_requested_tensors(x):
     assert lost.is_disposed
 
 
-def test_keeping_is_for_an_open_block(x):
+def test_keep_requires_an_open_tidy_block(x):
     scope = plugrad.tidy()
     for _ in range(2):
         with pytest.raises(
@@ -71,7 +71,7 @@ def test_decorator_keeps_the_result(x):
     assert (f.__name__, f.__doc__) == ("f", "Scale.")
 
 
-def test_decorated_function_may_recur(x):
+def test_decorated_function_may_be_recursive(x):
     @plugrad.tidy()
     def power(x, n):
         return x if n == 0 else power(x, n - 1) * 2.0
@@ -202,7 +202,7 @@ def test_tensors_are_counted_while_they_live():
     assert plugrad.memory().tensors == before
 
 
-def test_bytes_and_buffers_come_and_go():
+def test_bytes_and_buffers_are_counted_until_they_are_freed():
     gc.collect()
     before = plugrad.memory()
     x = plugrad.zeros(LARGE_SIZE)
@@ -273,7 +273,7 @@ def test_allocation_beyond_the_limit_fails(limit_memory, x, make):
     assert make(x).size >= LARGE_SIZE
 
 
-def test_releasing_makes_room(limit_memory):
+def test_released_memory_can_be_allocated_again(limit_memory):
     limit_memory(6 * LARGE_SIZE)
     x = plugrad.zeros(LARGE_SIZE)
     with pytest.raises(MemoryError):

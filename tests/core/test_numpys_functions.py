@@ -102,7 +102,7 @@ def test_the_table_has_a_call_of_each_function():
 @pytest.mark.parametrize(
     "name", [n for n in DIFFERENTIABLE_CALLS if n not in FUNCTIONS_OF_NEWER_NUMPY or hasattr(np, n)]
 )
-def test_gradient_is_that_of_finite_differences(name):
+def test_gradient_matches_finite_differences(name):
     assert find_gradient_problem(DIFFERENTIABLE_CALLS[name]) == ""
 
 
@@ -128,7 +128,7 @@ def test_the_check_finds_a_gradient_that_is_lost(monkeypatch):
 @pytest.mark.parametrize(
     "name", [n for n in DIFFERENTIABLE_CALLS if n not in FUNCTIONS_OF_NEWER_NUMPY or hasattr(np, n)]
 )
-def test_values_are_numpys_and_stay_on_the_device(name, backend):
+def test_values_match_numpy_and_stay_on_the_device(name, backend):
     has_doubles = plugrad.complex128 in plugrad.which().backend.dtypes()
     dtype, tolerance = ("float64", 1e-9) if has_doubles else ("float32", 2e-4)
     x = plugrad.asarray(MATRIX, dtype=dtype)
@@ -144,7 +144,7 @@ def test_values_are_numpys_and_stay_on_the_device(name, backend):
 
 
 @pytest.mark.parametrize("name", sorted(numpy_table.FUNCTIONS_ALSO_FOR_NUMPY_ARRAYS))
-def test_arrays_for_libraries_are_numpys_unless_differentiated(name, backend):
+def test_libraries_get_numpy_arrays_unless_tensors_are_differentiated(name, backend):
     x, kinds = plugrad.ones((3, 4)), []
 
     def note(x):
@@ -307,7 +307,7 @@ def test_other_functions_raise_an_error_with_a_remedy(name):
         assert f"write {numpy_table.REPLACEMENT_HINTS[name]}, or pass" in message
 
 
-def test_names_in_the_table_are_numpys():
+def test_names_in_the_table_exist_in_numpy():
     for name in {*KNOWN_NAMES, *numpy_table.REPLACEMENT_HINTS} - FUNCTIONS_OF_NEWER_NUMPY:
         assert find_numpy_function(name) in OVERRIDABLE_FUNCTIONS, name
     assert numpy_table.OP_OF_NUMPY_FUNCTION.keys() >= numpy_table.FUNCTIONS_ALSO_FOR_NUMPY_ARRAYS
@@ -413,7 +413,7 @@ def test_arguments_are_checked(call, words):
 
 
 @pytest.mark.parametrize("kind", [np.ma.MaskedArray, np.matrix])
-def test_arrays_of_other_kinds_decide_for_themselves(kind):
+def test_numpy_functions_defer_to_other_array_types(kind):
     with pytest.raises(TypeError, match="no implementation found"):
         np.concatenate([plugrad.ones((2, 2)), np.ones((2, 2)).view(kind)])
 

@@ -139,7 +139,7 @@ def test_float32_variables_stay_float32(make, backend):
 
 
 @pytest.mark.parametrize("make", OPTIMIZERS_LIKE_TORCHS.values(), ids=OPTIMIZERS_LIKE_TORCHS.keys())
-def test_optimizer_goes_on_from_a_saved_state(make):
+def test_optimizer_continues_from_a_saved_state(make):
     v, optimizer = plugrad.Variable(START), make()
     for _ in range(3):
         optimizer.minimize(lambda: loss(v), [v])
@@ -153,7 +153,7 @@ def test_optimizer_goes_on_from_a_saved_state(make):
     assert other.iterations == optimizer.iterations == 6
 
 
-def test_state_before_the_first_step_is_one_to_go_on_from():
+def test_state_saved_before_the_first_step_can_be_restored():
     w, v = plugrad.Variable([1.0, 2.0]), plugrad.Variable([1.0, 2.0])
     fresh, restored = optimizers.Adam(0.1), optimizers.Adam(0.1)
     restored.set_state([v], fresh.get_state([w]))
@@ -226,7 +226,7 @@ def test_centered_rmsprop_stays_finite_with_a_large_epsilon():
     assert np.isfinite(w.item())
 
 
-def test_momentum_may_change():
+def test_momentum_may_change_between_steps():
     w = plugrad.Variable([0.0])
     optimizer = optimizers.Momentum(1.0, momentum=0.9)
     optimizer.apply_gradients([(w, plugrad.ones(1))])
@@ -264,7 +264,7 @@ def test_slots_outlive_a_tidy_block():
 
 
 @pytest.mark.parametrize("make", OPTIMIZERS_LIKE_TORCHS.values(), ids=OPTIMIZERS_LIKE_TORCHS.keys())
-def test_pickled_optimizers_go_on(make):
+def test_pickled_optimizers_continue(make):
     w, optimizer = plugrad.Variable(START), make()
     optimizer.minimize(lambda: loss(w), [w])
     v, other = pickle.loads(pickle.dumps((w, optimizer)))
@@ -326,7 +326,7 @@ def test_recorded_coefficients_are_those_of_the_next_step(name, dtype, monkeypat
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_step_without_pairs_counts(monkeypatch):
+def test_a_step_without_gradients_is_counted(monkeypatch):
     recorded, optimizer = record_host_values(monkeypatch), optimizers.Adam()
     optimizer.apply_gradients([])
     ((function, shape, _),) = recorded
@@ -399,7 +399,7 @@ def test_optimizer_applies_gradients_that_the_caller_computed():
     assert w.tolist() == [0.0, 3.0]
 
 
-def test_learning_rate_may_change():
+def test_learning_rate_may_change_between_steps():
     w = plugrad.Variable([1.0])
     optimizer = optimizers.SGD(0.5)
     optimizer.learning_rate = 0.1
@@ -450,7 +450,7 @@ def test_invalid_gradients_leave_variables_unchanged(pairs, error, message):
         (lambda: optimizers.clip_by_norm([], 0.0), "clip_by_norm: max_norm=0.0 must be positive"),
     ],
 )
-def test_coefficients_must_make_sense(make, message):
+def test_invalid_coefficients_are_rejected(make, message):
     with pytest.raises(ArgumentValueError, match=message):
         make()
 

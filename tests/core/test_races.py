@@ -372,7 +372,7 @@ REGISTRATION_FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", REGISTRATION_FUNCTIONS)
-def test_one_of_several_threads_registers_a_name(name, monkeypatch):
+def test_exactly_one_of_several_threads_registers_a_name(name, monkeypatch):
     add, remove = REGISTRATION_FUNCTIONS[name]
     for contract in ("RacingBody", "RacingRule"):
         kernel(contract, family="example")(same_spec_rule)
@@ -447,9 +447,9 @@ NAMES_TESTED_ELSEWHERE = {
     "config.reread": "test_threads_that_reread_the_environment_see_its_values",
     "config.override": "test_block_is_seen_in_its_own_thread_only",
     "set_memory_limit": "test_memory_limits_that_threads_set_at_once_are_those_of_one_of_them",
-    "unregister_kernel": "test_one_of_several_threads_takes_a_name_back",
-    "unregister_gradient": "test_one_of_several_threads_takes_a_name_back",
-    "unregister_plugin": "test_one_of_several_threads_takes_a_name_back",
+    "unregister_kernel": "test_exactly_one_of_several_threads_unregisters_a_name",
+    "unregister_gradient": "test_exactly_one_of_several_threads_unregisters_a_name",
+    "unregister_plugin": "test_exactly_one_of_several_threads_unregisters_a_name",
 }
 DECLARING_DECORATORS = {"kernel", "composite", "gradient", "not_differentiable"}
 CHANGING_PREFIXES = ("register_", "unregister_", "override_", "set_", "reset")
@@ -489,7 +489,7 @@ def state_changing_names():
     return found | {f"config.{name}" for name in parts}
 
 
-def test_every_public_block_and_registration_is_tried():
+def test_every_public_context_manager_and_registration_is_tested():
     blocks = {name.partition(",")[0] for name in BLOCK_CASES}
     tried = blocks | {*REGISTRATION_FUNCTIONS} | {*NAMES_TESTED_ELSEWHERE} | {*STATELESS_CONTEXTS}
     changes = state_changing_names()
@@ -499,7 +499,7 @@ def test_every_public_block_and_registration_is_tried():
 
 
 @pytest.mark.parametrize("name", ["register_kernel", "register_gradient", "register_plugin"])
-def test_one_of_several_threads_takes_a_name_back(name):
+def test_exactly_one_of_several_threads_unregisters_a_name(name):
     add, remove = REGISTRATION_FUNCTIONS[name]
     rounds = 30
     start = threading.Barrier(THREAD_COUNT)

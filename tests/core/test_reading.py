@@ -52,7 +52,7 @@ def read_during_grad(call, x=None):
 
 
 @pytest.mark.parametrize("name", ARRAY_READERS)
-def test_a_differentiated_tensor_gives_no_array(name, backend):
+def test_conversion_of_a_differentiated_tensor_to_an_array_is_an_error(name, backend):
     with pytest.raises(GradientLost, match=REMEDY_PATTERN):
         read_during_grad(ARRAY_READERS[name])
     read_during_grad(lambda x: ARRAY_READERS[name](plugrad.stop_gradient(x)))
@@ -157,7 +157,7 @@ def wrong_second_derivative(x, save):
 
 
 @pytest.mark.parametrize("transform", [plugrad.checkpoint, lambda f: f])
-def test_checkpoints_and_jvps(transform, backend):
+def test_reading_inside_checkpoints_and_jvps(transform, backend):
     f = transform(lambda x: plugrad.sum(x * x.numpy()))
     with pytest.raises(GradientLost):
         plugrad.grad(f)(plugrad.asarray([1.0, 2.0]))
@@ -175,7 +175,7 @@ def test_decompositions_decide_by_values_also_in_second_derivatives(backend):
     np.testing.assert_allclose(push[1].numpy(), [1, 1], rtol=1e-5)
 
 
-def test_threads_do_not_mix_their_functions(backend):
+def test_threads_differentiate_their_functions_independently(backend):
     constant, barrier, found = plugrad.ones(2) * 3, threading.Barrier(2, timeout=60), []
 
     def function(x):

@@ -37,7 +37,7 @@ def test_lookup_of_an_unknown_kernel_returns_none():
     assert plugrad.get_kernels_for_backend("nowhere") == []
 
 
-def test_unregistered_kernel_is_gone():
+def test_unregistered_kernel_is_not_found():
     plugrad.register_kernel(KernelConfig("Double", "cpu", double))
     assert plugrad.unregister_kernel("Double", "cpu").kernel_func is double
     assert plugrad.get_kernel("Double", "cpu") is None
@@ -177,7 +177,7 @@ def test_implementation_that_does_not_fit_its_contract_is_refused(kernel, functi
         ("Fill", lambda backend, *, shape, value, dtype: None),
     ],
 )
-def test_implementation_that_fits_is_taken(kernel, function):
+def test_implementation_that_fits_its_contract_is_accepted(kernel, function):
     plugrad.register_kernel(KernelConfig(kernel, "other_gpu", function))
     assert plugrad.unregister_kernel(kernel, "other_gpu").kernel_func is function
 
@@ -360,7 +360,7 @@ def test_lookup_by_name_gives_the_kernels_of_the_device_that_was_opened_first(de
     assert plugrad.get_kernel("Exp", device_bound_backend) is None
 
 
-def test_programs_kernels_are_for_all_devices(device_bound_backend):
+def test_kernels_registered_by_programs_apply_to_all_devices(device_bound_backend):
     first, second = open_backend(device_bound_backend), open_backend(device_bound_backend, "1")
     with plugrad.override_kernel("Exp", device_bound_backend, lambda x: x + 100):
         for device in (first, second):

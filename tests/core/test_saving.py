@@ -159,12 +159,12 @@ def one_tensor_header(code, size):
     return {"x": {"dtype": code, "shape": [2], "data_offsets": [0, 2 * size]}}
 
 
-def test_bfloat16_becomes_float32(tree_path):
+def test_bfloat16_tensors_in_files_load_as_float32(tree_path):
     write_file(tree_path, one_tensor_header("BF16", 2), np.array([0x3FC0, 0xFF80], "<u2").tobytes())
     assert plugrad.load(tree_path)["x"].tolist() == [1.5, -math.inf]
 
 
-def test_unknown_dtype_is_named(tree_path):
+def test_error_for_an_unknown_dtype_names_it(tree_path):
     write_file(tree_path, one_tensor_header("F8_E4M3", 1), b"\0\0")
     with pytest.raises(UnsupportedDtype, match=r"'x' is F8_E4M3.*convert it"):
         plugrad.load(tree_path)
@@ -308,7 +308,7 @@ def test_later_versions_and_other_texts_are_refused(tree_path):
             plugrad.load(tree_path)
 
 
-def test_missing_library_is_named(tree_path, monkeypatch):
+def test_error_for_a_missing_library_names_it(tree_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(ModuleNotFoundError, match=r'pip install "plugrad\[save\]"'):
         plugrad.save(tree_path, 1)
@@ -323,7 +323,7 @@ def test_failed_save_leaves_only_the_old_file(tree_path, monkeypatch):
     def fail(*_):
         raise KeyboardInterrupt
 
-    def full(*_):
+    def fail_for_lack_of_space(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     def refused(*_):
@@ -332,7 +332,12 @@ def test_failed_save_leaves_only_the_old_file(tree_path, monkeypatch):
     for target, name, replacement, error in (
         (os, "fsync", fail, KeyboardInterrupt),
         (os, "replace", fail, KeyboardInterrupt),
-        (checkpoint, "_iter_values", full, OSError),  # while the file is half written
+        (
+            checkpoint,
+            "_iter_values",
+            fail_for_lack_of_space,
+            OSError,
+        ),  # while the file is half written
         (safetensors, "safe_open", refused, OSError),
     ):
         with monkeypatch.context() as patched:
@@ -359,7 +364,7 @@ def test_a_file_that_gets_too_large_leaves_the_old_one(tree_path):
     assert os.listdir(tree_path.parent) == [tree_path.name]
 
 
-def test_at_most_two_tensors_are_on_the_host(tree_path, monkeypatch):
+def test_saving_copies_at_most_two_tensors_to_the_host_at_a_time(tree_path, monkeypatch):
     on_host, most = [], [0]
     tensors = [plugrad.ones(3) for _ in range(5)]
     backend = tensors[0].backend
@@ -410,7 +415,7 @@ def test_disposed_tensors_are_named_and_leave_the_old_file(tree_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions and links are those of POSIX")
-def test_permissions_and_links_stay(tree_path):
+def test_saving_keeps_permissions_and_links(tree_path):
     plugrad.save(tree_path, 1)
     plain = tree_path.parent / "plain"
     plain.touch()

@@ -32,7 +32,7 @@ def active_device():
 # --- use ------------------------------------------------------------------------------------------
 
 
-def test_block_holds_inside_and_nests(fake_backend_name):
+def test_use_blocks_apply_inside_and_nest(fake_backend_name):
     assert active_device() == "cpu:0"
     with plugrad.use(fake_backend_name) as chosen:
         assert (chosen.device, chosen.layer) == ("fake_device:0", "plugrad.use")
@@ -49,7 +49,7 @@ def test_use_block_that_raises_restores_the_backend(fake_backend_name):
     assert active_device() == "cpu:0"
 
 
-def test_block_may_be_entered_again(fake_backend_name):
+def test_use_block_may_be_entered_again(fake_backend_name):
     block = plugrad.use(fake_backend_name)
     for _ in range(2):
         with block:
@@ -79,7 +79,7 @@ def test_blocks_end_in_any_order(fake_backend_name):
         assert active_device() == "cpu:0"
 
 
-def test_a_block_may_be_entered_inside_of_itself(fake_backend_name):
+def test_a_use_block_may_be_entered_inside_of_itself(fake_backend_name):
     block = plugrad.use(fake_backend_name)
     with block:
         with block, plugrad.use("cpu"):
@@ -215,7 +215,7 @@ def test_run_time_backend_may_not_take_a_name(fake_backend_name):
 # --- layers ---------------------------------------------------------------------------------------
 
 
-def test_layers_decide_in_order(
+def test_configuration_layers_decide_in_order(
     fake_backend_name, register_for_test, fake_backend_class, monkeypatch, tmp_path
 ):
     (tmp_path / "plugrad.toml").write_text('backend = "fake_device"')
@@ -294,7 +294,7 @@ def offer_cpu_and_one(without_settings, monkeypatch):
     )
 
 
-def test_automatic_choice_is_named_as_the_layer(offer_cpu_and_one):
+def test_which_names_automatic_choice_as_the_layer(offer_cpu_and_one):
     assert (active_device(), plugrad.which().layer) == ("cpu:0", "automatic choice")
 
 
@@ -307,7 +307,9 @@ def test_third_partys_backend_must_be_allowed(
     assert active_device() == "fake_device:0"
 
 
-def test_software_device_never_wins(offer_cpu_and_one, register_for_test, fake_backend_class):
+def test_software_device_is_never_chosen_automatically(
+    offer_cpu_and_one, register_for_test, fake_backend_class
+):
     class SoftwareDeviceBackend(fake_backend_class):
         def devices(self):
             return (DeviceInfo("0", "a renderer on the processor", is_software=True),)
@@ -379,7 +381,7 @@ def test_error_without_a_usable_backend_lists_the_reasons_and_what_to_install(
 # --- moving ---------------------------------------------------------------------------------------
 
 
-def test_values_make_the_round_trip(fake_backend_name):
+def test_values_survive_a_round_trip_between_backends(fake_backend_name):
     x = plugrad.asarray([[1.0, 2.0], [3.0, 4.0]])
     y = x.to(fake_backend_name)
     assert (y.device, y.tolist(), y.dtype) == ("fake_device:0", x.tolist(), x.dtype)

@@ -32,7 +32,7 @@ SHAPES = [(), (1,), (3,), (2, 1), (1, 3), (2, 3), (0,), (2, 0), (4, 1, 3), (1, 1
 
 
 @pytest.mark.rows(("a", "b"), list(itertools.product(SHAPES, SHAPES)))
-def test_broadcasting_is_numpys(a, b):
+def test_broadcasting_matches_numpy(a, b):
     try:
         expected = np.broadcast_shapes(a, b)
     except ValueError:
@@ -65,7 +65,7 @@ def test_shape_of_takes_numbers_and_sequences():
             as_shape(wrong)
 
 
-def test_one_size_is_inferred():
+def test_size_of_minus_1_is_inferred():
     assert resolve_shape((2, -1), 6) == (2, 3)
     assert resolve_shape(-1, 6) == (6,)
     assert resolve_shape((), 1) == ()
@@ -94,7 +94,7 @@ def test_axes_count_from_either_end():
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_reduced_shape_is_numpys(keep):
+def test_reduced_shape_matches_numpy(keep):
     x = np.ones((2, 3, 4))
     for axes in ((), (0,), (1, 2), (0, 1, 2)):
         assert reduced_shape(x.shape, axes, keep) == x.sum(axes, keepdims=keep).shape

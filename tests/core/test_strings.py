@@ -83,7 +83,7 @@ def test_empty_lists_may_become_strings(backend):
         ([1, None], None, ArgumentError, "must hold numbers; it holds object"),
     ],
 )  # fmt: skip
-def test_not_made_of(values, dtype, error, message):
+def test_errors_for_values_that_cannot_be_string_tensors(values, dtype, error, message):
     with pytest.raises(error, match=message):
         plugrad.asarray(values, dtype=dtype)
 
@@ -176,7 +176,7 @@ def test_comparisons_of_strings(call, expected, backend):
     assert plugrad.logical_not(result).tolist() == np.logical_not(expected).tolist()
 
 
-def test_empty_arrays_move(backend):
+def test_movement_ops_of_empty_string_tensors(backend):
     x = plugrad.asarray([[], []], dtype="string")
     assert plugrad.concat([x, x], axis=1).shape == (2, 0)
     assert plugrad.flip(x).shape == x.reshape(0, 2).T.shape == (2, 0)
@@ -229,7 +229,7 @@ def test_arithmetic_is_refused(call, message, backend):
 
 
 @pytest.mark.parametrize("call", ["zeros", "ones"])
-def test_numbers_do_not_fill_strings(call, backend):
+def test_string_tensors_cannot_be_filled_with_numbers(call, backend):
     with pytest.raises(ArgumentError, match="does not hold numbers"):
         getattr(plugrad, call)(2, dtype="string")
 

@@ -1,4 +1,4 @@
-"""The tape: what it records, what it keeps, and when it lets go."""
+"""The tape: what it records, which tensors it saves, and when it frees them."""
 
 import gc
 import threading
@@ -26,11 +26,11 @@ def count_tape_nodes():
 def call_during_backward():
     """A function that returns an identity op; its gradient calls a given function."""
 
-    def make(on_the_way_back):
+    def make(during_backward):
         @plugrad.custom_grad
         def probed(x, save):
             def gradient(dy, saved):
-                on_the_way_back()
+                during_backward()
                 return dy
 
             return x, gradient
@@ -90,7 +90,7 @@ def test_kernels_called_by_a_kernel_are_not_recorded():
 # --- several outputs ------------------------------------------------------------------------------
 
 
-def test_parts_that_are_not_used_get_zeros():
+def test_unused_outputs_get_zero_gradients():
     def f(x):
         first, _, last = plugrad.split(x, [1, 2, 1])
         return plugrad.sum(first * 3) + plugrad.sum(last * last)
@@ -98,7 +98,7 @@ def test_parts_that_are_not_used_get_zeros():
     assert plugrad.grad(f)(tensor([1.0, 2.0, 3.0, 4.0])).tolist() == [3.0, 0.0, 0.0, 8.0]
 
 
-def test_part_that_is_used_twice_gets_the_sum():
+def test_output_that_is_used_twice_gets_the_sum_of_its_gradients():
     def f(x):
         a, b = plugrad.unstack(x)
         return plugrad.sum(a * a + a * b)
@@ -106,7 +106,7 @@ def test_part_that_is_used_twice_gets_the_sum():
     assert plugrad.grad(f)(tensor([[1.0, 2.0], [3.0, 4.0]])).tolist() == [[5.0, 8.0], [1.0, 2.0]]
 
 
-def test_single_part_is_differentiated():
+def test_one_of_several_outputs_is_differentiated():
     x = tensor([[1.0, 2.0]])
     assert plugrad.grad(lambda x: plugrad.sum(plugrad.unstack(x)[0] * 2))(x).tolist() == [
         [2.0, 2.0]
@@ -175,7 +175,7 @@ def test_rule_whose_gradient_does_not_fit_is_named():
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def test_saved_arrays_are_freed_on_the_way_back(call_during_backward):
+def test_saved_arrays_are_freed_during_the_backward_pass(call_during_backward):
     arrays, alive = [], []
 
     def remember(y):
@@ -196,7 +196,7 @@ def test_saved_arrays_are_freed_on_the_way_back(call_during_backward):
     assert alive == [[False, False, False]]
 
 
-def test_nodes_are_freed_on_the_way_back(call_during_backward):
+def test_nodes_are_freed_during_the_backward_pass(call_during_backward):
     counts = []
     last, first = (
         call_during_backward(lambda: counts.append(count_tape_nodes())),
@@ -307,7 +307,7 @@ def test_missing_gradient_names_the_kernel_and_the_remedy(opaque_kernel):
         plugrad.grad(opaque_kernel)(1.0)
 
 
-def test_missing_gradient_does_not_matter_off_the_path(opaque_kernel):
+def test_missing_gradient_of_an_unrelated_kernel_does_not_matter(opaque_kernel):
     assert plugrad.grad(lambda x: (opaque_kernel(x), x * 3)[1])(1.0).item() == 3.0
     assert plugrad.grad(lambda x: x * opaque_kernel(plugrad.stop_gradient(x)))(1.0).item() == 2.0
     assert plugrad.grad(lambda x: x * opaque_kernel(plugrad.ones(())))(1.0).item() == 2.0
@@ -333,7 +333,7 @@ def test_threads_do_not_share_a_tape():
     assert results == {n: float(n * 2 ** (n - 1)) for n in range(1, 5)}
 
 
-def test_threads_differentiate_one_variable_each_for_itself():
+def test_threads_differentiate_a_shared_variable_independently():
     w = plugrad.Variable(3.0)
     results, barrier = {}, threading.Barrier(4)
 
@@ -403,14 +403,14 @@ def test_the_value_of_vjp_is_recorded_as_long_as_an_outer_derivative_needs_it():
     assert count_live_leaves() == before
 
 
-FEW, RARE = (700, 10, 10), (700, 10, 1001)
+USUAL_THRESHOLDS, RECORDING_THRESHOLDS = (700, 10, 10), (700, 10, 1001)
 
 
 @pytest.fixture
 def gc_thresholds():
     """Return a function that returns the garbage collector's thresholds, which start as Python's defaults."""
     before = gc.get_threshold()
-    gc.set_threshold(*FEW)
+    gc.set_threshold(*USUAL_THRESHOLDS)
     yield gc.get_threshold
     gc.set_threshold(*before)
 
@@ -434,17 +434,17 @@ def test_full_collections_are_rare_while_a_long_function_is_recorded(gc_threshol
         return y
 
     plugrad.grad(function)(plugrad.ones(3))
-    assert found == [FEW, RARE, RARE]
-    assert gc_thresholds() == FEW
+    assert found == [USUAL_THRESHOLDS, RECORDING_THRESHOLDS, RECORDING_THRESHOLDS]
+    assert gc_thresholds() == USUAL_THRESHOLDS
     _, pull = plugrad.vjp(function, plugrad.ones(3))
-    assert gc_thresholds() == FEW
+    assert gc_thresholds() == USUAL_THRESHOLDS
     pull(plugrad.asarray(1.0))
     plugrad.variable_grads(lambda: function(v), [v := plugrad.Variable(plugrad.ones(3))])
-    assert found == [FEW, RARE, RARE] * 3
-    assert gc_thresholds() == FEW
+    assert found == [USUAL_THRESHOLDS, RECORDING_THRESHOLDS, RECORDING_THRESHOLDS] * 3
+    assert gc_thresholds() == USUAL_THRESHOLDS
 
 
-def test_a_checkpoint_that_runs_again_on_the_way_back_leaves_the_thresholds(gc_thresholds):
+def test_a_checkpoint_recomputed_in_the_backward_pass_keeps_the_thresholds(gc_thresholds):
     found = []
 
     def function(x):
@@ -454,25 +454,25 @@ def test_a_checkpoint_that_runs_again_on_the_way_back_leaves_the_thresholds(gc_t
 
     _, pull = plugrad.vjp(plugrad.checkpoint(function), plugrad.ones(3))
     pull(plugrad.asarray(1.0))
-    assert found == [FEW, RARE]
-    assert gc_thresholds() == FEW
+    assert found == [USUAL_THRESHOLDS, RECORDING_THRESHOLDS]
+    assert gc_thresholds() == USUAL_THRESHOLDS
 
 
-def test_thresholds_are_put_back_after_an_error(gc_thresholds):
+def test_thresholds_are_restored_after_an_error(gc_thresholds):
     def function(x):
         many_ops(x)
-        assert gc_thresholds() == RARE
+        assert gc_thresholds() == RECORDING_THRESHOLDS
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         plugrad.grad(function)(plugrad.ones(3))
-    assert gc_thresholds() == FEW
+    assert gc_thresholds() == USUAL_THRESHOLDS
     with pytest.raises(ZeroDivisionError):
         plugrad.vjp(function, plugrad.ones(3))
-    assert gc_thresholds() == FEW
+    assert gc_thresholds() == USUAL_THRESHOLDS
 
 
-def test_thresholds_that_the_program_sets_stay(gc_thresholds):
+def test_thresholds_that_the_program_sets_are_kept(gc_thresholds):
     def function(x):
         y = many_ops(x)
         gc.set_threshold(500, 5, 5)
@@ -495,7 +495,7 @@ def test_garbage_collection_thresholds_are_restored_after_the_last_thread(gc_thr
     thread.start()
     assert started.wait(30)
     plugrad.grad(lambda x: plugrad.sum(x * x))(plugrad.ones(3))
-    assert gc_thresholds() == RARE
+    assert gc_thresholds() == RECORDING_THRESHOLDS
     ended.set()
     thread.join()
-    assert gc_thresholds() == FEW
+    assert gc_thresholds() == USUAL_THRESHOLDS

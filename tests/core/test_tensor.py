@@ -154,7 +154,7 @@ def test_attributes_and_shared_memory_cannot_be_written_to(x):
         x.color = "red"
 
 
-def test_source_may_change_afterwards():
+def test_tensors_do_not_follow_changes_of_their_source_array():
     source = np.ones(3)
     x = plugrad.asarray(source)
     source[:] = 5
@@ -164,7 +164,7 @@ def test_source_may_change_afterwards():
 # --- values on the host ---------------------------------------------------------------------------
 
 
-def test_values_reach_numpy(x):
+def test_conversion_to_numpy_arrays(x):
     assert is_identical(x, MATRIX)
     assert np.asarray(x).dtype == np.float32
     assert np.asarray(x, "float64").dtype == np.float64

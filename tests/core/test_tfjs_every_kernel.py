@@ -15,7 +15,7 @@ def random_float32(*shape):
     return RNG.normal(0, 1, shape).astype(np.float32)
 
 
-X, Y, UNIT, OVER = (
+X, Y, NUMBERS_BELOW_1, NUMBERS_ABOVE_1 = (
     random_float32(2, 4),
     random_float32(2, 4),
     (random_float32(2, 4) / 4).clip(-0.9, 0.9),
@@ -224,10 +224,10 @@ def string_ops(x):
 
 OPS_AND_INPUTS = {
     "unary": (lambda x: [getattr(plugrad, name)(x) for name in UNARY_OPS.split()], X),
-    "unit": (lambda x: [plugrad.acos(x), plugrad.asin(x), plugrad.atanh(x)], UNIT),
+    "unit": (lambda x: [plugrad.acos(x), plugrad.asin(x), plugrad.atanh(x)], NUMBERS_BELOW_1),
     "binary": (lambda x, y: [getattr(plugrad, name)(x, y) for name in BINARY_OPS.split()], X, Y),
     "bounds": (clipping_ops, X), "logic": (logical_ops, X, Y), "reductions": (reduction_ops, X),
-    "positive": (ops_of_positive_numbers, OVER), "integers": (integer_ops, INTEGER_MATRIX),
+    "positive": (ops_of_positive_numbers, NUMBERS_ABOVE_1), "integers": (integer_ops, INTEGER_MATRIX),
     "convolutions": (convolution_ops, IMAGES), "pooling": (pooling_ops, IMAGES), "volumes": (volume_ops, VOLUMES),
     "products": (matrix_product_ops, MATRICES), "normalizations": (normalization_ops, IMAGES),
     "pictures": (image_ops, IMAGES), "blocks": (block_ops, IMAGES), "movement": (movement_ops, X),

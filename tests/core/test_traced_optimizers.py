@@ -23,7 +23,7 @@ OPTIMIZER_FACTORIES = {
     "NAdam": optimizers.NAdam,
     "RAdam": optimizers.RAdam,
 }
-STEPS = 50
+STEP_COUNT = 50
 
 
 def schedule(step):
@@ -67,7 +67,7 @@ def test_traced_steps_equal_untraced_ones(name, dtype, backend):
         pytest.skip(f"{backend} has no {dtype}")
     plain, traced = (LineFit(OPTIMIZER_FACTORIES[name], dtype=dtype) for _ in range(2))
     step = plugrad.jit(traced.step)
-    for _ in range(STEPS if backend == "cpu" else 10):
+    for _ in range(STEP_COUNT if backend == "cpu" else 10):
         expected, found = plain.step(plain.x), step(traced.x)
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6, atol=1e-6)
     assert_same_state(plain, traced, backend)
@@ -216,7 +216,7 @@ def test_failing_kernel_undoes_the_counted_step():
     np.testing.assert_equal(after, before)
 
 
-def test_steps_without_pairs_count():
+def test_traced_steps_without_gradients_are_counted():
     optimizer = optimizers.SGD(0.1)
     step = plugrad.jit(lambda: optimizer.apply_gradients([]))
     for _ in range(3):

@@ -108,7 +108,7 @@ def test_same_tensor_in_two_arguments_has_a_gradient_for_each():
     assert [g.item() for g in plugrad.grad(lambda a, b: a * a * b, (0, 1))(x, x)] == [18.0, 9.0]
 
 
-def test_containers_keep_their_form():
+def test_gradients_have_the_structure_of_the_containers():
     parameters = {
         "layers": [{"w": tensor([1.0, 2.0])}, {"w": tensor([3.0, 4.0])}],
         "b": (tensor(5.0),),
@@ -130,7 +130,7 @@ def test_list_of_numbers_is_a_list_of_scalars():
     assert [g.item() for g in plugrad.grad(lambda xs: xs[0] * xs[1])([2.0, 3.0])] == [3.0, 2.0]
 
 
-def test_arrays_and_keywords_are_taken():
+def test_arrays_and_keyword_arguments_are_accepted():
     f = lambda x, *, power: plugrad.sum(x**power)  # noqa: E731
     gradient = plugrad.grad(f)(np.array([1.0, 2.0]), power=3)
     assert (gradient.tolist(), gradient.dtype) == ([3.0, 12.0], plugrad.float64)
@@ -441,7 +441,7 @@ def test_custom_gradient_may_return_none_for_an_argument():
     assert [g.item() for g in plugrad.grad(half, (0, 1), allow_unused=True)(3.0, 4.0)] == [1.0, 0.0]
 
 
-def test_inside_of_a_custom_gradient_does_not_count():
+def test_ops_inside_a_custom_gradient_function_are_not_differentiated():
     """The ops of the function are not differentiated; only its gradient function is."""
     rounded = plugrad.custom_grad(lambda x, save: (plugrad.round(x), lambda dy, saved: dy))
     assert plugrad.grad(lambda x: rounded(x) * x)(2.4).item() == pytest.approx(4.4)
@@ -483,7 +483,7 @@ def test_inside_of_a_custom_gradient_does_not_count():
         ),
     ],
 )
-def test_custom_gradient_that_breaks_the_rules_is_named(function, arguments, error, message):
+def test_errors_of_invalid_custom_gradients(function, arguments, error, message):
     f = plugrad.custom_grad(function)
     total = lambda x: plugrad.sum(f(*(x if a is None else a for a in arguments)))  # noqa: E731
     with pytest.raises(error, match=f"custom_grad: .*{message}"):

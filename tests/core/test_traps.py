@@ -311,7 +311,7 @@ def test_an_elementwise_contract_checks_the_dtypes_of_all_inputs():
             tide.infer(*inputs)
 
 
-def test_suggestions_do_not_mind_the_case():
+def test_suggestions_ignore_case():
     with pytest.raises(DTypeError, match="did you mean 'float32'"):
         plugrad.zeros(2, dtype="FLOAT32")
     with pytest.raises(KernelNotFound, match="did you mean 'Add'"):

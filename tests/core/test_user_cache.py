@@ -136,10 +136,10 @@ def test_a_full_disk_leaves_no_file(cache_home, monkeypatch):
     cache = UserCache("plugin")
     cache.write("key", b"value")
 
-    def full(path, target):
+    def fail_for_lack_of_space(path, target):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(Path, "replace", fail_for_lack_of_space)
     cache.write("key", b"new value")
     assert cache.read("key") == b"value"
     assert only_file(cache)

@@ -45,7 +45,7 @@ def test_variable_does_not_follow_its_initial_tensor():
 # --- gradients ------------------------------------------------------------------------------------
 
 
-def test_variable_gradients_come_in_the_order_asked():
+def test_variable_gradients_have_the_requested_order():
     a, b = plugrad.Variable([1.0, 2.0], name="a"), plugrad.Variable(3.0, name="b")
     value, (db, da) = plugrad.variable_grads(lambda: plugrad.sum(a * a) * b, [b, a])
     assert (value.item(), db.item(), da.tolist()) == (15.0, 5.0, [6.0, 12.0])
@@ -110,7 +110,7 @@ def test_minimize_leaves_untrainable_variables_alone(backend):
     assert [entry["steps"] for entry in optimizer.get_state([fixed, w])["variables"]] == [0, 1]
 
 
-def test_trainable_is_a_flag():
+def test_trainable_must_be_a_bool():
     with pytest.raises(ArgumentError, match="Variable: trainable='no' must be True or False"):
         plugrad.Variable(1.0, trainable="no")
 
@@ -143,7 +143,7 @@ def test_whole_number_variables_have_no_gradient():
         plugrad.variable_grads(lambda: plugrad.sum(w * 1.0), [w])
 
 
-def test_reads_before_an_assignment_count_and_reads_after_do_not():
+def test_gradients_include_only_reads_before_an_assignment():
     w = plugrad.Variable(3.0)
 
     def f():
@@ -155,7 +155,7 @@ def test_reads_before_an_assignment_count_and_reads_after_do_not():
     assert (value.item(), gradient.item(), w.item()) == (59.0, 6.0, 10.0)
 
 
-def test_assigned_value_carries_its_own_gradient_nowhere():
+def test_assigned_value_passes_no_gradient_back():
     w = plugrad.Variable(3.0)
     plugrad.variable_grads(lambda: (w * w, w.assign(w * 2))[0], [w])
     assert w.node is None

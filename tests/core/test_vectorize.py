@@ -90,13 +90,13 @@ def test_malformed_signatures_are_rejected(signature):
         (lambda f, x: f(3.0, plugrad.vectorize), ArgumentError, "argument 1"),
     ],
 )
-def test_calls_that_are_refused(call, error, message):
+def test_invalid_calls_are_rejected(call, error, message):
     f = plugrad.vectorize(lambda x, y: plugrad.sum(x * y), signature="(n),(n)->()")
     with pytest.raises(error, match=message):
         call(f, random_tensors((4, 3))[0])
 
 
-def test_results_that_are_refused():
+def test_invalid_results_are_rejected():
     x = random_tensors((4, 3))[0]
     with pytest.raises(ShapeError, match=r"result 0 has shape \(3,\).*the signature says \(\)"):
         plugrad.vectorize(lambda x: x, signature="(n)->()")(x)

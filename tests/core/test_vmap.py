@@ -95,7 +95,7 @@ def test_containers_and_their_axes():
     assert isinstance(found["twice"], list)
 
 
-def test_numbers_and_arrays_and_keywords():
+def test_vmap_of_numbers_arrays_and_keyword_arguments():
     found = plugrad.vmap(lambda x, n, name, *, rate: x * n * rate + len(name))(
         ROWS.astype("float32"), 2, "abc", rate=0.5
     )
@@ -170,7 +170,7 @@ def test_gradients_of_closed_over_tensors():
     assert_close(plugrad.grad(f)(w), plugrad.grad(plain)(w))
 
 
-def test_batches_in_batches():
+def test_nested_vmap():
     a, b = tensor(ROWS), tensor(RNG.normal(size=(5, 4)))
     inner = plugrad.vmap(lambda x, y: plugrad.sum(x * plugrad.sin(y)), (None, 0))
     assert_close(plugrad.vmap(inner, (0, None))(a, b), ROWS @ np.sin(b.numpy()).T)
@@ -571,7 +571,7 @@ def test_vmap_on_other_devices():
         assert_close(plugrad.vmap(lambda x: x + there)(x), ROWS.astype("float32") + 1, 1e-6)
 
 
-def test_blocks_inside_and_outside():
+def test_tidy_and_override_blocks_inside_and_outside_vmap():
     x = tensor(ROWS)
 
     def f(x):

@@ -83,21 +83,23 @@ def run_pytest(folder, *arguments, expected=""):
 
 
 @pytest.fixture(scope="module")
-def unexpected(tmp_path_factory):
+def pytest_output(tmp_path_factory):
     """What pytest prints of all tests above, on a backend that may lack kernels."""
     return run_pytest(tmp_path_factory.mktemp("unexpected"), "--backend", "cpu").stdout
 
 
-def test_known_defects_are_strict_and_belong_to_one_backend(unexpected):
-    assert "XFAIL test_it.py::test_known_defect[cpu] - it is wrong" in unexpected
-    assert "FAILED test_it.py::test_mended_defect[cpu] - [XPASS(strict)] it was wrong" in unexpected
-    assert "PASSED test_it.py::test_defect_of_another_backend[cpu]" in unexpected
+def test_known_defects_are_strict_and_belong_to_one_backend(pytest_output):
+    assert "XFAIL test_it.py::test_known_defect[cpu] - it is wrong" in pytest_output
+    assert (
+        "FAILED test_it.py::test_mended_defect[cpu] - [XPASS(strict)] it was wrong" in pytest_output
+    )
+    assert "PASSED test_it.py::test_defect_of_another_backend[cpu]" in pytest_output
 
 
-def test_a_missing_kernel_skips_unless_the_backend_is_expected(unexpected, tmp_path):
-    assert "SKIPPED" in unexpected
-    assert "'Sin'" in unexpected
-    assert "FAILED test_it.py::test_missing_kernel" not in unexpected
+def test_a_missing_kernel_skips_unless_the_backend_is_expected(pytest_output, tmp_path):
+    assert "SKIPPED" in pytest_output
+    assert "'Sin'" in pytest_output
+    assert "FAILED test_it.py::test_missing_kernel" not in pytest_output
     expected = run_pytest(
         tmp_path, "--backend", "cpu", "-k", "missing or rows", "--row", "odd", expected="cpu"
     ).stdout
@@ -108,25 +110,27 @@ def test_a_missing_kernel_skips_unless_the_backend_is_expected(unexpected, tmp_p
     assert "test_rows[exp-cpu]" not in expected
 
 
-def test_each_row_that_fails_is_reported(unexpected):
-    assert "FAILED test_it.py::test_rows[relu-cpu] - ExceptionGroup: 2 of 4 rows fail" in unexpected
-    assert "The row is 'relu-odd'." in unexpected
-    assert "The row is 'relu-3'." in unexpected
-    assert "The row is 'relu-2'." not in unexpected
-    assert "PASSED test_it.py::test_rows[exp-cpu]" in unexpected
+def test_each_row_that_fails_is_reported(pytest_output):
+    assert (
+        "FAILED test_it.py::test_rows[relu-cpu] - ExceptionGroup: 2 of 4 rows fail" in pytest_output
+    )
+    assert "The row is 'relu-odd'." in pytest_output
+    assert "The row is 'relu-3'." in pytest_output
+    assert "The row is 'relu-2'." not in pytest_output
+    assert "PASSED test_it.py::test_rows[exp-cpu]" in pytest_output
 
 
-def test_row_that_should_fail_but_raises_nothing_is_reported(unexpected):
-    assert "FAILED test_it.py::test_rows_that_should_raise[rows]" in unexpected
-    assert "The row is '2'." in unexpected
+def test_row_that_should_fail_but_raises_nothing_is_reported(pytest_output):
+    assert "FAILED test_it.py::test_rows_that_should_raise[rows]" in pytest_output
+    assert "The row is '2'." in pytest_output
 
 
-def test_rows_are_skipped_one_by_one(unexpected):
-    assert "PASSED test_it.py::test_rows_of_missing_kernels[partly-cpu]" in unexpected
-    assert "FAILED test_it.py::test_rows_of_missing_kernels[wrongly-cpu]" in unexpected
-    assert "test_rows_of_missing_kernels[Sin-cpu]" not in unexpected  # neither passed nor failed
-    assert "partly-missing: backend 'cpu' does not implement kernel 'Sin'" in unexpected
-    assert "partly-right: " not in unexpected
+def test_rows_are_skipped_one_by_one(pytest_output):
+    assert "PASSED test_it.py::test_rows_of_missing_kernels[partly-cpu]" in pytest_output
+    assert "FAILED test_it.py::test_rows_of_missing_kernels[wrongly-cpu]" in pytest_output
+    assert "test_rows_of_missing_kernels[Sin-cpu]" not in pytest_output  # neither passed nor failed
+    assert "partly-missing: backend 'cpu' does not implement kernel 'Sin'" in pytest_output
+    assert "partly-right: " not in pytest_output
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
@@ -137,8 +141,8 @@ def test_nothing_runs_if_no_test_has_the_row(workers, tmp_path):
     assert "no tests ran" in done.stdout
 
 
-def test_each_row_draws_the_numbers_that_it_would_draw_alone(unexpected):
-    assert "PASSED test_it.py::test_random_numbers_of_rows[rows]" in unexpected
+def test_each_row_draws_the_numbers_that_it_would_draw_alone(pytest_output):
+    assert "PASSED test_it.py::test_random_numbers_of_rows[rows]" in pytest_output
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def test_gradients_of_parts_and_sums(name):
     check_gradient(getattr(plugrad, name), COMPLEX_MATRIX)
 
 
-def test_gradients_of_numbers_put_together(rng):
+def test_gradients_of_complex_numbers_made_of_parts(rng):
     check_gradient(plugrad.complex, rng.normal(size=(2, 3)), rng.normal(size=(2, 3)))
     scaled = lambda x, z: plugrad.astype(x, "complex128") * z  # noqa: E731
     check_gradient(scaled, rng.normal(size=(2, 2)), COMPLEX_MATRIX)
@@ -205,7 +205,7 @@ def test_gradient_of_a_complex_value_is_that_of_its_real_part():
     np.testing.assert_allclose(by_default.numpy(), np.conj(np.exp(COMPLEX_MATRIX)))
 
 
-def test_custom_gradients_speak_of_the_same_direction():
+def test_custom_gradients_use_the_same_complex_convention():
     @plugrad.custom_grad
     def doubled(z, save):
         return z * (2 + 1j), lambda dy, saved: dy * (2 - 1j)
@@ -290,9 +290,9 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case):
+    error_case.check()
 
 
 EXTREME_VALUES = np.array(

@@ -209,7 +209,7 @@ def test_sequences_and_transposes_without_a_batch_axis(backend, rng):
 
 
 @pytest.mark.parametrize("images", [(0, 6, 7, 3), (2, 6, 7, 0)], ids=str)
-def test_no_images(images, backend, rng):
+def test_batches_of_zero_images(images, backend, rng):
     shapes = images, (3, 2, images[3], 4)
     case = Case(plugrad.conv2d, windows.convolve, TWO_NUMBER_DOMAINS, shapes, {"padding": "same"})
     case.check_values(rng)
@@ -463,6 +463,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()

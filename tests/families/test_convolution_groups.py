@@ -280,6 +280,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_invalid_convolution_groups(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_invalid_convolution_groups(error_case, backend):
+    error_case.check()

@@ -1,4 +1,4 @@
-"""Filters that slide over the channels of images, each over one."""
+"""Depthwise and separable convolutions of images."""
 
 from dataclasses import replace
 
@@ -340,9 +340,9 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()
 
 
 def test_products_of_float16_are_not_rounded_before_they_are_added(backend):

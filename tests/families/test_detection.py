@@ -248,9 +248,9 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()
 
 
 # Only the cpu stores these dtypes on every machine.
@@ -261,7 +261,7 @@ DTYPE_ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", DTYPE_ERROR_CASES, ids=str)
-def test_dtype_that_is_not_taken(refusal):
+@pytest.mark.rows("error_case", DTYPE_ERROR_CASES, ids=str)
+def test_unsupported_dtypes_are_rejected(error_case):
     with plugrad.use("cpu"):
-        refusal.check()
+        error_case.check()

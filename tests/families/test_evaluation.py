@@ -51,7 +51,7 @@ def test_values_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
-def test_of_equal_predictions_the_first_counts(backend):
+def test_among_equal_predictions_the_first_class_ranks_highest(backend):
     x = plugrad.asarray([[1.0, 2.0, 2.0, 1.0]] * 4)
     assert plugrad.in_top_k(x, [0, 1, 2, 3]).tolist() == [False, True, False, False]
     assert plugrad.in_top_k(x, [0, 1, 2, 3], 3).tolist() == [True, True, True, False]
@@ -111,6 +111,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()

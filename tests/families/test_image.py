@@ -1,4 +1,4 @@
-"""Images cut, turned and transformed, and their colours."""
+"""Crops, rotations, flips and projective transforms of images."""
 
 import numpy as np
 import pytest
@@ -281,7 +281,7 @@ def test_nearest_pixels_do_not_change_with_boxes_and_transforms(backend):
         assert gradient.tolist() == np.zeros((1, len(where[0]))).tolist()
 
 
-def test_boxes_in_images_that_do_not_exist(backend):
+def test_boxes_with_image_indices_out_of_range(backend):
     """The cpu raises; a backend that would have to wait for its device reads zeros and writes nothing."""
     x, boxes = plugrad.ones((2, 2, 2, 1)), [[0.0, 0, 1, 1]] * 4
 
@@ -431,6 +431,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()

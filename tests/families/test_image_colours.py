@@ -117,7 +117,7 @@ def test_otsu_cannot_separate_equal_pixels(backend):
         assert y.tolist() == np.full((2, 2, 1), expected).tolist()
 
 
-def test_no_pixels(backend):
+def test_images_without_pixels(backend):
     for method in ("binary", "otsu"):
         assert image.threshold(plugrad.zeros((0, 2, 1)), method).shape == (0, 2, 1)
 
@@ -153,6 +153,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()

@@ -107,7 +107,7 @@ def test_point_at_infinity_is_filled(backend):
             assert [row[1] for row in nested_list_of_pixels(y)] == [9, 9]
 
 
-def test_filling_that_is_not_a_number_stays_outside(backend):
+def test_nan_fill_value_does_not_spread_into_the_image(backend):
     x = image_of_distinct_pixels(3, 3)
     identity = [[1, 0, 0, 0, 1, 0, 0, 0]]
     y = image.transform(x, identity, "bilinear", fill_value=np.nan)
@@ -124,13 +124,13 @@ def test_whole_image_as_a_box_reaches_its_last_pixel(backend, rng):
         assert y.min() >= 1  # nothing is outside
 
 
-def test_reversed_box_mirrors(backend):
+def test_reversed_box_mirrors_the_crop(backend):
     x = image_of_distinct_pixels(3, 4)
     y = image.crop_and_resize(x, [[1.0, 1, 0, 0]], [0], (3, 4))
     np.testing.assert_allclose(nested_list_of_pixels(y), x[0, ::-1, ::-1, 0], rtol=1e-6)
 
 
-def test_boxes_that_are_not_numbers_show_nothing(backend):
+def test_crops_of_nan_and_infinite_boxes_have_the_extrapolation_value(backend):
     boxes = [[np.nan, 0, 1, 1], [0, -np.inf, 1, np.inf]]
     for method in INTERPOLATION_METHODS:
         y = image.crop_and_resize(image_of_distinct_pixels(1, 3), boxes, [0, 0], (2, 2), method, 7)

@@ -1,4 +1,4 @@
-"""Elements picked by position."""
+"""Elements selected by index: take, gather, masks, one-hot vectors and segment sums."""
 
 import numpy as np
 import pytest
@@ -300,13 +300,13 @@ def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-def test_gradient_of_positions_taken_often(backend):
+def test_gradient_of_repeated_indices(backend):
     x = plugrad.asarray([1.0, 2.0, 3.0])
     taken = plugrad.grad(lambda x: plugrad.sum(plugrad.take(x, [0, 2, 2, 2])))(x)
     assert taken.tolist() == [1, 0, 3]
 
 
-def test_gradient_of_positions_from_the_end(backend):
+def test_gradient_of_negative_indices(backend):
     x = plugrad.asarray([1.0, 2.0, 3.0])
     positions = plugrad.asarray(np.array([-1, 2, -3, -1], "int32"))
     gradient = plugrad.grad(lambda x: plugrad.sum(plugrad.take(x, positions)))(x)
@@ -334,7 +334,7 @@ def test_sums_of_many_numbers_of_one_segment_are_exact(values, inner, backend, r
     assert not found[1].numpy().any()
 
 
-def test_gradients_of_places_that_are_taken_often_are_exact(backend):
+def test_gradients_of_repeated_indices_are_exact(backend):
     count = 1 << 18
     table, places = plugrad.ones((4, 2)), np.full(count, 2, "int32")
     slope = plugrad.grad(lambda x: plugrad.sum(plugrad.take(x, places, axis=0) * 0.1))(table)

@@ -169,7 +169,7 @@ def test_images_without_a_batch_axis(backend, rng):
         assert alone.tolist() == together[1].tolist()
 
 
-def test_no_images(backend):
+def test_batches_of_zero_images(backend):
     filter = plugrad.zeros((2, 2, 3))
     assert plugrad.dilation2d(plugrad.zeros((0, 4, 4, 3)), filter).shape == (0, 3, 3, 3)
     x = plugrad.zeros((1, 4, 4, 0))
@@ -288,6 +288,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()

@@ -1,4 +1,4 @@
-"""Elements scaled to a common measure."""
+"""Softmax, batch normalization and local response normalization."""
 
 import numpy as np
 import pytest
@@ -78,7 +78,7 @@ def test_special_values(op, reference, backend):
 
 
 @pytest.mark.parametrize("op", [plugrad.softmax, plugrad.log_softmax])
-def test_infinity_leaves_nothing_to_compare_with(op, backend):
+def test_softmax_of_a_row_with_infinity_as_its_maximum_is_nan(op, backend):
     with np.errstate(invalid="ignore"):
         y = op(plugrad.asarray([[np.inf, 1, 2], [-np.inf, -np.inf, -np.inf], [0, 0, 0]]))
     assert np.isnan(y.numpy()).tolist() == [[True] * 3, [True] * 3, [False] * 3]
@@ -318,6 +318,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()

@@ -1,4 +1,4 @@
-"""Pictures in and out."""
+"""Conversions between images and pixels, PNG files and Pillow's images."""
 
 import io
 import sys
@@ -87,7 +87,7 @@ def test_pixels_are_an_array_of_bytes(backend):
     assert y.tolist() == [[[0, 0, 0, 128], [128, 128, 128, 128], [255, 255, 255, 128]]]
 
 
-def test_rounding_errors_are_no_errors(backend):
+def test_pixel_values_out_of_range_by_rounding_errors_are_clipped(backend):
     y = image.to_pixels(np.array([[-1e-6, 1 + 1e-6]], np.float32))
     assert y[0, :, 0].tolist() == [0, 255]
 
@@ -99,7 +99,7 @@ def test_round_trip_between_pixels_and_tensors(backend, rng):
         np.testing.assert_array_equal(y[..., :channels], x)
 
 
-def test_picture_of_pillow(backend):
+def test_conversion_of_pillow_images(backend):
     picture = Image.new("RGB", (3, 2), (10, 20, 30))
     assert image.from_pixels(picture).tolist() == [[[10, 20, 30]] * 3] * 2
 
@@ -148,14 +148,14 @@ def test_png_of_16_bits_is_refused(backend, tmp_path):
         image.read_png(path)
 
 
-def test_file_that_is_no_png(backend, tmp_path):
+def test_error_for_a_file_that_is_no_png(backend, tmp_path):
     with pytest.raises(OSError, match="cannot identify"):
         image.read_png(io.BytesIO(b"not a picture"))
     with pytest.raises(FileNotFoundError):
         image.read_png(tmp_path / "absent.png")
 
 
-def test_pillow_that_is_missing(backend, monkeypatch):
+def test_error_without_pillow(backend, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     for call in (
         lambda: image.read_png(io.BytesIO()),
@@ -215,6 +215,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()

@@ -1,4 +1,4 @@
-"""The largest element and the average of windows."""
+"""Max pooling and average pooling of images."""
 
 from dataclasses import replace
 
@@ -246,7 +246,7 @@ def test_padding_is_never_the_largest(backend):
     assert plugrad.max_pool(x, 2, 1, 1).numpy().max() == -5
 
 
-def test_no_images(backend):
+def test_batches_of_zero_images(backend):
     for op in (plugrad.max_pool, plugrad.avg_pool):
         assert op(plugrad.zeros((0, 4, 4, 2)), 2).shape == (0, 2, 2, 2)
         assert op(plugrad.zeros((1, 4, 4, 0)), 2).shape == (1, 2, 2, 0)
@@ -449,6 +449,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()

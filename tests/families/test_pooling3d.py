@@ -1,4 +1,4 @@
-"""The largest element and the average of windows with a depth."""
+"""Max pooling and average pooling of volumes."""
 
 import numpy as np
 import pytest
@@ -156,6 +156,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()

@@ -1,4 +1,4 @@
-"""The places of largest elements, images that are made of them again, and averages that count padding."""
+"""Max pooling with indices, max unpooling, and average pooling that counts padding."""
 
 import numpy as np
 import pytest
@@ -202,7 +202,7 @@ UNPOOL_CASES = [
 
 
 @pytest.mark.rows("case", UNPOOL_CASES, ids=str)
-def test_elements_return_to_their_places(case, backend, rng):
+def test_unpooling_writes_maxima_to_their_positions(case, backend, rng):
     case.check_values(rng)
 
 
@@ -228,7 +228,7 @@ def test_images_without_a_batch_axis(backend):
     assert image.sum().item() == 5 + 7 + 13 + 15
 
 
-def test_no_images(backend):
+def test_batches_of_zero_images(backend):
     y, positions = plugrad.max_pool_with_argmax(plugrad.zeros((0, 4, 4, 2)), 2)
     assert plugrad.max_unpool(y, positions, (0, 4, 4, 2)).shape == (0, 4, 4, 2)
     assert plugrad.avg_pool(plugrad.zeros((0, 4, 4, 2)), 2, 2, 1, count_include_pad=True).shape == (
@@ -283,9 +283,9 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_invalid_pooling_positions(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_invalid_pooling_positions(error_case, backend):
+    error_case.check()
 
 
 def test_positions_beyond_the_images_are_refused_where_they_are_known(backend):

@@ -134,9 +134,9 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()
 
 
 def index_tensor(*positions):
@@ -183,7 +183,7 @@ def test_positions_out_of_range_in_batches_and_coordinates():
             plugrad.gather_nd(x, plugrad.reshape(index_tensor(1, 2, 0, -4), (2, 2)))
 
 
-def test_literals_go_where_the_tensor_is(backend):
+def test_literals_are_copied_to_the_device_of_the_tensor(backend):
     """Python lists become tensors on the device of the other operand, even if another backend is active."""
     x, ids = plugrad.asarray([1.0, 2.0, 3.0]), index_tensor(2, 0)
     with plugrad.use("cpu"):

@@ -385,7 +385,7 @@ def test_the_state_of_another_algorithm_is_refused():
     assert a.state == generator(0).state
 
 
-def test_the_end_of_the_counter_is_its_beginning(backend):
+def test_the_counter_wraps_around_at_its_end(backend):
     a = generator(5)
     a.state = {**a.state, "counter": 2**128 - 1}
     drawn = a.integers(8, 0, 2**32, dtype="int64").tolist()
@@ -408,11 +408,11 @@ def test_spawned_generators_are_independent(backend):
     assert generator(0).spawn(1)[0].normal(3).tolist() == a[:3].tolist()
 
 
-def test_without_a_seed_numbers_are_fresh(backend):
+def test_generators_without_a_seed_give_different_numbers(backend):
     assert generator(None).normal(3).tolist() != generator(None).normal(3).tolist()
 
 
-def test_functions_use_one_generator(backend):
+def test_functions_of_the_module_share_one_generator(backend):
     plugrad.random.seed(0)
     first = plugrad.random.normal(3).tolist()
     assert first == generator(0).normal(3).tolist()
@@ -494,14 +494,14 @@ def test_a_program_that_seeds_a_generator_draws_the_same_in_each_call(host_funct
     assert first == generator(3).normal(5, device="cpu").tolist()
 
 
-def test_a_generator_from_outside_goes_on(host_functions):
+def test_a_generator_from_outside_of_a_traced_function_continues(host_functions):
     outside = generator(3)
     with plugrad.use("cpu", transfer=True):
         outside.normal(4)
     assert [rerun_host_functions(host_functions)[0][2] for _ in range(2)] == [1, 2]
 
 
-def test_a_generator_without_a_seed_goes_on(host_functions):
+def test_a_generator_without_a_seed_continues_in_traced_calls(host_functions):
     with plugrad.use("cpu", transfer=True):
         generator(None).normal(4)
     assert rerun_host_functions(host_functions) != rerun_host_functions(host_functions)
@@ -594,6 +594,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()

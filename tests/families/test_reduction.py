@@ -1,4 +1,4 @@
-"""Combinations of the elements along axes."""
+"""Reductions along axes: sums, products, extremes, logical reductions and counts."""
 
 from dataclasses import replace
 
@@ -230,7 +230,7 @@ def test_mean_of_an_empty_tensor_is_nan(backend):
 
 
 @pytest.mark.parametrize("op", [plugrad.max, plugrad.min, plugrad.argmax, plugrad.argmin])
-def test_extremes_beside_an_empty_axis(op, backend):
+def test_extremes_of_tensors_with_another_empty_axis(op, backend):
     assert op(plugrad.zeros((0, 3)), axis=1).shape == (0,)
 
 
@@ -313,7 +313,7 @@ def np_dense_bincount(x, weights=None, **attrs):
     return occurs.astype(total.dtype) if attrs.get("binary_output") else total
 
 
-def test_bins_may_be_as_many_as_the_numbers_need(backend):
+def test_bincount_has_as_many_bins_as_the_numbers_need(backend):
     x, weights = np.array([[3, 1], [1, 0]], "int32"), np.float32([[1, 2], [3, 4]])
     for least in (0, 2, 6):
         found = plugrad.bincount(x, minlength=least)
@@ -439,6 +439,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()

@@ -134,7 +134,7 @@ def test_images_without_a_batch_axis(backend, rng):
         assert op(x, (3, 7)).tolist() == op(x[None], (3, 7))[0].tolist()
 
 
-def test_no_images(backend):
+def test_batches_of_zero_images(backend):
     for op in (image.resize_bilinear, image.resize_nearest_neighbor):
         for shape in ((0, 2, 3, 1), (2, 2, 3, 0)):
             expected = (shape[0], 4, 5, shape[3])
@@ -227,6 +227,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()

@@ -1,4 +1,4 @@
-"""Images in another size and at the points of a grid, compared with sums over pixels that follow the definitions."""
+"""Resized images and grid samples, compared with sums over pixels that follow the definitions."""
 
 import math
 
@@ -260,7 +260,7 @@ def test_pixels_outside_do_not_spread(backend):
     assert plugrad.image.grid_sample(image, grid).numpy().item() == 0
 
 
-def test_no_images_and_no_points(backend):
+def test_batches_of_zero_images_and_zero_points(backend):
     sample = plugrad.image.grid_sample
     assert sample(plugrad.zeros((0, 2, 2, 3)), plugrad.zeros((0, 4, 5, 2))).shape == (0, 4, 5, 3)
     assert sample(plugrad.zeros((1, 2, 2, 3)), plugrad.zeros((1, 0, 5, 2))).shape == (1, 0, 5, 3)
@@ -329,6 +329,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_invalid_sampling_arguments(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_invalid_sampling_arguments(error_case, backend):
+    error_case.check()

@@ -1,4 +1,4 @@
-"""Running sums and products."""
+"""Cumulative sums and products."""
 
 import numpy as np
 import pytest
@@ -95,7 +95,7 @@ def test_long_sums_keep_their_precision(shape, axis, way, backend):
     np.testing.assert_allclose(sums, expected, rtol=1e-6)
 
 
-def test_half_precision_stays(backend):
+def test_results_stay_in_half_precision(backend):
     if "float16" not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no float16")
     x = plugrad.asarray(np.array([1, 2, 3], "float16"))
@@ -109,7 +109,7 @@ def test_half_precision_goes_on_beyond_2048(backend):
     assert plugrad.cumulative_sum(plugrad.ones((4096,), dtype="float16"))[-1].item() == 4096
 
 
-def test_small_integers_are_not_narrow(backend):
+def test_sums_of_small_integers_have_a_wider_dtype(backend):
     for dtype, wider in [("int8", "int32"), ("uint8", "uint32")]:
         if {dtype, wider} <= set(plugrad.which().backend.dtypes()):
             sums = plugrad.cumulative_sum(plugrad.asarray([100, 100, 100], dtype=dtype))
@@ -122,7 +122,7 @@ def test_bools_are_counted(backend):
     assert plugrad.cumulative_prod([True, False, True]).tolist() == [1, 0, 0]
 
 
-def test_dtype(backend):
+def test_requested_dtype(backend):
     assert plugrad.cumulative_sum([1, 2], dtype="float32").dtype == "float32"
     assert plugrad.cumulative_prod([1.5, 2.5], dtype="int32").tolist() == [1, 2]
 
@@ -209,9 +209,9 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()
 
 
 # Only the cpu stores these dtypes on every machine.
@@ -220,7 +220,7 @@ DTYPE_ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", DTYPE_ERROR_CASES, ids=str)
-def test_dtype_that_is_not_taken(refusal):
+@pytest.mark.rows("error_case", DTYPE_ERROR_CASES, ids=str)
+def test_unsupported_dtypes_are_rejected(error_case):
     with plugrad.use("cpu"):
-        refusal.check()
+        error_case.check()

@@ -80,7 +80,7 @@ def compare_with_numpy(name, x, **attrs):
 @pytest.mark.parametrize("norm", FFT_NORMS)
 @pytest.mark.rows("n", [None, 1, 2, 4, 5, 6, 9])
 @pytest.mark.parametrize("name", ONE_AXIS_TRANSFORMS)
-def test_transform_along_an_axis_is_numpys(name, n, norm, rng):
+def test_transform_along_an_axis_matches_numpy(name, n, norm, rng):
     for axis in (0, 1, -1):
         compare_with_numpy(name, random_input(rng, name, (5, 6)), n=n, axis=axis, norm=norm)
 
@@ -90,7 +90,7 @@ def test_transform_along_an_axis_is_numpys(name, n, norm, rng):
     ("s", "axes"), [(None, None), ((4, 3), (0, 2)), ((5, 2), (-1, 1)), (None, (1,)), (None, (2, 0))]
 )
 @pytest.mark.parametrize("name", MULTI_AXIS_TRANSFORMS)
-def test_transform_along_axes_is_numpys(name, s, axes, norm, rng):
+def test_transform_along_axes_matches_numpy(name, s, axes, norm, rng):
     compare_with_numpy(name, random_input(rng, name, (3, 4, 5)), s=s, axes=axes, norm=norm)
 
 
@@ -120,7 +120,7 @@ def test_gradients(name, attrs, rng):
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
-def test_frequencies_are_numpys(n):
+def test_frequencies_match_numpy(n):
     np.testing.assert_allclose(plugrad.fft.fftfreq(n, d=0.1).numpy(), np.fft.fftfreq(n, 0.1), 1e-6)
     np.testing.assert_allclose(
         plugrad.fft.rfftfreq(n, d=0.1).numpy(), np.fft.rfftfreq(n, 0.1), 1e-6
@@ -129,7 +129,7 @@ def test_frequencies_are_numpys(n):
 
 
 @pytest.mark.parametrize("axes", [None, 0, (0, 1), (-1,)])
-def test_shifts_are_numpys(axes):
+def test_shifts_match_numpy(axes):
     x = np.arange(15.0).reshape(3, 5)
     np.testing.assert_array_equal(
         plugrad.fft.fftshift(x, axes=axes).numpy(), np.fft.fftshift(x, axes)
@@ -144,7 +144,7 @@ def test_shifts_are_numpys(axes):
 
 @pytest.mark.rows("length", [0, 1, 2, 3, 4, 7, 16])
 @pytest.mark.parametrize("name", ["hann", "hamming"])
-def test_windows_are_scipys(name, length, backend):
+def test_windows_match_scipy(name, length, backend):
     window = getattr(plugrad.signal, f"{name}_window")(length)
     is_periodic = length % 2 == 0
     expected = getattr(scipy.signal.windows, name)(length, sym=not is_periodic)
@@ -238,9 +238,9 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case):
+    error_case.check()
 
 
 FFT_LENGTHS = [

@@ -1,4 +1,4 @@
-"""Blocks and strides in TensorFlow's spelling, which Python's slices check."""
+"""Slices and strided slices with TensorFlow's arguments, compared with Python's slices."""
 
 import numpy as np
 import pytest
@@ -125,6 +125,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()

@@ -112,7 +112,7 @@ def test_gradient(case, backend, rng):
         ),
     ],
 )
-def test_values_of_little(op, reference, shape, backend, rng):
+def test_values_of_single_elements_and_empty_tensors(op, reference, shape, backend, rng):
     with warnings.catch_warnings(action="ignore"):  # NumPy warns of averages of nothing
         expected = reference(np.ones(shape))
     Case(op, lambda x: expected, [constant(np.ones(shape))], [shape]).check_values(rng)
@@ -205,9 +205,9 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()
 
 
 @pytest.mark.parametrize("rowvar", [True, False])

@@ -16,7 +16,7 @@ def ones(*shape):
 
 
 @pytest.mark.parametrize("rate", [0.25, 0.5, 0.9])
-def test_a_part_is_dropped_and_the_rest_scaled(rate, backend):
+def test_dropout_zeroes_a_part_and_scales_the_rest(rate, backend):
     y = plugrad.dropout(ones(100, 200), rate, seed=0).numpy()
     kept = y != 0
     np.testing.assert_allclose(y[kept], np.float32(1 / (1 - rate)), rtol=1e-6)
@@ -24,7 +24,7 @@ def test_a_part_is_dropped_and_the_rest_scaled(rate, backend):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex64"])
-def test_the_dtype_stays(dtype, backend):
+def test_dropout_keeps_the_dtype(dtype, backend):
     if dtype not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no {dtype}")
     y = plugrad.dropout(plugrad.ones((50,), dtype=dtype), 0.5, seed=0)
@@ -38,7 +38,7 @@ def test_rate_0_returns_the_tensor_and_draws_nothing(backend):
 
 
 @pytest.mark.parametrize("noise_shape", [(5, 1, 4), (1, 7, 1), (None, 1, None), (4,), (1,), ()])
-def test_fate_is_shared_in_the_noise_shape(noise_shape, backend):
+def test_elements_share_the_mask_along_axes_of_size_1_in_the_noise_shape(noise_shape, backend):
     y = plugrad.dropout(ones(5, 7, 4), 0.5, noise_shape, seed=3).numpy()
     sizes = (1,) * (3 - len(noise_shape)) + noise_shape
     shared = tuple(axis for axis, size in enumerate(sizes) if size == 1)
@@ -210,6 +210,6 @@ ERROR_CASES = [
 ]
 
 
-@pytest.mark.rows("refusal", ERROR_CASES, ids=str)
-def test_bad_input(refusal, backend):
-    refusal.check()
+@pytest.mark.rows("error_case", ERROR_CASES, ids=str)
+def test_bad_input(error_case, backend):
+    error_case.check()

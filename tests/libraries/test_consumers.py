@@ -29,7 +29,7 @@ def test_consumers_give_the_same_results_for_tensors_and_arrays(backend, name):
 
 @pytest.mark.parametrize("name", CALLS_WITHOUT_ARRAY_PROTOCOL)
 @pytest.mark.filterwarnings("ignore")
-def test_closed_libraries_take_arrays_only(name):
+def test_libraries_without_array_protocols_reject_tensors(name):
     skip_without(name)
     with plugrad.use("cpu"):
         CALLS_WITHOUT_ARRAY_PROTOCOL[name](np.asarray)

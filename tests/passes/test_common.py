@@ -30,7 +30,7 @@ def test_calls_on_merged_results_are_merged_too():
     assert kernel_names_after_pass(f, VECTOR) == ["Exp", "Multiply", "Sum", "Sub"]
 
 
-def test_other_inputs_and_attributes_stay():
+def test_calls_with_other_inputs_or_attributes_are_not_merged():
     assert kernel_names_after_pass(lambda x: (x - x[::-1], x[::-1] - x), VECTOR).count("Sub") == 2
     rows = plugrad.asarray(np.ones((2, 2), "float32"))
     assert kernel_names_after_pass(
@@ -41,7 +41,7 @@ def test_other_inputs_and_attributes_stay():
     ]
 
 
-def test_attributes_that_are_equal_but_not_the_same_stay():
+def test_calls_with_equal_but_not_identical_attributes_are_not_merged():
     """0.0 == -0.0 and 1 == 1.0, and the results differ."""
     clip = plugrad.kernels.unary.clip_by_value
     zeros = plugrad.asarray(np.array([-1.0], "float32"))
@@ -52,7 +52,7 @@ def test_attributes_that_are_equal_but_not_the_same_stay():
     assert len(kernel_names_after_pass(f, zeros)) == 2
 
 
-def test_attributes_that_are_nan():
+def test_calls_with_the_same_nan_object_as_attribute_are_merged():
     pad = plugrad.kernels.movement.pad
     nan = float("nan")
 
@@ -62,7 +62,7 @@ def test_attributes_that_are_nan():
     assert kernel_names_after_pass(f, VECTOR) == ["PadV2", "PadV2"]
 
 
-def test_attributes_that_are_not_hashable_stay():
+def test_calls_with_unhashable_attributes_are_not_merged():
     graph = recorded_graph(lambda x: (plugrad.exp(x), plugrad.exp(x)), VECTOR)
     steps = [replace(step, attrs={"made by hand": [1]}) for step in graph.steps]
     assert merge_common_calls(replace(graph, steps=tuple(steps))).steps == tuple(steps)
@@ -76,7 +76,7 @@ def test_kernels_with_several_outputs():
     assert kernel_names(graph) == ["Unpack"]
 
 
-def test_host_values_stay():
+def test_host_values_are_not_merged():
     """Two random numbers are two, though both come from one function."""
     count = iter(range(100))
 

@@ -32,7 +32,7 @@ def test_several_outputs_and_optional_inputs():
     ]
 
 
-def test_large_results_stay():
+def test_large_results_are_not_folded():
     count = FOLDED_MAX_BYTES // 4
     x = plugrad.asarray(np.ones(1, "float32"))
     assert kernel_names_after_pass(lambda x: x + plugrad.zeros(count), x) == ["Add"]

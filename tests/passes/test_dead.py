@@ -27,7 +27,7 @@ def test_new_values_of_variables_are_computed():
     assert kernel_names(check_pass(remove_dead_steps, f, VECTOR)) == ["Exp"]
 
 
-def test_host_values_stay():
+def test_host_values_are_not_removed():
     def f(x):
         host_value(lambda: np.float32(1))
         return x

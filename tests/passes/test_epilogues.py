@@ -150,7 +150,7 @@ def test_a_chain_of_layers():
         ("Relu", ["_FusedMatMul", "Relu"]),
     ],
 )
-def test_calls_that_may_not_take_part(refused, found):
+def test_calls_that_must_not_be_fused_are_left_out(refused, found):
     def layer(x, w, b):
         return plugrad.relu(x @ w + b)
 

@@ -47,7 +47,7 @@ def check_fused_graph(fused, graph):
     assert result_bits(fused) == result_bits(graph)
 
 
-def test_groups_become_steps():
+def test_groups_become_fused_steps():
     graph = recorded_graph(network, MATRIX, ROW)
     fused = fuse_groups(graph)
     check_fused_graph(fused, graph)
@@ -57,7 +57,7 @@ def test_groups_become_steps():
     assert none.steps == graph.steps
 
 
-def test_regions_are_few():
+def test_fusion_makes_as_few_regions_as_possible():
     graph = recorded_graph(network, MATRIX, ROW)
     (step,) = fuse_regions(graph, lambda step: True).steps
     assert step.outputs == graph.results

@@ -65,7 +65,7 @@ def test_several_outputs():
     check_groups(graph)
 
 
-def test_groups_that_one_call_needs_become_one():
+def test_groups_that_feed_one_call_are_merged():
     def f(x, row):
         return plugrad.exp(x) * 2 - plugrad.sin(x) * row + plugrad.cos(row + 1)
 
@@ -75,7 +75,7 @@ def test_groups_that_one_call_needs_become_one():
     ]
 
 
-def test_groups_between_which_a_sum_stands_do_not_become_one():
+def test_groups_separated_by_a_sum_are_not_merged():
     def f(x):
         a, b = plugrad.exp(x), plugrad.sin(x)
         c = b * plugrad.sum(a * 2)  # so b's group is behind a's
@@ -103,7 +103,7 @@ def test_other_shapes_and_single_calls_are_no_groups():
     assert find_kernel_groups(lambda x: x, MATRIX) == []
 
 
-def test_groups_that_need_each_other_through_a_third_stay_apart():
+def test_groups_that_depend_on_each_other_through_a_third_are_not_merged():
     def f(x, row):
         a = plugrad.exp(x)
         b = plugrad.exp(row)

@@ -49,7 +49,7 @@ def check_memory_plan(graph, plan):
     assert plan.peak_bytes <= plan.arena_bytes + 64 * len(owned)
 
 
-def test_a_chain_needs_one_place_or_two():
+def test_a_chain_needs_one_or_two_buffers():
     chain = lambda x: plugrad.tanh(plugrad.sin(plugrad.exp(x)))  # noqa: E731
     assert plan_function(chain, MATRIX).peak_bytes == TENSOR_BYTES
     assert plan_function(chain, MATRIX, in_place=False).peak_bytes == 2 * TENSOR_BYTES
@@ -90,7 +90,7 @@ def test_only_inputs_read_in_order_are_overwritten():
     )
 
 
-def test_outputs_of_another_size_have_a_place_of_their_own():
+def test_outputs_of_another_size_have_their_own_buffer():
     def flags(x):
         return plugrad.isnan(plugrad.exp(x))
 

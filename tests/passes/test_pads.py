@@ -62,7 +62,7 @@ def test_parts_that_fill_the_whole_are_joined(function, backend):
         lambda x: plugrad.pad(x, [(0, 2), (0, 6)]) + plugrad.pad(x, [(2, 0), (6, 0)]),
     ],
 )
-def test_other_sums_stay(function):
+def test_other_sums_are_not_joined(function):
     graph = recorded_graph(function, MATRIX)
     assert concatenate_padded(graph) is graph
 

@@ -85,7 +85,7 @@ def test_no_more_is_kept_than_the_limit(monkeypatch):
     assert before > after
 
 
-def test_loops_over_other_rounds_stay():
+def test_loops_of_different_lengths_are_not_joined():
     def two(xs):
         def step(h, x):
             return plugrad.tanh(h @ WEIGHTS), plugrad.tanh(x @ WEIGHTS)
@@ -96,7 +96,7 @@ def test_loops_over_other_rounds_stay():
     assert keep_residuals(graph) is graph
 
 
-def test_a_loop_with_another_constant_or_attribute_stays():
+def test_loops_with_different_constants_or_attributes_are_not_joined():
     def two(xs):
         def run(number):
             return plugrad.scan(lambda h, x: (h, plugrad.tanh(x * number)), xs[0], xs)[1]
@@ -107,7 +107,7 @@ def test_a_loop_with_another_constant_or_attribute_stays():
     assert keep_residuals(graph) is graph
 
 
-def test_random_numbers_of_each_loop_are_its_own():
+def test_each_loop_draws_its_own_random_numbers():
     def noise(h, x):
         return h, plugrad.tanh(x) + plugrad.random.normal(x.shape)
 

@@ -33,12 +33,12 @@ def test_programs_are_simplified():
         assert kernel_names(traced.graph(MATRIX)) == ["Exp", "Add"]
 
 
-def test_constants_that_nobody_uses_are_dropped():
+def test_unused_constants_are_dropped():
     graph = check_pass(simplify_graph, lambda x: x + plugrad.sum(MATRIX * 2), MATRIX)
     assert len(graph.constants) == 1
 
 
-def test_the_graph_and_its_parts_do_not_change():
+def test_simplification_does_not_modify_the_given_graph():
     graph = recorded_graph(lambda x: plugrad.exp(x) + plugrad.exp(x), MATRIX)
     before = str(graph)
     simplify_graph(graph)

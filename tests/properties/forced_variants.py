@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from plugrad.tensor.backend import KernelConfig
 
-PACK = "plugrad_native"
-THRESHOLDS = ("MIN_BYTES", "COPY_MIN_BYTES", "NUMPY_MAX_BYTES")
+PACK_MODULE = "plugrad_native"
+THRESHOLD_NAMES = ("MIN_BYTES", "COPY_MIN_BYTES", "NUMPY_MAX_BYTES")
 """The sizes up to which modules of the pack leave the work to NumPy."""
 
 
@@ -28,7 +28,7 @@ class ForcedVariant:
 
 def available_variants() -> list[str]:
     """Return the variants that this processor supports, such as ``["v2", "v3"]``."""
-    variants = import_module(f"{PACK}.variants")
+    variants = import_module(f"{PACK_MODULE}.variants")
     if not variants.has_any_variant():
         return []
     best = int(variants.current_variant().__name__.rpartition("_v")[2] or 0)
@@ -38,18 +38,18 @@ def available_variants() -> list[str]:
 @cache
 def forced_variant(name: str) -> ForcedVariant:
     """Import plugrad-native again for one variant and without size thresholds, beside the pack in use."""
-    import_module(f"{PACK}.kernels")
+    import_module(f"{PACK_MODULE}.kernels")
     known = {key: value for key, value in sys.modules.items() if is_of_pack(key)}
-    package = known[PACK]
+    package = known[PACK_MODULE]
     attributes = dict(vars(package))
-    extension = import_module(f"{PACK}._{name}")
+    extension = import_module(f"{PACK_MODULE}._{name}")
     try:
         for key in known:
-            if key != PACK and "._v" not in key:
+            if key != PACK_MODULE and "._v" not in key:
                 del sys.modules[key]
-        variants = import_module(f"{PACK}.variants")
+        variants = import_module(f"{PACK_MODULE}.variants")
         variants.current_variant = lambda: extension
-        kernels = import_module(f"{PACK}.kernels")
+        kernels = import_module(f"{PACK_MODULE}.kernels")
         modules = tuple(sys.modules[key] for key in list(sys.modules) if is_of_pack(key))
     finally:
         for key in [key for key in sys.modules if is_of_pack(key)]:
@@ -57,7 +57,9 @@ def forced_variant(name: str) -> ForcedVariant:
         sys.modules.update(known)
         vars(package).update(attributes)
     for module in modules:
-        for threshold in set(THRESHOLDS) & vars(module).keys() if module is not package else ():
+        for threshold in (
+            set(THRESHOLD_NAMES) & vars(module).keys() if module is not package else ()
+        ):
             setattr(module, threshold, 0)
     return ForcedVariant(
         tuple(m for m in modules if m is not package),
@@ -67,7 +69,7 @@ def forced_variant(name: str) -> ForcedVariant:
 
 def is_of_pack(name: str) -> bool:
     """Return whether a module belongs to plugrad-native."""
-    return name == PACK or name.startswith(f"{PACK}.")
+    return name == PACK_MODULE or name.startswith(f"{PACK_MODULE}.")
 
 
 def without_thresholds(config: KernelConfig) -> KernelConfig:

@@ -181,7 +181,7 @@ def use_jitted(result, values):
 def in_context(target):
     """Return a target that is called directly, in a traced function, or in a differentiated one."""
 
-    def somewhere(values):
+    def in_some_context(values):
         function, args, kwargs = target(values)
         choice = values.rng.randrange(3)
 
@@ -199,7 +199,7 @@ def in_context(target):
 
         return call, args, kwargs
 
-    return somewhere
+    return in_some_context
 
 
 def first_floating(results):

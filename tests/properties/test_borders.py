@@ -47,7 +47,7 @@ def test_roots_of_minus_infinity_and_minus_0(backend, size, exponents):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("size", SIZES)
-def test_the_second_of_two_zeros(backend, dtype, size):
+def test_maximum_and_minimum_of_signed_zeros_return_the_second(backend, dtype, size):
     try:
         x, y = (plugrad.full(size, n, dtype=dtype) for n in (-0.0, 0.0))
     except plugrad.errors.UnsupportedDtype as refusal:

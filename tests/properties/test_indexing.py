@@ -19,7 +19,7 @@ class TensorPlaceholder(NamedTuple):
 
 
 def given_as(values):
-    """Strategies for values as an array, a tensor, or a nonempty list."""
+    """Return a strategy that gives values as an array, a tensor, or a nonempty list."""
     lists = [values.tolist()] if values.size or values.dtype != bool else []
     return some.sampled_from([values, TensorPlaceholder(values), *lists])
 

@@ -191,7 +191,7 @@ def test_mirror_pad(x, mode, data):
 
 @fixed_examples
 @given(random_arrays_with_axes(), some.data())
-def test_blocks_come_back(x, data):
+def test_batch_to_space_restores_the_input(x, data):
     count = data.draw(some.integers(0, x.ndim - 1), "axes")
     blocks = [data.draw(some.integers(1, 3)) for _ in range(count)]
     before = [data.draw(some.integers(0, 2)) for _ in range(count)]

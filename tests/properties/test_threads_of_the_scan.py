@@ -42,12 +42,14 @@ def outputs(case, tensors):
     """Return the bytes of the results of a case, or of its gradients."""
     plugrad.random.seed(0)
     if case.is_prepared:
-        result = case.ours(*tensors)()
-    elif case.differentiated:
-        y = case.ours(*tensors)
-        result = plugrad.grad(case.ours, case.differentiated)(*tensors, dy=plugrad.ones_like(y))
+        result = case.in_plugrad(*tensors)()
+    elif case.gradient_positions:
+        y = case.in_plugrad(*tensors)
+        result = plugrad.grad(case.in_plugrad, case.gradient_positions)(
+            *tensors, dy=plugrad.ones_like(y)
+        )
     else:
-        result = case.ours(*tensors)
+        result = case.in_plugrad(*tensors)
     several = result if isinstance(result, tuple | list) else [result]
     return [x.numpy().tobytes() for x in several]
 

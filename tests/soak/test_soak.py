@@ -25,7 +25,7 @@ def test_a_wrong_value_is_found(backend, monkeypatch):
     assert "elements differ" in "".join(Soak(backend, 60.0).run())  # it ends with the first
 
 
-def test_a_tensor_that_stays_is_found(monkeypatch):
+def test_a_leaked_tensor_is_found(monkeypatch):
     left = []
     step = Soak.step
 
@@ -49,7 +49,7 @@ def test_a_tensor_that_stays_is_found(monkeypatch):
         ([100] * 9, [104] * (MIN_SAMPLES_PER_QUARTER - 1), False),
     ],
 )
-def test_growth_is_judged_with_enough_samples(second, last, is_found):
+def test_memory_growth_is_reported_only_with_enough_samples(second, last, is_found):
     soak = Soak("cpu", 1.0, samples=([50] * 9, second, [100], last))
     assert (soak.growth_problem() is not None) is is_found
 

@@ -223,6 +223,19 @@ def test_padding_is_zeros_for_infinite_cells_and_gradients_of_results(run, rng, 
     np.testing.assert_allclose(found, dx, 1e-4, 1e-4)
 
 
+def test_infinite_cells_where_only_the_convolution_has_tiles(run, rng):
+    """And not its gradient with respect to the images, which have a column less than the results."""
+    f = rng.standard_normal((3, 3, 16, 16)).astype(np.float32)
+    f[0, 0, 0, 2] = np.inf
+    window = sliding_window((12, 7), (3, 3), (1, 1), ((1, 1), (3, 2)), (1, 2))
+    assert uses_winograd(1, window, f.shape)
+    dy = rng.standard_normal((1, *window.out, 16)).astype(np.float32)
+    x = np.zeros((1, 12, 7, 16), np.float32)
+    dx, _ = reference_convolution_gradients(dy, x, f, window)
+    found = run("Conv2DBackpropInput", dy, f, input_shape=x.shape, window=window)
+    np.testing.assert_allclose(found, dx, 1e-4, 1e-4)
+
+
 @pytest.mark.parametrize("channels", [16, 204])  # of which a product takes 200 rows at a time
 @pytest.mark.parametrize("size", [(4, 4), (9, 6), (5, 8)])
 def test_gradient_of_filters_by_tiles(run, rng, channels, size):
@@ -254,7 +267,7 @@ def test_patches_of_few_channels(run, rng, channels, stride, filter):
 
 
 @pytest.mark.parametrize("channels", [1, 2])
-def test_pixels_that_no_window_sees(run, rng, channels):
+def test_pixels_outside_of_all_windows(run, rng, channels):
     x = rng.uniform(size=(2, 7, 8, channels)).astype("float32")
     x[:, :, 7] = np.nan
     f = rng.uniform(size=(3, 3, channels, 9)).astype("float32")
@@ -293,7 +306,7 @@ def test_convolution_of_no_images(run):
     np.testing.assert_array_equal(df, np.zeros(f.shape))
 
 
-def test_a_window_whose_cells_cannot_be_counted_is_refused(run):
+def test_too_large_window_is_rejected(run):
     x, f = np.ones((1, 5, 5, 1), np.float32), np.ones((3, 3, 1, 1), np.float32)
     far = sliding_window((5, 5), (3, 3), (1, 1), "same", (2**30, 2**30))
     with pytest.raises(ArgumentValueError, match="reaches further than"):

@@ -1,4 +1,4 @@
-"""Ranks in error messages."""
+"""Formatting of ranks for error messages."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _check_all_reduce(c: Collective, timeout: float) -> None:
 
 
 def _check_same_bits_everywhere(c: Collective, timeout: float) -> None:
-    """Float sums depend on their order: it must be one for all ranks, or one rank's result is sent to all."""
+    """Check that a sum of floats, which depends on its order, has the same bits on all ranks."""
     for size in (5, 100_003):
         own = np.random.default_rng(c.rank).standard_normal(size).astype(np.float32)
         c.all_reduce(own, timeout=timeout)

@@ -23,12 +23,12 @@ MISSING_NAME_HINTS = {
     "optimizers": "write plugrad.optimizers.Adam() and the like",
 }
 
-_INIT = "parameters are not in the layer: write params = model.init(seed, shape), with the shape of one input"
+_INIT_HINT = "parameters are not in the layer: write params = model.init(seed, shape), with the shape of one input"
 MISSING_ATTRIBUTE_HINTS = {
     "add": "layers do not change: write nn.Sequential(*layers)",
     "apply": "write model(params, x)",
     "backward": "write optimizer.minimize(f, nn.leaves(params)), which computes gradients and takes a step",
-    "bias": _INIT,
+    "bias": _INIT_HINT,
     "compile": "write nn.fit(model, params, x, y, loss=loss, optimizer=optimizer)",
     "cpu": "parameters are on the backend that was active in init, as in plugrad.use(name)",
     "cuda": "parameters are on the backend that was active in init, as in plugrad.use(name)",
@@ -38,7 +38,7 @@ MISSING_ATTRIBUTE_HINTS = {
     "forward": "write model(params, x)",
     "load_state_dict": "write nn.assign(params, plugrad.load(path))",
     "load_weights": "write nn.assign(params, plugrad.load(path))",
-    "parameters": f"{_INIT}; nn.leaves(params) lists them",
+    "parameters": f"{_INIT_HINT}; nn.leaves(params) lists them",
     "predict": "write nn.predict(model, params, x)",
     "save": "write plugrad.save(path, params)",
     "save_weights": "write plugrad.save(path, params)",
@@ -46,11 +46,11 @@ MISSING_ATTRIBUTE_HINTS = {
     "summary": "write nn.summary(model, params, shape)",
     "to": "parameters are on the backend that was active in init, as in plugrad.use(name)",
     "train": "write model(params, x, nn.Training(seed)) for a step of training",
-    "trainable_variables": f"{_INIT}; nn.leaves(params) lists them",
-    "trainable_weights": f"{_INIT}; nn.leaves(params) lists them",
-    "variables": f"{_INIT}; nn.leaves(params) lists them",
-    "weight": _INIT,
-    "weights": f"{_INIT}; nn.leaves(params) lists them",
+    "trainable_variables": f"{_INIT_HINT}; nn.leaves(params) lists them",
+    "trainable_weights": f"{_INIT_HINT}; nn.leaves(params) lists them",
+    "variables": f"{_INIT_HINT}; nn.leaves(params) lists them",
+    "weight": _INIT_HINT,
+    "weights": f"{_INIT_HINT}; nn.leaves(params) lists them",
 }
 """What models of other libraries have, and what to write here."""
 

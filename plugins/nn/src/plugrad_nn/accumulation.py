@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from plugrad.optimizers import Optimizer
 
 
-class Accumulated:
+class AccumulatingOptimizer:
     """An optimizer whose step uses the mean gradient over the examples of several batches.
 
     Sums and counts are variables, so that traced steps add to them. Those of halves are float32, as are products with

@@ -1,4 +1,4 @@
-"""Layers of matrix products, tables and slopes."""
+"""Dense layers, embeddings, flattening and PReLU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The range of integer labels: each must be a class, and looking at them on a device would mean waiting for it.
+"""Checks that integer labels are less than the number of classes, without waiting for a device to read them.
 
 Labels that are on the host are checked by the losses. `fit` and `evaluate` look at the labels of a data set once,
 and tell the losses what they have found about each batch.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError, explain_wrong_calls
-from plugrad_nn.accumulation import Accumulated
+from plugrad_nn.accumulation import AccumulatingOptimizer
 from plugrad_nn.arguments import check_flag, check_function, check_integer
 from plugrad_nn.batching import batches, iter_leaves, make_batches, to_tensors
 from plugrad_nn.callbacks import Callback, Run
@@ -182,8 +182,8 @@ def fit(
     watch = None if early_stopping is None else EarlyStoppingMonitor(early_stopping)
     results: list[dict[str, float]] = []
     jit = check_flag("fit", "jit", jit)
-    steps: Optimizer | Accumulated | DistributedSteps = (
-        optimizer if accumulate == 1 else Accumulated(optimizer)
+    steps: Optimizer | AccumulatingOptimizer | DistributedSteps = (
+        optimizer if accumulate == 1 else AccumulatingOptimizer(optimizer)
     )
     moments = None
     if strategy is not None:
@@ -225,7 +225,7 @@ def fit(
                     found = loss(labels, predictions, *weights)
             return found if factor is None else found.astype(plugrad.float32) * factor
 
-        if isinstance(steps, Accumulated):
+        if isinstance(steps, AccumulatingOptimizer):
             take = steps.minimize if is_last else steps.accumulate
             assert examples is not None
             before = take(compute_loss, variables, examples)
@@ -259,7 +259,9 @@ def fit(
             if strategy is not None:
                 own = _count_local_examples(strategy, batch, loss)
                 batch = to_tensors(batch)
-            examples = _as_scalar(note.examples) if isinstance(steps, Accumulated) else None
+            examples = (
+                _as_scalar(note.examples) if isinstance(steps, AccumulatingOptimizer) else None
+            )
             before = run(batch, examples, note.is_last)
             position = 0 if note.is_last else position + 1
             mean.add(before, note, own)
@@ -482,14 +484,14 @@ class _MeanLoss:
     """The mean loss of an epoch, summed on the device because reading each loss would wait for it."""
 
     def __init__(self, strategy: Strategy | None) -> None:
-        """Begin; a strategy adds up the losses of batches whose gradients wait, which it has not exchanged."""
+        """Begin without losses; with a strategy, `result` sums those that processes have not yet exchanged."""
         self.strategy = strategy
         self.total: Any = 0.0
         self.own_total: Any = 0.0
         self.count: Any = 0.0
 
     def add(self, loss: Tensor, note: _BatchCount, own: Any) -> None:
-        """Add the loss of a batch, of which this process may have only a share."""
+        """Add the loss of a batch; `own` is the number of its examples in this process."""
         if self.strategy is None or note.is_last:
             self.total = self.total + loss * note.examples
         else:

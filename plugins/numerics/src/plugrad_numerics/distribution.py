@@ -79,7 +79,7 @@ class Distribution(metaclass=ABCMeta):
 
     @abstractmethod
     def _draw(self, source: _SampleSource) -> Tensor:
-        """Return samples."""
+        """Return samples, made of the random numbers of a source."""
 
     @abstractmethod
     def log_prob(self, x: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""The element types of ONNX, NumPy's dtypes, and what a backend computes with.
+"""Conversions between ONNX's element types, NumPy's dtypes, and the dtypes that a backend computes with.
 
 Values of bfloat16, float8, float4, int4 and int2 are NumPy arrays with dtypes of ml_dtypes while
 they are stored, and float32, int8 or uint8 while they are computed with.

@@ -55,7 +55,7 @@ class Scope:
         self.copies = copies
         self.last: set[str] = set()
         """The names of images whose channels come last."""
-        self.turned: dict[str, plugrad.Tensor] = {}
+        self.permuted: dict[str, plugrad.Tensor] = {}
         """Images in the other layout, as far as somebody has asked for it."""
 
     def make_subgraph_scope(self, values: dict[str, Any], constant: set[str]) -> Scope:
@@ -63,7 +63,7 @@ class Scope:
         inner = Scope(
             self.device, ChainMap(values, self.values), self.constant | constant, self.copies
         )
-        inner.last, inner.turned = set(self.last), dict(self.turned)
+        inner.last, inner.permuted = set(self.last), dict(self.permuted)
         return inner
 
     def copy_to_cpu(self, names: Sequence[str]) -> Scope:
@@ -76,13 +76,13 @@ class Scope:
     def assign(self, name: str, value: Any, *, last: bool = False) -> None:
         """Give a name a value."""
         self.values[name] = value
-        self.turned.pop(name, None)
+        self.permuted.pop(name, None)
         (self.last.add if last else self.last.discard)(name)
 
     def release(self, name: str) -> None:
         """Forget a value after its last use."""
         self.values.pop(name, None)
-        self.turned.pop(name, None)
+        self.permuted.pop(name, None)
         self.last.discard(name)
 
     def get_argument(self, name: str, kind: str) -> Any:
@@ -133,23 +133,23 @@ class Scope:
         return channels_last(plugrad.reshape(value, (1,) * (rank - value.ndim) + value.shape))
 
     def _transpose_value(
-        self, name: str, turn: Callable[[plugrad.Tensor], plugrad.Tensor]
+        self, name: str, permute_axes: Callable[[plugrad.Tensor], plugrad.Tensor]
     ) -> plugrad.Tensor:
-        if name not in self.turned:
-            self.turned[name] = turn(self.values[name])
-        return self.turned[name]
+        if name not in self.permuted:
+            self.permuted[name] = permute_axes(self.values[name])
+        return self.permuted[name]
 
     def _copy_to_device(
-        self, name: str, layout: str, turn: Callable[[NDArray[Any]], NDArray[Any]]
+        self, name: str, layout: str, permute_axes: Callable[[NDArray[Any]], NDArray[Any]]
     ) -> plugrad.Tensor:
         """Copy an array to the device; constants are copied only once."""
         array: NDArray[Any] = self.values[name]
         if name not in self.constant:
-            return as_tensor(turn(array), self.device)
+            return as_tensor(permute_axes(array), self.device)
         key = (name, layout, self.device)
         if key not in self.copies:
             # Outside of what is being traced, where the copy would be a step of the trace.
-            self.copies[key] = Context().run(as_tensor, turn(array), self.device)
+            self.copies[key] = Context().run(as_tensor, permute_axes(array), self.device)
         return self.copies[key]
 
 

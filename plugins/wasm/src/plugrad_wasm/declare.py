@@ -286,7 +286,7 @@ def run_call_chains(
     work: int,
     scratch: int | None = None,
 ) -> None:
-    """Run chains of calls with `work` steps in total; `Workers.run_in_threads` explains the other arguments.
+    """Run chains of calls with `work` steps in total; the other arguments are those of `Workers.run_in_threads`.
 
     `scratch` is the number of bytes for each thread.
     """

@@ -187,7 +187,7 @@ class WasmSlice(WasmView):
 
 
 class StridedView(NamedTuple):
-    """The elements of an array at a start and strides, which are in elements."""
+    """A strided view of an array: its owner, sizes, strides and start, in elements."""
 
     owner: WasmArray
     sizes: tuple[int, ...]
@@ -220,7 +220,7 @@ class WasmStridedView(WasmArray):
         self.read = read
 
     def __getattr__(self, name: str) -> Any:
-        """Copy the elements: Python calls this as long as there is no address."""
+        """Copy the elements to contiguous memory when the address is read for the first time."""
         if name != "address":
             raise AttributeError(name, name=name, obj=self)
         strided_view = self.strided_view

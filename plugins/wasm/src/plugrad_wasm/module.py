@@ -120,7 +120,7 @@ class SharedMemory(wasmtime.SharedMemory):
     __slots__ = ("__del__",)
 
     def __init__(self, engine: wasmtime.Engine, kind: wasmtime.MemoryType) -> None:
-        """Make a memory, which is not to be closed: the slot has what deletes it."""
+        """Make a memory; never call its `close`, because a slot holds the C function that deletes it."""
         super().__init__(engine, kind)
         self.__del__: Callable[[], object] = partial(  # pyright: ignore[reportIncompatibleMethodOverride]
             dll.wasmtime_sharedmemory_delete, self.ptr()
@@ -137,7 +137,7 @@ class QuietStore(wasmtime.Store):
     __slots__ = ("__del__",)
 
     def __init__(self, engine: wasmtime.Engine) -> None:
-        """Make a store, which is not to be closed: the slot has what deletes it."""
+        """Make a store; never call its `close`, because a slot holds the C function that deletes it."""
         super().__init__(engine)
         self.__del__: Callable[[], object] = partial(  # pyright: ignore[reportIncompatibleMethodOverride]
             dll.wasmtime_store_delete, self.ptr()
@@ -233,7 +233,7 @@ class ModuleInstance:
         return call_releasing_gil if releases_gil else call_holding_gil
 
     def prepare_call(self, name: str) -> dict[str, Any]:
-        """Return what calls of an export need: its context and pointer, the place of a trap, and what raises it."""
+        """Return the context and the pointer of an export, where a trap is stored, and what raises it."""
         function = self.find_export(name)
         return {
             "context": self._context,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.program import Plan
 
-    Write = Callable[["Interface"], str]
+    SourceWriter = Callable[["Interface"], str]
 
 STENCIL_WORKGROUP_SIZE: Final = 64
 _wrap_narrow_integers: Final = elementwise(dict.fromkeys(NUMBER_DTYPES, "x"))
@@ -220,7 +220,7 @@ def _reader_function(name: str, dtype: DType, rank: int) -> str:
 
 def _make_implementation(
     contract: Kernel[..., Any],
-    write: Write,
+    write: SourceWriter,
     entry_point: str,
     workgroup: int,
     invocations: Callable[..., int] | None,

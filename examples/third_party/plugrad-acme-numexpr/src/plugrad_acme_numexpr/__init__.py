@@ -20,7 +20,10 @@ OPERATOR_SIGNS = {binary.add: "+", binary.divide: "/", binary.multiply: "*", bin
 FUNCTION_NAMES = ("abs", "cos", "exp", "log", "sin", "sqrt")
 EXPRESSIONS: dict[Kernel[..., Any], str] = {vars(unary)[n]: f"{n}({{}})" for n in FUNCTION_NAMES}
 EXPRESSIONS |= {kernel: f"({{}} {sign} {{}})" for kernel, sign in OPERATOR_SIGNS.items()}
-MAX_INPUTS, MAX_TEXT = 30, 2000  # numexpr takes 31 arrays; what is read twice is written twice
+MAX_INPUTS, MAX_EXPRESSION_CHARACTERS = (
+    30,
+    2000,
+)  # numexpr takes 31 arrays; what is read twice is written twice
 
 
 class Numexpr(Float64):
@@ -55,7 +58,7 @@ class Numexpr(Float64):
             inputs = [texts[value] for value in step.inputs]
             texts[step.outputs[0]] = EXPRESSIONS[step.kernel].format(*inputs)
         results = [texts[value] for value in graph.results]
-        if len(known) > MAX_INPUTS or max(map(len, results), default=0) > MAX_TEXT:
+        if len(known) > MAX_INPUTS or max(map(len, results), default=0) > MAX_EXPRESSION_CHARACTERS:
             return compile_replay(graph)
 
         def run(*arrays: Any) -> list[Any]:

@@ -33,7 +33,7 @@ class Allocator:
         return TorchArray(values, self)
 
     def add(self, storage: torch.UntypedStorage) -> None:
-        """Count an owner of a storage."""
+        """Add an owner of a storage, whose bytes count once."""
         key, size = storage.data_ptr(), storage.nbytes()
         if key not in self.owners:
             if self.limit is not None and self.bytes + size > self.limit:
@@ -46,7 +46,7 @@ class Allocator:
         self.owners[key] = self.owners.get(key, 0) + 1
 
     def remove(self, storage: torch.UntypedStorage) -> None:
-        """Count an owner of a storage less."""
+        """Remove an owner of a storage, whose bytes count until its last owner is removed."""
         key = storage.data_ptr()
         self.owners[key] -= 1
         if not self.owners[key]:

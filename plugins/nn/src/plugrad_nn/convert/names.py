@@ -1,4 +1,4 @@
-"""Names of tensors: runs of words between dots, and what replaces them."""
+"""Renaming of tensors: sequences of words in their dotted names are replaced by others."""
 
 from __future__ import annotations
 

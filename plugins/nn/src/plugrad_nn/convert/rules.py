@@ -41,7 +41,7 @@ class ParameterConversion(NamedTuple):
 class FeatureOrder(NamedTuple):
     """The order of features that the two sides flatten differently, because PyTorch has channels before pixels.
 
-    Number i of ours is number ``order[i]`` of theirs; None if both are equal.
+    Feature i in plugrad is feature ``order[i]`` in PyTorch; None if both orders are equal.
     """
 
     input_order: Array | None = None
@@ -67,9 +67,9 @@ def conversions_of_layer(
     return rule(layer, params, shapes, features)
 
 
-def unchanged_conversion(theirs: str, ours: str) -> ParameterConversion:
+def unchanged_conversion(torch_name: str, plugrad_name: str) -> ParameterConversion:
     """Return the conversion of a tensor that is used unchanged as a parameter."""
-    return ParameterConversion((theirs,), (ours,), lambda x: (x,), lambda x: (x,))
+    return ParameterConversion((torch_name,), (plugrad_name,), lambda x: (x,), lambda x: (x,))
 
 
 def _feature_permutations(
@@ -88,9 +88,11 @@ def _vector_conversions(
     """Return the conversions of those vectors, one element per feature, that the layer has."""
     read, write = _feature_permutations(0, features.output_order)
     return [
-        ParameterConversion((theirs,), (ours,), lambda x: (read(x),), lambda x: (write(x),))
-        for ours, theirs in names.items()
-        if prefix + ours in params
+        ParameterConversion(
+            (torch_name,), (plugrad_name,), lambda x: (read(x),), lambda x: (write(x),)
+        )
+        for plugrad_name, torch_name in names.items()
+        if prefix + plugrad_name in params
     ]
 
 
@@ -161,15 +163,15 @@ def _convolution_conversions(
 
 
 def _depthwise_kernel_conversion(
-    theirs: str, ours: str, size: tuple[int, ...]
+    torch_name: str, plugrad_name: str, size: tuple[int, ...]
 ) -> ParameterConversion:
     """PyTorch's filters of a convolution with as many groups as channels have the axes (outputs, 1, height, width)."""
     height, width, channels, multiplier = size
     inner = (channels, multiplier, height, width)
     outer = (channels * multiplier, 1, height, width)
     return ParameterConversion(
-        (theirs,),
-        (ours,),
+        (torch_name,),
+        (plugrad_name,),
         lambda x: (np.transpose(np.reshape(x, inner), (2, 3, 0, 1)),),
         lambda x: (np.reshape(np.transpose(x, (2, 3, 0, 1)), outer),),
     )
@@ -196,12 +198,12 @@ def _separable_conversions(
 
 
 def _prefix_conversion_names(
-    conversions: list[ParameterConversion], theirs: str, ours: str
+    conversions: list[ParameterConversion], torch_prefix: str, plugrad_prefix: str
 ) -> list[ParameterConversion]:
     return [
         conversion._replace(
-            torch_names=tuple(theirs + name for name in conversion.torch_names),
-            parameter_names=tuple(ours + name for name in conversion.parameter_names),
+            torch_names=tuple(torch_prefix + name for name in conversion.torch_names),
+            parameter_names=tuple(plugrad_prefix + name for name in conversion.parameter_names),
         )
         for conversion in conversions
     ]
@@ -264,9 +266,11 @@ def _bidirectional_conversions(
     found: list[ParameterConversion] = []
     for direction, end in (("forward", ""), ("backward", "_reverse")):
         for conversion in _recurrent_conversions(layer.layer, params[direction], shapes, features):
-            theirs = tuple(name + end for name in conversion.torch_names)
-            ours = tuple(f"{direction}.{name}" for name in conversion.parameter_names)
-            found.append(conversion._replace(torch_names=theirs, parameter_names=ours))
+            torch_names = tuple(name + end for name in conversion.torch_names)
+            parameter_names = tuple(f"{direction}.{name}" for name in conversion.parameter_names)
+            found.append(
+                conversion._replace(torch_names=torch_names, parameter_names=parameter_names)
+            )
     return found
 
 
@@ -280,7 +284,7 @@ def _attention_conversions(
     """Return the conversions of attention; PyTorch may store the query, key and value matrices in one or in three."""
     projections = ("query", "key", "value")
     parts = [name for name in ("kernel", "bias") if name in params["query"]]
-    theirs = {"kernel": "weight", "bias": "bias"}
+    torch_suffixes = {"kernel": "weight", "bias": "bias"}
     output = [
         conversion._replace(
             parameter_names=(f"output.{conversion.parameter_names[0]}",),
@@ -304,7 +308,7 @@ def _attention_conversions(
     cuts = [columns[0], columns[0] + columns[1]]
     packed = [
         ParameterConversion(
-            (f"in_proj_{theirs[part]}",),
+            (f"in_proj_{torch_suffixes[part]}",),
             tuple(f"{name}.{part}" for name in projections),
             lambda x: _transpose_all(np.split(x, cuts)),
             lambda *pieces: (np.concatenate(_transpose_all(pieces)),),

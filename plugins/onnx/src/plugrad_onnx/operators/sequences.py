@@ -1,4 +1,4 @@
-"""Sequences of tensors, and what may be absent."""
+"""Operators on sequences of tensors, and on optional values."""
 
 from __future__ import annotations
 

@@ -203,17 +203,18 @@ def input_gradient(
     image = input_shape
     if dy.dtype is float32 and uses_winograd(image[0], window, filter.shape):
         back = reverse_window(image[1:-1], window)  # dy slides under the reversed filters
-        turned = transpose(reverse(filter, dims=(0, 1)), perm=(0, 1, 3, 2))
-        return run_convolution(
-            CONVOLUTION_EXPORTS,
-            dy,
-            turned,
-            image,
-            back,
-            image=dy.shape,
-            filter=turned.shape,
-            is_gradient=True,
-        )
+        if uses_winograd(image[0], back, filter.shape):
+            turned = transpose(reverse(filter, dims=(0, 1)), perm=(0, 1, 3, 2))
+            return run_convolution(
+                CONVOLUTION_EXPORTS,
+                dy,
+                turned,
+                image,
+                back,
+                image=dy.shape,
+                filter=turned.shape,
+                is_gradient=True,
+            )
     return run_convolution(
         INPUT_GRADIENT_EXPORTS, dy, filter, image, window, image=image, filter=filter.shape
     )

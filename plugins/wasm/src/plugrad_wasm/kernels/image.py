@@ -1,4 +1,4 @@
-"""Images that are cut, flipped and warped: the module computes which pixels each pixel of a result shows."""
+"""Images that are cut, flipped and warped: the module computes the source position of each pixel of a result."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 Sizes = tuple[int, ...]
 MATMUL_EXPORTS = ExportNames("matmul")
 CLAMPED_MATMUL_EXPORT = "matmul_within_float32"
-STEPS_IN_TIME_OF_AN_ELEMENT: Final = 4
+MATMUL_STEPS_PER_ELEMENT_TIME: Final = 4
 """The steps of a product that take the time of one element of other work, by which calls release Python's lock."""
 SMALL_HALF_MATRIX_MAX_ELEMENTS: Final = 1024
 """The elements of a matrix of halves up to which the module converts it in a product."""
@@ -200,7 +200,7 @@ def run_matmul(
     if most == work:
         batch = store.descriptor(plan.descriptor)
         sizes = plan.rows, plan.columns, plan.depth, *plan.a_strides, *plan.b_strides
-        run = select_export(a, export, work // STEPS_IN_TIME_OF_AN_ELEMENT)
+        run = select_export(a, export, work // MATMUL_STEPS_PER_ELEMENT_TIME)
         run(a.address, b.address, out.address, *sizes, *(rest or (batch.address,)))
         return out
     arrays = a, b, out

@@ -1,4 +1,4 @@
-"""Images of another size, and the gradients: the module computes which pixels each one shows."""
+"""Resizing of images, and its gradients: the module computes the source position of each pixel."""
 
 from __future__ import annotations
 

@@ -56,11 +56,16 @@ class _FunctionSource:
     """Writes the Python source of the function that runs a program, with the objects that it refers to."""
 
     def __init__(
-        self, graph: Graph, recording: Recording, layout: OperandLayout, home: LinearMemory
+        self, graph: Graph, recording: Recording, layout: OperandLayout, linear_memory: LinearMemory
     ) -> None:
-        """Begin with what each function names."""
-        self.graph, self.recording, self.layout, self.home = graph, recording, layout, home
-        self.store = home.store
+        """Begin with the objects to which every generated function refers."""
+        self.graph, self.recording, self.layout, self.linear_memory = (
+            graph,
+            recording,
+            layout,
+            linear_memory,
+        )
+        self.store = linear_memory.store
         self.held: list[object] = [recording.memory.store.held, recording.memory.fixed]
         """What the program reads."""
         self.whole_block_results: dict[int, ResultLocation] = {}
@@ -73,7 +78,7 @@ class _FunctionSource:
             "WasmArray": WasmArray,
             "held": self.held,
             "host": self.store.host_view(),
-            "memory": home,
+            "memory": linear_memory,
             "replay": _LazyReplay(graph),
             "uint8": uint8,
             "view_at_offset": view_at_offset,
@@ -142,9 +147,11 @@ class _FunctionSource:
         """Return the Python source of the call that runs a piece which is no table."""
         if isinstance(piece, ThreadedLoop):
             tables = [self._allocate_table(piece.module, loops) for loops in piece.loops]
-            self.names[f"run{number}"] = ThreadedTableCalls(tables, piece, self.layout, self.home)
+            self.names[f"run{number}"] = ThreadedTableCalls(
+                tables, piece, self.layout, self.linear_memory
+            )
         elif isinstance(piece, CompiledLoop):
-            self.names[f"run{number}"] = CompiledLoopCalls(piece, self.layout, self.home)
+            self.names[f"run{number}"] = CompiledLoopCalls(piece, self.layout, self.linear_memory)
         else:
             self.names[f"run{number}"] = ThreadedChainCalls(
                 piece, self.layout, self.store.run_in_threads
@@ -154,7 +161,7 @@ class _FunctionSource:
     def _allocate_table(self, module: str, loops: TableLoops) -> tuple[int, int]:
         """Return the address and the size of a new table in bytes."""
         code = encode_table(loops, module, self.store.functions, self.layout.bases)
-        table = ProgramTable(self.home, code)
+        table = ProgramTable(self.linear_memory, code)
         self.held.append(table)
         return table.address, len(code)
 

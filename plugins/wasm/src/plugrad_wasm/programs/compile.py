@@ -1,4 +1,4 @@
-"""The compiler of the backend: what can be recorded of a graph becomes programs, and the rest is called back."""
+"""The compiler of the backend: recordable steps of a graph become programs, and Python makes the other calls."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def fuse_calls(graph: Graph, memory: LinearMemory) -> Graph:
 class RecordabilityCheck:
     """Decides which calls can be recorded: those whose implementation is this backend's and reads no values."""
 
-    def __init__(self, graph: Graph, home: LinearMemory) -> None:
+    def __init__(self, graph: Graph, linear_memory: LinearMemory) -> None:
         """Look at the steps of a graph."""
         self._graph = graph
-        self._home = home
+        self._linear_memory = linear_memory
         self._own: dict[str, Any] = {}
         """The implementations of this backend, without those who watch calls; None for those of others."""
         self._calls: dict[tuple[str, tuple[Value, ...]], list[RecordedCall] | None] = {}
@@ -106,7 +106,7 @@ class RecordabilityCheck:
         calls = self._record_calls(call)
         return (
             calls is not None
-            and as_elementwise_calls(calls, self._home.store.functions) is not None
+            and as_elementwise_calls(calls, self._linear_memory.store.functions) is not None
         )
 
     def is_single_pass(self, call: Call) -> bool:
@@ -137,7 +137,7 @@ class RecordabilityCheck:
             specs[v].dtype is string for v in values
         ):
             return None
-        memory = RecordingMemory(self._home)
+        memory = RecordingMemory(self._linear_memory)
         arrays = {v: memory.create_variable_input(specs[v]) for v in call.inputs if v is not None}
         try:
             run_on_stand_ins(call, memory, arrays, self._own)

@@ -99,7 +99,7 @@ def has_fused_multiply_add() -> bool:
 
 
 def _divide_long_functions(calls: Sequence[ElementwiseCall]) -> list[ElementwiseCall]:
-    """Return the calls with functions of two stages as two calls, between which lies a place of its own."""
+    """Return the calls with functions of two stages as two calls, joined by a new intermediate value."""
     free = 1 + max(place.block_number for call in calls for place in call.operands)
     divided: list[ElementwiseCall] = []
     for call in calls:

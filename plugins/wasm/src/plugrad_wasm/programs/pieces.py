@@ -152,7 +152,7 @@ class ThreadedChainCalls:
     def __init__(
         self, call: ThreadedChains, layout: OperandLayout, perform: Callable[..., None]
     ) -> None:
-        """Say where the arguments lie."""
+        """Translate the arguments of the calls to operands."""
         self._export = call.export
         self._chains = [
             [[layout.to_operand(x)[:2] for x in arguments] for arguments in chain]
@@ -162,7 +162,7 @@ class ThreadedChainCalls:
         self._perform = perform
 
     def __call__(self, bases: Sequence[int], *held: object) -> None:
-        """Make the calls, with the bases of the operands; late threads keep what is held."""
+        """Make the calls, given the bases of the operands; threads keep the `held` objects alive until they end."""
         chains = [
             [tuple([bases[base] + number for base, number in each]) for each in chain]
             for chain in self._chains
@@ -195,7 +195,7 @@ class CompiledLoopCalls:
         self._runs = store.compile_wat_copies(loop.wat_source, min(len(self._parts), store.threads))
 
     def __call__(self, bases: Sequence[int], *held: object) -> None:
-        """Make the calls, with the bases of the operands; late threads keep what is held."""
+        """Make the calls, given the bases of the operands; threads keep the `held` objects alive until they end."""
         numbers = [int(bases[base] + offset) for base, offset in self._numbers]
         arrays = [int(bases[base] + offset) for base, offset in self._arrays]
         parts = [
@@ -233,7 +233,7 @@ class ThreadedTableCalls:
         self._host = memory.store.host_view()
 
     def __call__(self, bases: Sequence[int], *held: object) -> None:
-        """Run the tables, with the bases of the operands; late threads keep what is held."""
+        """Run the tables, given the bases of the operands; threads keep the `held` objects alive until they end."""
         memory, size = self._memory, self._size
         count = min(len(self._chains), memory.store.threads)
         frames = [WasmArray(memory, (size,), uint8, size, size) for _ in range(count)]

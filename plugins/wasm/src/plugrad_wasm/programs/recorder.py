@@ -1,4 +1,4 @@
-"""Stand-ins for the store and its memory, on which implementations run to say which exports they call.
+"""Replacements of the store and its memory, which record the exports that an implementation calls.
 
 What an implementation does follows from shapes, dtypes and attributes; only kernels on the host look at values.
 Its calls are therefore the same each time, but for the addresses. Arrays of a recording have addresses beyond
@@ -244,10 +244,10 @@ class _EmptyFreeList(list[Block]):
 class RecordingMemory(LinearMemory):
     """A linear memory for recordings: it numbers blocks instead of allocating them."""
 
-    def __init__(self, home: LinearMemory) -> None:
-        """Create a stand-in for a linear memory."""
-        self.home = home
-        self.store: Any = RecordingStore(home.store)
+    def __init__(self, linear_memory: LinearMemory) -> None:
+        """Create a replacement of a linear memory for recordings."""
+        self.linear_memory = linear_memory
+        self.store: Any = RecordingStore(linear_memory.store)
         self.capacities: list[int] = []
         """The bytes of the blocks."""
         self.fixed: dict[int, WasmArray] = {}
@@ -284,7 +284,7 @@ class RecordingMemory(LinearMemory):
 
     def from_numpy(self, values: NDArray[Any], dtype: DType) -> WasmArray:
         """Return a constant, which the program keeps alive."""
-        return self.create_constant_input(self.home.from_numpy(values, dtype))
+        return self.create_constant_input(self.linear_memory.from_numpy(values, dtype))
 
     def write_numbers(self, numbers: Sequence[int]) -> WasmArray:
         """Return an array of 32-bit numbers, of which addresses are replaced in each call."""

@@ -1,4 +1,4 @@
-"""The recording of a graph: its implementations run once, on stand-ins that note which exports they call."""
+"""The recording of a graph: its implementations run once, on replacements that record which exports they call."""
 
 from __future__ import annotations
 

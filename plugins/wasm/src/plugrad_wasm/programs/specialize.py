@@ -111,9 +111,9 @@ class _FunctionSource:
         calls: Sequence[ExportCall | NumberWrite],
         ends: Sequence[ResultLocation],
     ) -> None:
-        """Begin with what each function names; absent inputs have no block."""
+        """Begin with the objects to which every generated function refers; absent inputs have no block."""
         self.memory, self.calls, self.results = memory, calls, ends
-        self.store = memory.home.store
+        self.store = memory.linear_memory.store
         self.parameters = [f"x{i}" for i in range(len(is_given))]
         given = [name for name, is_there in zip(self.parameters, is_given, strict=True) if is_there]
         self.owners = dict(enumerate(given))
@@ -139,7 +139,7 @@ class _FunctionSource:
             "getrefcount": getrefcount,
             "held": (memory.store.held, memory.fixed),
             "host": self.store.host_view(),
-            "memory": memory.home,
+            "memory": memory.linear_memory,
             "uint8": uint8,
             "view_at_offset": view_at_offset,
         }

@@ -1,4 +1,4 @@
-"""Products of matrices, and of what is read as if it were a matrix."""
+"""Products of matrices, and of arrays that a shader reads as matrices, such as patches of images."""
 
 from __future__ import annotations
 

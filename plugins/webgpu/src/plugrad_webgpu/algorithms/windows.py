@@ -1,4 +1,4 @@
-"""Loops over the windows of images: what a pooling, a depthwise convolution or a dilation does with each element.
+"""Loops over the windows of images: shaders of poolings, depthwise convolutions and dilations.
 
 One template serves windows over one to three spatial axes. Four channels make a vector if they can.
 """

@@ -67,7 +67,7 @@ class LazyBuffer(Buffer):
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
-        """Return the storage, which is absent at first.
+        """Return the storage, which is made when it is first read.
 
         Raises:
             AttributeError: anything else is absent.
@@ -207,18 +207,20 @@ class FusionQueue:
             # An interrupt may come at any time until the members are dropped: then the next one who needs
             # a value records the same calls again.
             if len(members) == 1:
-                (step, references), lease = members[0]
-                buffer = lease()
+                (step, references), buffer_reference = members[0]
+                buffer = buffer_reference()
                 if buffer is not None:
                     leaves = [*chain.leaves]
                     operands = [leaves[~r][0].storage for r in references]
-                    storage = self._pool.attach_storage(lease, step.single_call_plan.size)
+                    storage = self._pool.attach_storage(
+                        buffer_reference, step.single_call_plan.size
+                    )
                     operands.append(storage)
                     self._device.record(step.single_call_plan, operands)
                     buffer.storage = storage
                     buffer.__class__ = Buffer
             elif members:
-                buffers = [lease() for _, lease in members]
+                buffers = [buffer_reference() for _, buffer_reference in members]
                 alive = [place for place, buffer in enumerate(buffers) if buffer is not None]
                 if alive:
                     self._record_chain(chain, alive, [*chain.leaves])
@@ -304,8 +306,8 @@ class FusionQueue:
         chained, numbers = known
         operands = [leaves[number][0].storage for number in numbers]
         for place in alive:
-            (step, _), lease = members[place]
-            operands.append(pool.attach_storage(lease, step.single_call_plan.size))
+            (step, _), buffer_reference = members[place]
+            operands.append(pool.attach_storage(buffer_reference, step.single_call_plan.size))
         self._device.record(chained, operands)
 
     def _record_calls_separately(
@@ -322,15 +324,15 @@ class FusionQueue:
                         last_uses.setdefault(reference, place)
         results: dict[int, Storage] = {}
         passing: dict[int, Buffer] = {}  # results that only other calls need
-        for place, ((step, references), lease) in enumerate(members):
+        for place, ((step, references), buffer_reference) in enumerate(members):
             if not is_needed[place]:
                 continue
             size = step.single_call_plan.size
             if place not in alive:
                 passing[place] = pool.reserve(device, size, is_counted=False)
-                lease = passing[place].ref
+                buffer_reference = passing[place].ref
             operands = [results[r] if r >= 0 else leaves[~r][0].storage for r in references]
-            results[place] = pool.attach_storage(lease, size)
+            results[place] = pool.attach_storage(buffer_reference, size)
             device.record(step.single_call_plan, [*operands, results[place]])
             for reference in references:
                 if last_uses.get(reference) == place:

@@ -32,7 +32,7 @@ class RefusingLock:
     """Replaces the lock of an unusable device: entering it raises instead of waiting."""
 
     def __init__(self, error: Callable[[], PlugradError]) -> None:
-        """Raise what `error` returns."""
+        """Make a lock that raises the error which the function `error` returns."""
         self._error = error
 
     def __enter__(self) -> NoReturn:

@@ -45,7 +45,7 @@ class Uninterruptible:
         """The threads in which an exception from outside came out of a block."""
 
     def __enter__(self) -> None:
-        """Let signals wait from here on."""
+        """Hold signals back from here on."""
         if threading.get_ident() != threading.main_thread().ident:
             return
         if self._depth == 0:
@@ -88,7 +88,7 @@ class Uninterruptible:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Call the handlers of the signals that wait; note if an exception from outside comes out of the block."""
+        """Run the handlers of held-back signals; record whether an exception from outside ends the block."""
         # Ctrl-C waits as all signals do. What records and uploads can begin again after any line.
         # Errors of wgpu look as if they came from outside: they carry the traceback of the call, not of the `raise`.
         # They are known by their module: who imports this package need not import wgpu.

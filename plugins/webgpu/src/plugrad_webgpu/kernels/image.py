@@ -1,4 +1,4 @@
-"""Images that are cut, flipped and warped: shaders compute which pixels each pixel of a result shows."""
+"""Images that are cut, flipped and warped: shaders compute the source position of each pixel of a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images of another size, and the gradients: the host computes which places are shown."""
+"""Resizing of images, and its gradients: the host computes the source position of each row and column."""
 
 from __future__ import annotations
 

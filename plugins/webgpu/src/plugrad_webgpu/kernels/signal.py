@@ -49,7 +49,7 @@ class FftPassOptions(NamedTuple):
     is_last_swapped: bool = False
     divisor: int = 1
 
-    def words(self) -> tuple[int | float, ...]:
+    def as_parameters(self) -> tuple[int | float, ...]:
         """Return the shader parameters of a pass."""
         scale = split_into_two_floats(np.float64(1 / self.divisor))
         return (*self[:-1], *scale.tolist(), 0)
@@ -133,7 +133,7 @@ def _fft_plan(
     options: FftPassOptions,
 ) -> Plan:
     shape = (*leading_shape, row_length if options.is_last else 2 * row_length)
-    return plan(program, (*parameters, *options.words()), parameters[0], shape, complex64)
+    return plan(program, (*parameters, *options.as_parameters()), parameters[0], shape, complex64)
 
 
 def fft_small_factors(x: GpuArray, row_length: int, options: FftPassOptions) -> GpuArray:

@@ -230,7 +230,7 @@ class HostBuffer(Buffer):
     """The elements in one row, of the dtype of the buffer, which is None when they are those of the storage no more."""
 
     def __getattr__(self, name: str) -> Any:
-        """Return the storage, which is absent at first.
+        """Return the storage, copying the values to it at its first use.
 
         Raises:
             AttributeError: anything else is absent.
@@ -259,7 +259,7 @@ class BufferReference(ref[Buffer]):
     """The bytes that are counted as memory in use: 0 for a table of the device."""
 
     def __getattr__(self, name: str) -> int | None:
-        """Return the value of an attribute before it is set: an interrupt may come first, and end the buffer."""
+        """Return the default of an attribute that an interrupt has kept from being set."""
         if name == "storage":
             return None
         if name == "counted_bytes":
@@ -397,13 +397,13 @@ class Pool:
         # The callback is C code, in which no signal arrives: an interrupt there would be lost. Nor is
         # the counting below interrupted, which calls no function.
         buffer = kind()
-        lease = BufferReference(buffer, self._dead.append)
-        lease.storage = None
-        lease.counted_bytes = 0
-        buffer.ref = lease
+        reference = BufferReference(buffer, self._dead.append)
+        reference.storage = None
+        reference.counted_bytes = 0
+        buffer.ref = reference
         buffer.device = device
         if is_counted:
-            lease.counted_bytes = size
+            reference.counted_bytes = size
             usage.buffers += 1
             usage.in_use += size
             if usage.in_use > usage.peak:
@@ -431,14 +431,16 @@ class Pool:
                     f"of {self.limit} bytes; release arrays, or raise the limit with set_memory_limit"
                 )
 
-    def attach_storage(self, lease: BufferReference, size: int, *, oldest: bool = False) -> Storage:
+    def attach_storage(
+        self, reference: BufferReference, size: int, *, oldest: bool = False
+    ) -> Storage:
         """Give a reserved buffer a storage, and return it; the caller holds the lock.
 
         Raises:
             OutOfMemory: the device does not allow it.
         """
-        if lease.storage is not None:
-            return lease.storage
+        if reference.storage is not None:
+            return reference.storage
         if self._dead:
             self._collect_dead()
         usage = self.usage
@@ -446,13 +448,13 @@ class Pool:
             with uninterruptible:
                 self._free[size] += [self._create(size)]
                 usage.pooled += size
-            if lease.storage is not None:  # the calls that wait were recorded to make room
-                return lease.storage
+            if reference.storage is not None:  # the calls that wait were recorded to make room
+                return reference.storage
         # No statement from here on calls a function, so no interrupt comes between them.
         free, place = self._free[size], 0 if oldest else -1
         storage = free[place]
         del free[place]
-        lease.storage = storage
+        reference.storage = storage
         usage.pooled -= size
         return storage
 
@@ -472,12 +474,12 @@ class Pool:
         dead, usage = self._dead, self.usage
         try:
             while dead:
-                lease = dead[0]
+                reference = dead[0]
                 del dead[0]
-                if lease.counted_bytes:
+                if reference.counted_bytes:
                     usage.buffers -= 1
-                    usage.in_use -= lease.counted_bytes
-                storage = lease.storage
+                    usage.in_use -= reference.counted_bytes
+                storage = reference.storage
                 if storage is not None:
                     storage.freed_in = self._allocator.batch
                     usage.pooled += storage.size

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def record_graph(graph: Graph, device: Device, compile_body: Callable[[Graph], Run]) -> Run:
     """Return a function from the arrays of arguments and variables to results and updates."""
     graph = attach_epilogues(graph)
-    return RecordedGraph(graph, _SegmentBuilder(graph, device, compile_body).write())
+    return RecordedGraph(graph, _SegmentBuilder(graph, device, compile_body).build_parts())
 
 
 class HostSteps:
@@ -120,7 +120,7 @@ class _SegmentBuilder:
         """The steps for the host that come next."""
         self.last = _find_last_uses(graph)
 
-    def write(self) -> list[Segment | HostSteps]:
+    def build_parts(self) -> list[Segment | HostSteps]:
         """Return the parts of the graph."""
         for value in (*self.graph.arguments, *self.graph.variables):
             self._add_placeholder(value)

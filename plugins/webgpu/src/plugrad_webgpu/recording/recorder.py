@@ -1,4 +1,4 @@
-"""The recorder: a stand-in for the device that notes what kernels ask it to do, and does nothing.
+"""The recorder: a replacement of the device that only records the dispatches and copies that kernels request.
 
 Kernels run on it as on a device, because they do not look at values. One that does raises `HostValuesRequired`.
 """
@@ -37,7 +37,7 @@ class PlaceholderBuffer(Buffer):
     size: int
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Refuse to give a storage.
+        """Raise for `storage`, which a placeholder does not have.
 
         Raises:
             HostValuesRequired: always.
@@ -92,7 +92,7 @@ class Recorder:
     """Records the dispatches and copies that kernels request, in order."""
 
     def __init__(self, device: Device) -> None:
-        """Begin with nothing noted, for a device whose schedules kernels choose."""
+        """Begin with nothing recorded; kernels choose their schedules for this device."""
         self.device = device
         self.work: list[RecordedDispatch | RecordedCopy] = []
         self.hosting: EmptyHostStore = EmptyHostStore()
@@ -113,7 +113,7 @@ class Recorder:
         return self.device.subgroup_size
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Refuse what else a device does.
+        """Raise, because no other operation of a device can be recorded.
 
         Raises:
             HostValuesRequired: always.

@@ -1,4 +1,4 @@
-"""Kernels for fixed shapes: a kernel runs once on a recorder, and each call asks the device for what it has asked for.
+"""Kernels for fixed shapes: a kernel runs once on a recorder, and each call repeats the requests that were recorded.
 
 A replay of a graph calls them. What follows from shapes, dtypes and attributes is then decided once.
 """
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import Buffer
     from plugrad_webgpu.recording.recorder import RecordedCopy
 
-    Request = tuple[Callable[..., GpuArray], tuple[int, ...]]
+    DeviceRequest = tuple[Callable[..., GpuArray], tuple[int, ...]]
     """A function of the device, and which arrays it gets: the inputs, the constants, and what earlier ones made."""
-    Output = tuple[int, Shape, DType]
+    OutputSpec = tuple[int, Shape, DType]
     """Which array has the buffer of an output, and the shape and the dtype of the output."""
 
 
@@ -63,18 +63,22 @@ def specialize(
         return None
     if not _is_elementwise(recorder.work) and all(device.hosting.has_room(x.shape) for x in given):
         return None  # if the inputs are on the host, so may the results be
-    ends: list[Output] = [(numbers[x.buffer], x.shape, x.dtype) for x in outputs]
+    output_specs: list[OutputSpec] = [(numbers[x.buffer], x.shape, x.dtype) for x in outputs]
     every = tuple(range(len(inputs)))
-    if [reads for _, reads in requests] == [every] and ends[0][0] == len(inputs) and len(ends) == 1:
+    if (
+        [reads for _, reads in requests] == [every]
+        and output_specs[0][0] == len(inputs)
+        and len(output_specs) == 1
+    ):
         return _reshape_result(requests[0][0], outputs[0])
     return _make_request_runner(
-        requests, constants, ends, returns_list=not isinstance(found, GpuArray)
+        requests, constants, output_specs, returns_list=not isinstance(found, GpuArray)
     )
 
 
 def _list_requests(
     recorder: Recorder, inputs: Sequence[GpuArray | None]
-) -> tuple[list[Request], list[GpuArray], dict[Buffer, int]]:
+) -> tuple[list[DeviceRequest], list[GpuArray], dict[Buffer, int]]:
     """Return a kernel's recorded requests, the constants that it reads, and the number of each array by its buffer.
 
     The buffer of an array that is filled by and by, or copied to, gets no number.
@@ -86,7 +90,7 @@ def _list_requests(
         if isinstance(x, ConstantPlaceholder) and x not in numbers:
             numbers[x] = len(inputs) + len(constants)
             constants.append(x.array)
-    requests: list[Request] = []
+    requests: list[DeviceRequest] = []
     for each in recorder.work:
         if not isinstance(each, RecordedDispatch) or not numbers.keys() >= {*each.reads}:
             return [], [], {}
@@ -116,15 +120,15 @@ def _reshape_result(ask: Callable[..., GpuArray], output: GpuArray) -> Implement
 
 
 def _make_request_runner(
-    requests: Sequence[Request],
+    requests: Sequence[DeviceRequest],
     constants: Sequence[GpuArray],
-    ends: Sequence[Output],
+    output_specs: Sequence[OutputSpec],
     *,
     returns_list: bool,
 ) -> Implementation:
-    """Return a function of the inputs that requests arrays from the device in order, and returns those in `ends`."""
+    """Return a function of the inputs that requests arrays from the device in order, and returns the outputs."""
     last = {i: index for index, (_, reads) in enumerate(requests) for i in reads}
-    kept = {i for i, _, _ in ends}
+    kept = {i for i, _, _ in output_specs}
     steps = [
         (ask, reads, [i for i in {*reads} - kept if last[i] == index])
         for index, (ask, reads) in enumerate(requests)
@@ -136,7 +140,7 @@ def _make_request_runner(
             made.append(ask(*[made[i] for i in reads]))
             for i in dying:
                 made[i] = None
-        results = [GpuArray(shape, dtype, made[i].buffer) for i, shape, dtype in ends]
+        results = [GpuArray(shape, dtype, made[i].buffer) for i, shape, dtype in output_specs]
         return results if returns_list else results[0]
 
     return run

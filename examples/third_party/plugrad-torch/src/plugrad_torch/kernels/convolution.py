@@ -1,4 +1,4 @@
-"""Convolutions over two or three axes, plain and depthwise, by PyTorch's, whose channels come first."""
+"""Dense and depthwise convolutions over two or three axes, by those of PyTorch, whose channels come first."""
 
 from typing import Any
 
@@ -70,17 +70,17 @@ class Convolution:
         return dx, dw
 
 
-plain, by_channel = Convolution(), Convolution(is_depthwise=True)
+dense_convolution, depthwise_convolution = Convolution(), Convolution(is_depthwise=True)
 update(
     {
-        convolution.conv2d: plain.forward,
-        convolution.conv2d_input_gradient: plain.input_gradient,
-        convolution.conv2d_filter_gradient: plain.filter_gradient,
-        convolution3d.conv3d: plain.forward,
-        convolution3d.conv3d_input_gradient: plain.input_gradient,
-        convolution3d.conv3d_filter_gradient: plain.filter_gradient,
-        depthwise.depthwise_conv2d: by_channel.forward,
-        depthwise.depthwise_conv2d_input_gradient: by_channel.input_gradient,
-        depthwise.depthwise_conv2d_filter_gradient: by_channel.filter_gradient,
+        convolution.conv2d: dense_convolution.forward,
+        convolution.conv2d_input_gradient: dense_convolution.input_gradient,
+        convolution.conv2d_filter_gradient: dense_convolution.filter_gradient,
+        convolution3d.conv3d: dense_convolution.forward,
+        convolution3d.conv3d_input_gradient: dense_convolution.input_gradient,
+        convolution3d.conv3d_filter_gradient: dense_convolution.filter_gradient,
+        depthwise.depthwise_conv2d: depthwise_convolution.forward,
+        depthwise.depthwise_conv2d_input_gradient: depthwise_convolution.input_gradient,
+        depthwise.depthwise_conv2d_filter_gradient: depthwise_convolution.filter_gradient,
     }
 )

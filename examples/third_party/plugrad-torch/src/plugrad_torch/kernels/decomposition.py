@@ -11,7 +11,7 @@ from plugrad_torch.declare import Array, update
 
 
 def with_failure_message(
-    function: Callable[..., Any], name: str, trouble: str
+    function: Callable[..., Any], name: str, failure: str
 ) -> Callable[..., Any]:
     """Return a function that names the kernel and the trouble where LAPACK fails."""
 
@@ -20,7 +20,7 @@ def with_failure_message(
             return function(*inputs, **attrs)
         except torch.linalg.LinAlgError:
             shape = tuple(inputs[0].shape[-2:])
-            raise ArgumentValueError(f"{name}: a matrix of shape {shape} {trouble}") from None
+            raise ArgumentValueError(f"{name}: a matrix of shape {shape} {failure}") from None
 
     return run
 

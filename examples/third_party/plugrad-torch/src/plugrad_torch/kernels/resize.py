@@ -1,4 +1,4 @@
-"""Resizing, one axis after the other, by positions: PyTorch's own conventions are others."""
+"""Resizing, one axis after the other, by source positions, because PyTorch's resizing has other conventions."""
 
 import torch
 
