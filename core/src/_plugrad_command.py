@@ -1,8 +1,8 @@
 """The entry point of the command ``plugrad``, which starts in a third of the time that ``import plugrad`` takes.
 
-To import any module of plugrad is to run its page, which imports NumPy and every op. The command
-needs neither to list plugins, so the package is made here without running the page;
-`plugrad.cli.page` runs it when a command needs tensors after all.
+The import of any module of plugrad runs ``plugrad/__init__.py``, which imports NumPy and every op. The
+command needs neither to list plugins, so the package is made here without running that file;
+`plugrad.cli.package_import` runs it when a command needs tensors after all.
 """
 
 import sys

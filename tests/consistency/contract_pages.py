@@ -85,8 +85,8 @@ def kernel_section(kernel: Kernel) -> list[str]:
     told: ContractDescription = kernel.description
     lines = ["", f"## {kernel.name}", "", "```text", f"{told.path}{told.signature}", "```", ""]
     lines += [escape_docstring(told.summary), ""]
-    if told.details:
-        lines += [escape_docstring(told.details), ""]
+    if told.extended_summary:
+        lines += [escape_docstring(told.extended_summary), ""]
     lines += ["| | name | type | meaning |", "|---|---|---|---|"]
     for role, items in (
         ("input", told.inputs),
@@ -114,8 +114,8 @@ def family_page(family: str) -> str:
         "",
         escape_docstring(module.summary),
     ]
-    if module.details:
-        lines += ["", escape_docstring(module.details)]
+    if module.extended_summary:
+        lines += ["", escape_docstring(module.extended_summary)]
     for name in family_kernels(family):
         lines += kernel_section(KERNELS[name])
     return "\n".join(lines) + "\n"

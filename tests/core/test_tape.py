@@ -1,4 +1,4 @@
-"""The tape: what it records, what it keeps, and when it lets go."""
+"""The tape: what it records, which tensors it saves, and when it frees them."""
 
 import gc
 import threading

@@ -1,4 +1,4 @@
-"""Filters that slide over the channels of images, each over one."""
+"""Depthwise and separable convolutions of images."""
 
 from dataclasses import replace
 

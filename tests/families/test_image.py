@@ -1,4 +1,4 @@
-"""Images cut, turned and transformed, and their colours."""
+"""Crops, rotations, flips and projective transforms of images."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Elements picked by position."""
+"""Elements selected by index: take, gather, masks, one-hot vectors and segment sums."""
 
 import numpy as np
 import pytest

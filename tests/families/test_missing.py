@@ -1,4 +1,4 @@
-"""Reductions of what is not NaN, against NumPy, with gradients."""
+"""Reductions that ignore NaN, against NumPy, with gradients."""
 
 import warnings
 

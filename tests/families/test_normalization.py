@@ -1,4 +1,4 @@
-"""Elements scaled to a common measure."""
+"""Softmax, batch normalization and local response normalization."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Pictures in and out."""
+"""Conversions between images and pixels, PNG files and Pillow's images."""
 
 import io
 import sys

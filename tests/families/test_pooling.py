@@ -1,4 +1,4 @@
-"""The largest element and the average of windows."""
+"""Max pooling and average pooling of images."""
 
 from dataclasses import replace
 

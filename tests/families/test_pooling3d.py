@@ -1,4 +1,4 @@
-"""The largest element and the average of windows with a depth."""
+"""Max pooling and average pooling of volumes."""
 
 import numpy as np
 import pytest

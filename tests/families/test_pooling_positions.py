@@ -1,4 +1,4 @@
-"""The places of largest elements, images that are made of them again, and averages that count padding."""
+"""Max pooling with indices, max unpooling, and average pooling that counts padding."""
 
 import numpy as np
 import pytest
@@ -202,7 +202,7 @@ UNPOOL_CASES = [
 
 
 @pytest.mark.rows("case", UNPOOL_CASES, ids=str)
-def test_elements_return_to_their_places(case, backend, rng):
+def test_unpooling_writes_maxima_to_their_positions(case, backend, rng):
     case.check_values(rng)
 
 

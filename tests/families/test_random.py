@@ -385,7 +385,7 @@ def test_the_state_of_another_algorithm_is_refused():
     assert a.state == generator(0).state
 
 
-def test_the_end_of_the_counter_is_its_beginning(backend):
+def test_the_counter_wraps_around_at_its_end(backend):
     a = generator(5)
     a.state = {**a.state, "counter": 2**128 - 1}
     drawn = a.integers(8, 0, 2**32, dtype="int64").tolist()
@@ -408,7 +408,7 @@ def test_spawned_generators_are_independent(backend):
     assert generator(0).spawn(1)[0].normal(3).tolist() == a[:3].tolist()
 
 
-def test_without_a_seed_numbers_are_fresh(backend):
+def test_generators_without_a_seed_give_different_numbers(backend):
     assert generator(None).normal(3).tolist() != generator(None).normal(3).tolist()
 
 

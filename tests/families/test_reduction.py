@@ -1,4 +1,4 @@
-"""Combinations of the elements along axes."""
+"""Reductions along axes: sums, products, extremes, logical reductions and counts."""
 
 from dataclasses import replace
 
@@ -313,7 +313,7 @@ def np_dense_bincount(x, weights=None, **attrs):
     return occurs.astype(total.dtype) if attrs.get("binary_output") else total
 
 
-def test_bins_may_be_as_many_as_the_numbers_need(backend):
+def test_bincount_has_as_many_bins_as_the_numbers_need(backend):
     x, weights = np.array([[3, 1], [1, 0]], "int32"), np.float32([[1, 2], [3, 4]])
     for least in (0, 2, 6):
         found = plugrad.bincount(x, minlength=least)

@@ -1,4 +1,4 @@
-"""Images in another size and at the points of a grid, compared with sums over pixels that follow the definitions."""
+"""Resized images and grid samples, compared with sums over pixels that follow the definitions."""
 
 import math
 

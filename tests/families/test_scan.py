@@ -1,4 +1,4 @@
-"""Running sums and products."""
+"""Cumulative sums and products."""
 
 import numpy as np
 import pytest
@@ -122,7 +122,7 @@ def test_bools_are_counted(backend):
     assert plugrad.cumulative_prod([True, False, True]).tolist() == [1, 0, 0]
 
 
-def test_dtype(backend):
+def test_requested_dtype(backend):
     assert plugrad.cumulative_sum([1, 2], dtype="float32").dtype == "float32"
     assert plugrad.cumulative_prod([1.5, 2.5], dtype="int32").tolist() == [1, 2]
 
@@ -221,6 +221,6 @@ DTYPE_ERROR_CASES = [
 
 
 @pytest.mark.rows("error_case", DTYPE_ERROR_CASES, ids=str)
-def test_dtype_that_is_not_taken(error_case):
+def test_unsupported_dtypes_are_rejected(error_case):
     with plugrad.use("cpu"):
         error_case.check()

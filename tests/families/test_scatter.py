@@ -141,7 +141,7 @@ def test_gradient(case, backend, rng):
     case.check_gradient(rng, backend)
 
 
-def test_updates_for_one_place(backend):
+def test_updates_of_the_same_position(backend):
     """Updates of the same place are added, or the last one wins; the gradients agree."""
     places, updates = [[1], [0], [1], [1]], plugrad.asarray([1.0, 2.0, 4.0, 8.0])
     weights = plugrad.asarray([3.0, 5.0, 7.0])
@@ -171,7 +171,7 @@ def test_scatter_does_not_modify_its_input(backend):
     assert x.tolist() == [0, 0, 0]
 
 
-def test_default_is_a_tensor_too(backend):
+def test_default_value_may_be_a_tensor(backend):
     default = plugrad.asarray(2.0)
     gradient = plugrad.grad(
         lambda d: plugrad.sum(plugrad.sparse_to_dense([[0, 1], [0, 1]], [5.0, 6.0], (2, 3), d))
@@ -179,7 +179,7 @@ def test_default_is_a_tensor_too(backend):
     assert gradient(default).item() == 5  # one of the six elements is not the default
 
 
-def test_whole_numbers_go_into_floats(backend):
+def test_integer_updates_of_floating_tensors(backend):
     assert plugrad.tensor_scatter_update(plugrad.zeros((2,)), [[1]], [5]).tolist() == [0, 5]
     assert plugrad.sparse_to_dense([1], [0.5], (2,)).tolist() == [0, 0.5]
 

@@ -149,6 +149,6 @@ DTYPE_ERROR_CASES = [
 
 
 @pytest.mark.rows("error_case", DTYPE_ERROR_CASES, ids=str)
-def test_dtype_that_is_not_taken(error_case):
+def test_unsupported_dtypes_are_rejected(error_case):
     with plugrad.use("cpu"):
         error_case.check()

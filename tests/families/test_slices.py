@@ -1,4 +1,4 @@
-"""Blocks and strides in TensorFlow's spelling, which Python's slices check."""
+"""Slices and strided slices with TensorFlow's arguments, compared with Python's slices."""
 
 import numpy as np
 import pytest

@@ -222,11 +222,11 @@ def test_positions_of_binary_search(case, backend, rng):
 @pytest.mark.rows(
     "case", [SEARCHSORTED_CASES[0], SEARCHSORTED_CASES[6], BOUND_CASES[3]], ids=case_id
 )
-def test_places_in_views(case, backend, rng):
+def test_binary_search_in_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
-def test_places_of_nan_and_infinities(backend):
+def test_binary_search_for_nan_and_infinities(backend):
     sequence = np.array([-np.inf, -1, 0, np.inf, np.nan, np.nan], "float32")
     values = np.array([np.nan, np.inf, -np.inf, -0.0, 5], "float32")
     for side in ("left", "right"):
@@ -421,7 +421,7 @@ DTYPE_ERROR_CASES = [
 
 
 @pytest.mark.rows("error_case", DTYPE_ERROR_CASES, ids=str)
-def test_dtype_that_is_not_taken(error_case):
+def test_unsupported_dtypes_are_rejected(error_case):
     with plugrad.use("cpu"):
         error_case.check()
 

@@ -89,7 +89,7 @@ def test_lines_fit_the_terminal(run_cli, monkeypatch, width, name):
         assert len(line) <= width or has_long_word, line
 
 
-def test_columns_line_up(capsys, monkeypatch):
+def test_table_columns_are_aligned(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     layout.print_table(("NAME", "TEXT"), [("a", "word " * 20), ("longer", "x")], indent="")
     lines = capsys.readouterr().out.splitlines()

@@ -355,7 +355,7 @@ def test_numbers_on_a_device_do_not_open_the_backend_that_computes_strings():
 # --- the state of plugins -------------------------------------------------------------------------
 
 
-def test_the_state_can_begin_afresh(site):
+def test_discovery_state_can_be_reset(site):
     site.install("toy")
     x = plugrad.asarray([1.0], device="toy")
     before = state.listing, dict(state.opened), state.generation

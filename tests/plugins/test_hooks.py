@@ -271,7 +271,7 @@ def test_configure_hook_sets_only_settings_without_another_layer(register_hooks,
         (3, "AttributeError"),
     ],
 )
-def test_configure_that_is_wrong_is_a_warning(register_hooks, settings, message):
+def test_invalid_settings_of_a_configure_hook_are_a_warning(register_hooks, settings, message):
     register_hooks(plugrad_configure=lambda: settings)
     with pytest.warns(RuntimeWarning, match=rf"hook plugrad_configure failed: .*{message}"):
         assert plugrad.config.get("memory_limit") is None
@@ -363,7 +363,7 @@ def test_kernels_of_a_plugin_that_comes_late_reach_open_backends(site, register_
     assert sum_of_ones("toy") == [102.0]
 
 
-def test_kernels_that_are_wrong_are_a_warning(site, register_hooks):
+def test_invalid_kernels_of_a_hook_are_a_warning(site, register_hooks):
     site.install("toy")
     register_hooks(plugrad_register_kernels=lambda backend: [3] if backend.name == "toy" else None)
     with pytest.warns(

@@ -189,7 +189,7 @@ def test_misbehaving_plugin_does_not_affect_others(site, run_cli, name):
 
 
 @pytest.mark.parametrize("name", MISBEHAVING_PLUGINS)
-def test_doctor_names_each(doctor_report, name):
+def test_doctor_names_each_misbehaving_plugin(doctor_report, name):
     plugin = MISBEHAVING_PLUGINS[name]
     found = [f for f in doctor_report["findings"] if f"acme-{name} " in f["subject"]]
     assert [f["level"] for f in found] == ["problem"], found

@@ -134,7 +134,7 @@ print(json.dumps([x.backend.name, x.backend.distribution]))
 """
 
 
-def test_a_claimed_name_stays_with_its_owner(claiming_distribution):
+def test_first_party_backend_keeps_its_claimed_name(claiming_distribution):
     others = {"PLUGRAD_PLUGINS_DISABLE": "webgpu,wasm", "PLUGRAD_PLUGINS_ALLOW_AUTO": "acme-*"}
     for variables in (others, {"PLUGRAD_BACKEND": "cpu"}):
         who, warned = run_program(claiming_distribution, PRINT_BACKEND_PROGRAM, **variables)
@@ -151,7 +151,7 @@ def test_a_claimed_name_stays_with_its_owner(claiming_distribution):
     )
 
 
-def test_the_other_one_is_chosen_by_its_full_name(claiming_distribution):
+def test_second_backend_of_a_name_is_chosen_by_its_full_name(claiming_distribution):
     source = """
     x = plugrad.asarray([1.0, 2.0])
     import pickle
@@ -162,7 +162,7 @@ def test_the_other_one_is_chosen_by_its_full_name(claiming_distribution):
     assert (who, warned) == (["acme-cpu", [2, 4], "acme-cpu"], "")
 
 
-def test_a_claim_is_reported(claiming_distribution, run_cli):
+def test_claim_of_a_taken_backend_name_is_reported(claiming_distribution, run_cli):
     statuses = {b.distribution: b.status for b in plugrad.backends() if b.name == "cpu"}
     assert statuses == {"acme-cpu": "conflict", "plugrad-cpu": "active"}
     status, printed, _ = run_cli("list", "--json")

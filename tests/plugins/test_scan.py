@@ -97,7 +97,7 @@ def test_distribution_without_metadata_is_listed(site):
     assert entry.distribution == "a distribution without a name"
 
 
-def test_copy_that_is_hidden_is_told(site, tmp_path, monkeypatch):
+def test_hidden_copy_of_a_distribution_is_reported(site, tmp_path, monkeypatch):
     further = tmp_path / "further down"
     further.mkdir()
     monkeypatch.setattr("sys.path", [*sys.path, str(further)])

@@ -109,7 +109,7 @@ def test_carried_transfer_and_tidy(toy_backend):
     assert (y.is_disposed, kept.device) == (True, "toy:0")
 
 
-def test_tasks_inherit_by_themselves(toy_backend):
+def test_asyncio_tasks_inherit_the_context(toy_backend):
     async def work():
         return active_device()
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings, strategies as some
 
 import plugrad
 
-often, seldom = (
+many_examples, few_examples = (
     settings(
         derandomize=True,
         deadline=None,
@@ -51,7 +51,7 @@ def sum_to_shape(gradient, shape):
     return summed.sum(axis=stretched, keepdims=True)
 
 
-@often
+@many_examples
 @given(drawn=SHAPE_PAIRS, functions=some.sampled_from(EXACT_FUNCTIONS))
 def test_values(drawn, functions, backend):
     a, b = (random_nonzero_integers(shape, start) for start, shape in enumerate(drawn.input_shapes))
@@ -61,7 +61,7 @@ def test_values(drawn, functions, backend):
     np.testing.assert_array_equal(actual, np.asarray(expected), strict=True)
 
 
-@often
+@many_examples
 @given(drawn=SHAPE_TRIPLES)
 def test_where(drawn, backend):
     c, a, b = (
@@ -71,7 +71,7 @@ def test_where(drawn, backend):
     np.testing.assert_array_equal(chosen.numpy(), np.where(c > 0, a, b), strict=True)
 
 
-@seldom
+@few_examples
 @given(drawn=SHAPE_PAIRS, functions=some.sampled_from(EXACT_FUNCTIONS[:3]))
 def test_gradients(drawn, functions, backend):
     a, b = (random_nonzero_integers(shape, start) for start, shape in enumerate(drawn.input_shapes))
@@ -92,7 +92,7 @@ def test_gradients(drawn, functions, backend):
         np.testing.assert_array_equal(gradient.numpy(), expected, strict=True)
 
 
-@seldom
+@few_examples
 @given(shapes=some.tuples(*[arrays.array_shapes(max_dims=3, max_side=3)] * 2))
 def test_other_shapes_are_refused(shapes, backend):
     try:

@@ -143,3 +143,15 @@ def test_images_that_are_their_own_filters(function, dtype, compare, rng):
 def test_copies_to_rows_that_are_too_far_apart_are_left_to_numpy():
     assert plan_copy_to_block((4, 9), (9, 1), (2**31 - 1, 1), 1) is not None
     assert plan_copy_to_block((4, 9), (9, 1), (2**31, 1), 1) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+def test_products_of_a_batch(dtype, compare, rng):
+    x = rng.integers(-(2**20), 2**20, (9, 64, 64)).astype("int32")
+    x = x.astype("float32" if dtype == "bfloat16" else dtype)
+
+    def multiply(x):
+        x = plugrad.astype(x, dtype)
+        return plugrad.matmul(x, x)
+
+    assert compare(multiply, x)

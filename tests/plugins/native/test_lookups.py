@@ -185,7 +185,7 @@ def test_lookups_at_positions_that_a_loop_computes():
 
 
 @pytest.mark.parametrize("rows", [1, 2, 9000])
-def test_rows_that_threads_share(rows):
+def test_lookups_in_rows_divided_among_threads(rows):
     labels = random_indices(rows, size=60)
     assert_same_when_traced(
         lambda x: plugrad.value_and_grad(lambda x: label_loss(labels, x))(x),

@@ -98,7 +98,7 @@ def test_integers_and_views(declare):
     )
 
 
-def test_its_calls_join_loops_and_take_no_memory(declare):
+def test_ufunc_calls_join_loops_and_take_no_memory(declare):
     hypot = declare(np.hypot, inputs=2)
 
     def function(x):

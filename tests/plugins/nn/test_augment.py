@@ -109,7 +109,7 @@ def test_colours_of_one_channel(backend, rng):
     np.testing.assert_allclose(found.mean((1, 2)), images.mean((1, 2)), atol=0.05)
 
 
-def test_mixtures_are_averages_of_two(backend, rng):
+def test_mixed_images_and_labels_are_averages_of_two(backend, rng):
     x, labels = np.eye(8, dtype=np.float32), np.eye(8, dtype=np.float32)
     mixed, targets = augment.mixup(x, labels, alpha=1.0, seed=0)
     np.testing.assert_array_equal(mixed, targets)

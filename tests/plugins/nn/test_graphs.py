@@ -126,7 +126,7 @@ def test_graphs_are_values():
     assert repr(first) == "Graph(['x'], y=Dense(2), outputs='y')"
 
 
-def test_the_table_of_a_graph(make_params):
+def test_summary_table_of_a_graph(make_params):
     params = make_params(TWO_INPUT_GRAPH, INPUT_SHAPES)
     table = nn.summary(TWO_INPUT_GRAPH, params, INPUT_SHAPES)
     lines = [line.split() for line in table.splitlines()]
@@ -135,7 +135,7 @@ def test_the_table_of_a_graph(make_params):
     assert table.endswith("25 parameters, 25 of them trainable, 100 bytes")
 
 
-def test_the_table_of_layers_in_layers(make_params):
+def test_summary_table_of_nested_layers(make_params):
     model = nn.Sequential(
         nn.Residual(nn.Dense(3), plugrad.relu), nn.Flatten(), nn.Dense(2), nn.BatchNorm()
     )

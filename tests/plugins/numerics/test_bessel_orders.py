@@ -66,7 +66,7 @@ def test_edge_cases_match_scipy(name, order, backend):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_numbers_below_0(name, backend):
+def test_negative_arguments(name, backend):
     x = np.array([-0.4, -2.0, -40.0], "float32")
     for order in (0, 1, 2, -1, -2, 0.5, -0.5):
         expected = getattr(scipy.special, name)(order, x.astype("float64"))
@@ -75,7 +75,7 @@ def test_numbers_below_0(name, backend):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_neighbours_of_whole_orders(name):
+def test_orders_close_to_integers(name):
     x = np.array([0.01, 0.5, 3.0, 20.0, 50.0])
     with plugrad.use("cpu"):
         at = getattr(special, name)(2, x).numpy()

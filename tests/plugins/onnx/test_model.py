@@ -56,7 +56,7 @@ def test_wrong_inputs_are_refused(args, named, error, message):
         plugrad_onnx.load(parse_model(DENSE_GRAPH, w=WEIGHTS))(*args, **named)
 
 
-def test_a_node_that_fails_is_named():
+def test_error_of_a_failing_node_names_the_node():
     model = plugrad_onnx.load(
         parse_model("g (float[n] x, float[m] y) => (float[k] z) { z = Add(x, y) }")
     )

@@ -480,7 +480,7 @@ def test_vectors_of_halves_are_rounded_once(run, rng, name, function, greatest):
 
 
 @pytest.mark.parametrize("name", ["Exp", "Sigmoid", "Softplus", "Log1p"])
-def test_bits_do_not_depend_on_the_numbers_beside(run, name):
+def test_bits_do_not_depend_on_neighbouring_elements(run, name):
     x = np.float32([0.5, -3, 20, 300, -0.0, 1e-42, 88.5, -0.25, 1, -90, NAN, 1.5, INF, 7, -7, 0.1])
     x = np.tile(x, 9)
     alone = np.concatenate([run(name, x[i : i + 1]) for i in range(len(x))])
@@ -586,7 +586,7 @@ def test_many_halves_have_the_bits_of_few(run, rng, name, dtype):
 
 @pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
 @pytest.mark.parametrize("number", [INF, -INF, NAN, 65520, 1e-7, 3e-5])
-def test_numbers_beside_unusual_ones_are_narrowed_alike(run, rng, number):
+def test_narrowing_does_not_depend_on_neighbouring_special_values(run, rng, number):
     x = rng.normal(size=1001).astype("f4")
     x[::17] = number
     assert_same_numbers(run("Cast", x, dtype="float16"), x.astype("f2"))

@@ -22,7 +22,7 @@ def run_reduction(run, name, x, axes, keep_dims=False):
 
 @pytest.mark.parametrize("axes", AXES_CHOICES, ids=str)
 @pytest.mark.parametrize("name", NUMPY_REDUCTIONS)
-def test_folds_over_any_axes(run, rng, name, axes):
+def test_reductions_over_any_axes(run, rng, name, axes):
     x = rng.standard_normal(SHAPE).astype(np.float32)
     for keep in (False, True):
         expected = NUMPY_REDUCTIONS[name](x.astype(float), axis=axes, keepdims=keep)
@@ -31,7 +31,7 @@ def test_folds_over_any_axes(run, rng, name, axes):
 
 
 @pytest.mark.parametrize("dtype", [*INTEGER_DTYPES, "float64"])
-def test_folds_keep_the_dtype(run, rng, dtype):
+def test_reductions_keep_the_dtype(run, rng, dtype):
     x = rng.integers(1, 4, (7, 70)).astype(dtype)
     for name in ("Sum", "Prod", "Max", "Min"):
         for axis in (0, 1):
@@ -44,7 +44,7 @@ def test_folds_keep_the_dtype(run, rng, dtype):
 
 
 @pytest.mark.parametrize("length", [1, 15, 16, 17, 63, 64, 65, 1023, 1024, 1025, 5000])
-def test_folds_of_every_length(run, rng, length):
+def test_reductions_of_every_length(run, rng, length):
     x = rng.standard_normal((3, length)).astype(np.float32)
     for data in (x, np.ascontiguousarray(x.T)):
         axis = (data.shape.index(length),) if length != 3 else (1,)
@@ -58,7 +58,7 @@ def test_folds_of_every_length(run, rng, length):
 
 @pytest.mark.parametrize("inner", [255, 256, 257, 530])
 @pytest.mark.parametrize("length", [1, 15, 16, 33])
-def test_folds_of_wide_rows(run, rng, length, inner):
+def test_reductions_of_wide_rows(run, rng, length, inner):
     x = rng.standard_normal((2, length, inner)).astype(np.float32)
     expected = np.sum(x.astype(float), axis=1)
     np.testing.assert_allclose(run_reduction(run, "Sum", x, (1,)), expected, rtol=2e-5, atol=1e-5)

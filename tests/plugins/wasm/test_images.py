@@ -267,7 +267,7 @@ def test_patches_of_few_channels(run, rng, channels, stride, filter):
 
 
 @pytest.mark.parametrize("channels", [1, 2])
-def test_pixels_that_no_window_sees(run, rng, channels):
+def test_pixels_outside_of_all_windows(run, rng, channels):
     x = rng.uniform(size=(2, 7, 8, channels)).astype("float32")
     x[:, :, 7] = np.nan
     f = rng.uniform(size=(3, 3, channels, 9)).astype("float32")
@@ -306,7 +306,7 @@ def test_convolution_of_no_images(run):
     np.testing.assert_array_equal(df, np.zeros(f.shape))
 
 
-def test_a_window_whose_cells_cannot_be_counted_is_refused(run):
+def test_too_large_window_is_rejected(run):
     x, f = np.ones((1, 5, 5, 1), np.float32), np.ones((3, 3, 1, 1), np.float32)
     far = sliding_window((5, 5), (3, 3), (1, 1), "same", (2**30, 2**30))
     with pytest.raises(ArgumentValueError, match="reaches further than"):

@@ -270,7 +270,7 @@ def has_huge_pages(address):
     raise AssertionError(f"no mapping has {address:#x}")
 
 
-def test_memory_that_a_loop_needs_again_stays(fresh_runner):
+def test_memory_that_a_loop_reuses_is_not_returned_to_the_system(fresh_runner):
     linear = fresh_runner.backend.linear_memory
     discarded = []
     linear.store.release_pages = lambda *span: discarded.append(span)

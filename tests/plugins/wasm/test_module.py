@@ -403,7 +403,7 @@ def test_a_module_is_compiled_once(cached_files, monkeypatch):
     assert KernelModules().module("elementwise").exports
 
 
-def test_a_poisoned_file_is_never_run(cached_files, monkeypatch):
+def test_tampered_cache_file_is_never_run(cached_files, monkeypatch):
     KernelModules()
     (file,) = cached_files()
     right = file.read_bytes()

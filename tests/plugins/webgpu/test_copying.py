@@ -58,7 +58,7 @@ def test_slices_with_steps(run, shape, dtype, step):
 
 
 @pytest.mark.parametrize("first", [0, 1, 3, 4])
-def test_blocks_at_any_place(run, first):
+def test_copies_of_blocks_at_any_offset(run, first):
     x = consecutive_numbers((9, 17))
     found = run(movement.slice, x, begin=(first, first), size=(5, 11))
     np.testing.assert_array_equal(found, x[first : first + 5, first : first + 11])
@@ -79,7 +79,7 @@ def test_parts_of_any_size(run, sizes, axis):
         np.testing.assert_array_equal(a, b)
 
 
-def test_turning_more_than_a_row_of_workgroups(run):
+def test_transpose_with_more_workgroups_than_one_grid_row(run):
     x = consecutive_numbers((1100, 1300), "int32")
     np.testing.assert_array_equal(run(movement.transpose, x, perm=(1, 0)), x.T)
 

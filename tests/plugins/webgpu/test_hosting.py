@@ -139,7 +139,7 @@ def test_every_dtype_arrives_on_the_device(run, host_small_arrays, rng, dtype, s
     assert_same_bits(run.to_host(on_device), x)
 
 
-def test_hosts_and_devices_mix(small_array_device, recorded_device_work):
+def test_host_and_device_arrays_can_be_mixed(small_array_device, recorded_device_work):
     x = np.float32([[1, 2], [3, 4]])
     p = plugrad.asarray(x)
     q = p @ p  # on the device
@@ -246,7 +246,7 @@ def bytes_in_use():
 
 
 @pytest.mark.parametrize("most", [0, 1000])
-def test_memory_counts_the_same(small_array_device, monkeypatch, most):
+def test_memory_in_use_does_not_depend_on_hosting(small_array_device, monkeypatch, most):
     monkeypatch.setattr(small_array_device.hosting, "most", most)
     (plugrad.ones(5) * 2).numpy()  # constants stay
     before = bytes_in_use()
@@ -264,7 +264,7 @@ def test_memory_counts_the_same(small_array_device, monkeypatch, most):
     assert bytes_in_use() == (before[0] - 0, before[1], before[2])
 
 
-def test_the_limit_holds(small_array_device):
+def test_memory_limit_is_enforced(small_array_device):
     backend = plugrad.zeros(1).backend
     x = plugrad.asarray(np.ones(1000, np.float32))
     backend.set_memory_limit(backend.memory().bytes + 4096)

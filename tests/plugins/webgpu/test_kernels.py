@@ -109,7 +109,7 @@ def test_integer_arithmetic(run, rng):
     np.testing.assert_array_equal(run(binary.floor_divide, lowest, np.int32([-1])), lowest)
 
 
-def test_logic(run):
+def test_logical_kernels(run):
     a, b = np.array([True, True, False, False]), np.array([True, False, True, False])
     np.testing.assert_array_equal(run(binary.logical_and, a, b), a & b)
     np.testing.assert_array_equal(run(binary.logical_or, a, b), a | b)

@@ -341,7 +341,7 @@ def test_the_next_part_is_on_its_way_while_one_is_used(run, monkeypatch):
         np.testing.assert_array_equal(part, np.arange(1024 * i, 1024 * i + 1024))
 
 
-def test_a_read_that_is_left_gives_its_memory_back(run, monkeypatch):
+def test_abandoned_read_releases_its_memory(run, monkeypatch):
     monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_BYTES", 4096)
     raw = run.device._raw
     x = run.to_device(np.arange(4096, dtype=np.float32))

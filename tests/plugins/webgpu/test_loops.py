@@ -38,7 +38,7 @@ def test_a_sum_with_many_outputs_is_split_too(run, monkeypatch):
     assert run(reduction.sum, np.ones((1, LOOP_LIMIT), np.int32), axis=(1,)) == [LOOP_LIMIT]
 
 
-def test_an_extreme_at_the_far_end(run):
+def test_maximum_at_the_end_of_a_long_row(run):
     x = np.zeros(LOOP_LIMIT, np.float32)
     x[-1] = 1
     assert run(reduction.argmax, x, axis=0) == LOOP_LIMIT - 1
@@ -187,6 +187,6 @@ def test_gradient_of_a_pixel_that_is_repeated_more_often_than_a_loop(run):
     np.testing.assert_allclose(bilinear.ravel(), [LOOP_LIMIT / 4, LOOP_LIMIT * 3 / 4], rtol=1e-4)
 
 
-def test_large_elementwise(run):
+def test_elementwise_calls_on_large_arrays(run):
     x = np.arange(1_000_003, dtype=np.float32)
     np.testing.assert_array_equal(run(binary.add, x, np.float32(1)), x + 1)

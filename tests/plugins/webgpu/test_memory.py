@@ -174,7 +174,7 @@ def test_tables_are_made_once_and_are_no_memory_in_use(run, buffer_pool):
     )
 
 
-def test_tables_go_with_a_trim_and_come_back(run, buffer_pool):
+def test_trim_releases_tables_until_their_next_use(run, buffer_pool):
     x = np.arange(37, dtype=np.complex64)
     before = run.backend.memory()
     first = run(signal.fft, x)

@@ -142,7 +142,7 @@ def test_calls_after_local_response_normalization_are_merged(rng):
     )
 
 
-def test_others_also_read_the_result_of_the_kernel(rng):
+def test_row_kernel_result_that_other_calls_read_is_written(rng):
     x = plugrad.asarray(rng.standard_normal((24, 24)).astype("float32"))
 
     def f(x):

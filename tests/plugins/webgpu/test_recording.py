@@ -67,7 +67,7 @@ def test_uploads_do_not_wait_for_the_device(run, monkeypatch):
     np.testing.assert_array_equal(run.to_host(x), np.flip(values))
 
 
-def test_scalars_do_not_flush(run):
+def test_scalar_uploads_do_not_submit_the_batch(run):
     x = run.to_device(np.ones(100, np.float32))
     run.backend.synchronize()
     flushes = run.device.flushes
@@ -105,7 +105,7 @@ def test_grids_beyond_one_dimension(run):
     assert (y == 4).all()
 
 
-def test_one_input_twice(run):
+def test_kernel_with_the_same_input_twice(run):
     x = run.to_device(np.arange(5, dtype=np.float32))
     np.testing.assert_array_equal(run.to_host(run.call(binary.multiply, x, x)), [0, 1, 4, 9, 16])
 

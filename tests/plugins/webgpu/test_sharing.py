@@ -90,7 +90,7 @@ def test_a_tensor_keeps_the_buffer_of_the_program_and_releases_it(wgpu_device):
     assert backend.memory().details["pooled_bytes"] == pooled
 
 
-def test_a_buffer_goes_out_and_comes_back(wgpu_device):
+def test_exported_buffer_can_be_imported_again(wgpu_device):
     x = plugrad.asarray(np.float32([1, 2, 3])) * 2
     y = from_buffer(to_buffer(x), (3,))
     del x

@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from plugrad.cli import layout, page, words
+from plugrad.cli import layout, package_import, words
 from plugrad.errors import PluginUnavailable, PlugradError, describe_exception
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _add_manifest_commands(subcommands: Any, command: str) -> None:
                 continue
             sub = _add_command(subcommands, name, summary)
             if name == command:
-                page.import_plugrad_package()
+                package_import.import_plugrad_package()
                 try:
                     _add_command_arguments(sub, import_module(module))
                 except ImportError as error:
@@ -150,7 +150,7 @@ def _add_hook_commands(subcommands: object) -> None:
 
     found = [plugin for plugin in plugins("hooks") if plugin.status != "blocked"]
     if any(plugin.manifest.may_have_hook("plugrad_cli") for plugin in found):
-        page.import_plugrad_package()
+        package_import.import_plugrad_package()
         from plugrad.discovery import hooks
 
         hooks.call_hooks("plugrad_cli", subcommands=subcommands)

@@ -15,7 +15,7 @@ from plugrad.tensor.tensor import Tensor
 def lstm_cell(gates: Tensor, c: Tensor) -> list[Tensor]:
     """Return the next output and memory."""
     cell = compute_lstm_activations(gates, c)
-    return [cell.o * unary.tanh(cell.next_c), cell.next_c]
+    return [cell.output_gate * unary.tanh(cell.next_c), cell.next_c]
 
 
 @composite(recurrent.lstm_cell_gradient, is_traced=True)
@@ -28,7 +28,7 @@ def lstm_cell_gradient(dh: Tensor, dc: Tensor, gates: Tensor, c: Tensor) -> list
 def gru_cell(x: Tensor, s: Tensor, h: Tensor) -> Tensor:
     """Return the next state."""
     cell = compute_gru_activations(x, s)
-    return cell.z * h + (1 - cell.z) * cell.n
+    return cell.update_gate * h + (1 - cell.update_gate) * cell.candidate
 
 
 @composite(recurrent.gru_cell_gradient, is_traced=True)

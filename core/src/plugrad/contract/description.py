@@ -33,7 +33,7 @@ class Docstring(NamedTuple):
     """
 
     summary: str
-    details: str
+    extended_summary: str
     arguments: dict[str, str]
     returns: dict[str, str]
 
@@ -42,19 +42,19 @@ def read_docstring(text: str | None) -> Docstring:
     r"""Return the parts of a docstring in Google's style.
 
     >>> read_docstring(
-    ...     "Return it.\n\nArgs:\n    x: a number,\n        or two.\n\nReturns:\n    the number."
+    ...     "Return it.\n\nArgs:\n    x: one,\n        or two.\n\nReturns:\n    the number."
     ... )
-    Docstring(summary='Return it.', details='', arguments={'x': 'a number, or two.'}, returns={'': 'the number.'})
+    Docstring(summary='Return it.', extended_summary='', arguments={'x': 'one, or two.'}, returns={'': 'the number.'})
     """
     cleaned = inspect.cleandoc(text or "") + "\n"
     sections = {
         name: inspect.cleandoc("\n" + body)
         for name, body in _DOCSTRING_SECTION_PATTERN.findall(cleaned)
     }
-    summary, _, details = _DOCSTRING_SECTION_PATTERN.sub("", cleaned).partition("\n")
+    summary, _, extended_summary = _DOCSTRING_SECTION_PATTERN.sub("", cleaned).partition("\n")
     return Docstring(
         summary,
-        details.strip(),
+        extended_summary.strip(),
         _parse_parameter_entries(sections.get("Args", "")),
         _parse_parameter_entries(sections.get("Returns", "")),
     )
@@ -94,7 +94,7 @@ class ContractDescription(NamedTuple):
     signature: str
     """The inputs and the attributes with their defaults."""
     summary: str
-    details: str
+    extended_summary: str
     inputs: tuple[ParameterDescription, ...]
     attributes: tuple[ParameterDescription, ...]
     outputs: tuple[ParameterDescription, ...]
@@ -102,7 +102,7 @@ class ContractDescription(NamedTuple):
     """What holds for all kernels of the family."""
 
     def __str__(self) -> str:
-        parts = [f"{self.path}{self.signature}", self.summary, self.details]
+        parts = [f"{self.path}{self.signature}", self.summary, self.extended_summary]
         for title, items in (
             ("Inputs", self.inputs),
             ("Attributes", self.attributes),
@@ -142,7 +142,7 @@ def describe_contract(
         f"{rule.__module__}.{_module_attribute_of_rule(rule)}",
         _format_signature(parameters),
         own.summary,
-        own.details,
+        own.extended_summary,
         tuple(describe_input(i, n) for i, n in enumerate(parameters.positional)),
         tuple(
             ParameterDescription(n, format_annotation(annotations.get(n, "")), meanings.get(n, ""))
@@ -152,7 +152,7 @@ def describe_contract(
             ParameterDescription(n, "", meaning)
             for n, meaning in (own.returns or family.returns).items()
         ),
-        f"{family.summary}\n\n{family.details}".strip(),
+        f"{family.summary}\n\n{family.extended_summary}".strip(),
     )
 
 

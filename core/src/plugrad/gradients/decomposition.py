@@ -72,9 +72,9 @@ def as_row_matrices(x: Tensor) -> Tensor:
     return movement.reshape(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
 
 
-def cast_like(x: Tensor, whole: Tensor) -> Tensor:
-    """Cast real numbers to the dtype of `whole`."""
-    return parts.complex(x, zeros_like(x)) if whole.dtype.kind == "complex" else x
+def cast_like(x: Tensor, like: Tensor) -> Tensor:
+    """Return real numbers in the dtype of `like`, complex ones with imaginary parts of 0."""
+    return parts.complex(x, zeros_like(x)) if like.dtype.kind == "complex" else x
 
 
 def constant_like(values: Array, x: Tensor) -> Tensor:

@@ -16,10 +16,10 @@ Attrs = Mapping[str, Any]
 class LSTMActivations(NamedTuple):
     """The activations of the gates of an LSTM, and the next memory."""
 
-    i: Tensor
-    f: Tensor
-    g: Tensor
-    o: Tensor
+    input_gate: Tensor
+    forget_gate: Tensor
+    cell_candidate: Tensor
+    output_gate: Tensor
     next_c: Tensor
 
 
@@ -42,9 +42,9 @@ def compute_lstm_cell_gradient(dh: Tensor, dc: Tensor, gates: Tensor, c: Tensor)
 class GRUActivations(NamedTuple):
     """The activations of the gates of a GRU, and the part of the candidate that depends on the state."""
 
-    z: Tensor
-    r: Tensor
-    n: Tensor
+    update_gate: Tensor
+    reset_gate: Tensor
+    candidate: Tensor
     state_part: Tensor
 
 

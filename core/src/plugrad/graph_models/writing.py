@@ -99,14 +99,14 @@ class GraphWriter:
     """
 
     def __init__(
-        self, sizes: tuple[int, int], prefix: str = "", around: GraphWriter | None = None
+        self, sizes: tuple[int, int], prefix: str = "", parent: GraphWriter | None = None
     ) -> None:
         self.sizes = sizes
         self.prefix = prefix
         self.nodes: list[dict[str, Any]] = []
-        self.weights: dict[str, NDArray[Any]] = around.weights if around else {}
-        self.functions: list[dict[str, Any]] = around.functions if around else []
-        self.taken: set[str] = around.taken if around else set()
+        self.weights: dict[str, NDArray[Any]] = parent.weights if parent else {}
+        self.functions: list[dict[str, Any]] = parent.functions if parent else []
+        self.taken: set[str] = parent.taken if parent else set()
         self.batches: list[tuple[str, int]] = []
         """Values of which one axis is the batch."""
         self._batch = ""

@@ -4,7 +4,11 @@ Python's integers have no fixed size, so ``& MASK`` stands for arithmetic modulo
 """
 
 UINT64_MASK = (1 << 64) - 1
-K0, K1, K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
+FARMHASH_CONSTANT_0, FARMHASH_CONSTANT_1, FARMHASH_CONSTANT_2 = (
+    0xC3A5C85C97CB3127,
+    0xB492B66FBE98F273,
+    0x9AE16A3B2F90404F,
+)
 
 
 def fingerprint64(text: bytes) -> int:
@@ -44,9 +48,9 @@ def _hash_pair(u: int, v: int, factor: int) -> int:
 
 def _hash_up_to_16_bytes(text: bytes) -> int:
     size = len(text)
-    factor = K2 + size * 2
+    factor = FARMHASH_CONSTANT_2 + size * 2
     if size >= 8:
-        a, b = _read_word(text, 0) + K2, _read_word(text, size - 8)
+        a, b = _read_word(text, 0) + FARMHASH_CONSTANT_2, _read_word(text, size - 8)
         c = _rotate_right(b, 37) * factor + a
         d = (_rotate_right(a, 25) + b) * factor
         return _hash_pair(c & UINT64_MASK, d & UINT64_MASK, factor)
@@ -57,27 +61,32 @@ def _hash_up_to_16_bytes(text: bytes) -> int:
     if size:
         y = text[0] + (text[size >> 1] << 8)
         z = size + (text[-1] << 2)
-        return _shift_mix(y * K2 ^ z * K0) * K2 & UINT64_MASK
-    return K2
+        return (
+            _shift_mix(y * FARMHASH_CONSTANT_2 ^ z * FARMHASH_CONSTANT_0) * FARMHASH_CONSTANT_2
+            & UINT64_MASK
+        )
+    return FARMHASH_CONSTANT_2
 
 
 def _hash_up_to_32_bytes(text: bytes) -> int:
     size = len(text)
-    factor = K2 + size * 2
-    a, b = _read_word(text, 0) * K1, _read_word(text, 8)
-    c, d = _read_word(text, size - 8) * factor, _read_word(text, size - 16) * K2
+    factor = FARMHASH_CONSTANT_2 + size * 2
+    a, b = _read_word(text, 0) * FARMHASH_CONSTANT_1, _read_word(text, 8)
+    c, d = _read_word(text, size - 8) * factor, _read_word(text, size - 16) * FARMHASH_CONSTANT_2
     u = _rotate_right(a + b, 43) + _rotate_right(c, 30) + d
-    v = a + _rotate_right(b + K2, 18) + c
+    v = a + _rotate_right(b + FARMHASH_CONSTANT_2, 18) + c
     return _hash_pair(u & UINT64_MASK, v & UINT64_MASK, factor)
 
 
 def _hash_up_to_64_bytes(text: bytes) -> int:
     size = len(text)
-    factor = K2 + size * 2
-    a, b = _read_word(text, 0) * K2, _read_word(text, 8)
-    c, d = _read_word(text, size - 8) * factor, _read_word(text, size - 16) * K2
+    factor = FARMHASH_CONSTANT_2 + size * 2
+    a, b = _read_word(text, 0) * FARMHASH_CONSTANT_2, _read_word(text, 8)
+    c, d = _read_word(text, size - 8) * factor, _read_word(text, size - 16) * FARMHASH_CONSTANT_2
     y = _rotate_right(a + b, 43) + _rotate_right(c, 30) + d
-    z = _hash_pair(y & UINT64_MASK, (a + _rotate_right(b + K2, 18) + c) & UINT64_MASK, factor)
+    z = _hash_pair(
+        y & UINT64_MASK, (a + _rotate_right(b + FARMHASH_CONSTANT_2, 18) + c) & UINT64_MASK, factor
+    )
     e, f = _read_word(text, 16) * factor, _read_word(text, 24)
     g, h = (y + _read_word(text, size - 32)) * factor, (z + _read_word(text, size - 24)) * factor
     u = _rotate_right(e + f, 43) + _rotate_right(g, 30) + h
@@ -87,18 +96,18 @@ def _hash_up_to_64_bytes(text: bytes) -> int:
 
 def _hash_long(text: bytes) -> int:
     size = len(text)
-    x = 81 * K2 + _read_word(text, 0)
-    y = 81 * K1 + 113
-    z = _shift_mix(y * K2 + 113) * K2
+    x = 81 * FARMHASH_CONSTANT_2 + _read_word(text, 0)
+    y = 81 * FARMHASH_CONSTANT_1 + 113
+    z = _shift_mix(y * FARMHASH_CONSTANT_2 + 113) * FARMHASH_CONSTANT_2
     v = w = (0, 0)
     for start in range(0, (size - 1) // 64 * 64, 64):
-        x, y, z, v, w = _hash_64_byte_block(text, start, (x, y, z), v, w, K1, 1)
-    factor = K1 + ((z & 0xFF) << 1)
+        x, y, z, v, w = _hash_64_byte_block(text, start, (x, y, z), v, w, FARMHASH_CONSTANT_1, 1)
+    factor = FARMHASH_CONSTANT_1 + ((z & 0xFF) << 1)
     w = w[0] + ((size - 1) & 63), w[1]
     v = v[0] + w[0], v[1]
     w = w[0] + v[0], w[1]
     x, y, z, v, w = _hash_64_byte_block(text, size - 64, (x, y, z), v, w, factor, 9)
-    first = _hash_pair(v[0], w[0], factor) + _shift_mix(y) * K0 + z
+    first = _hash_pair(v[0], w[0], factor) + _shift_mix(y) * FARMHASH_CONSTANT_0 + z
     second = _hash_pair(v[1], w[1], factor) + x
     return _hash_pair(first & UINT64_MASK, second & UINT64_MASK, factor)
 

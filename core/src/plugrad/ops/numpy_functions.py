@@ -353,7 +353,7 @@ def setdiff1d(ar1: TensorLike, ar2: TensorLike, assume_unique: bool = False) -> 
 
 
 def dot(a: TensorLike, b: TensorLike) -> Tensor:
-    """Multiply and add along the last axis of a and the last but one of b, or the only one."""
+    """Return the sums of products along the last axis of a and the second-to-last of b, or its only one."""
     x, y = as_tensors([a, b], "dot")
     if not x.ndim or not y.ndim:
         return binary.multiply(x, y)
@@ -363,7 +363,7 @@ def dot(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 def inner(a: TensorLike, b: TensorLike) -> Tensor:
-    """Multiply and add along the last axes."""
+    """Return the sums of products along the last axes of both arrays."""
     x, y = as_tensors([a, b], "inner")
     if not x.ndim or not y.ndim:
         return binary.multiply(x, y)
@@ -371,17 +371,17 @@ def inner(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 def vdot(a: TensorLike, b: TensorLike) -> Tensor:
-    """Multiply the conjugates of all elements with others, and add."""
+    """Return the sum of the products of the conjugated elements of a and the elements of b."""
     return linalg.vecdot(*[ravel(x) for x in as_tensors([a, b], "vdot")])
 
 
 def outer(a: TensorLike, b: TensorLike) -> Tensor:
-    """Multiply each element with each other."""
+    """Return the matrix of the products of each element of a and each element of b."""
     return linalg.outer(*[ravel(x) for x in as_tensors([a, b], "outer")])
 
 
 def kron(a: TensorLike, b: TensorLike) -> Tensor:
-    """Return blocks: b times each element of a."""
+    """Return the Kronecker product: a block for each element of a, which is b times the element."""
     x, y = as_tensors([a, b], "kron")
     rank = max(x.ndim, y.ndim)
     sizes, others = ((1,) * (rank - z.ndim) + z.shape for z in (x, y))

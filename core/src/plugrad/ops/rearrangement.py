@@ -205,17 +205,17 @@ def roll(x: TensorLike, shift: int | Sequence[int], *, axis: AxisLike = None) ->
             )
     array = x.array
     y = x
-    for cut, join in _roll_attributes(array.shape, array.dtype, axes, shifts):
+    for cut, join in _roll_split_and_join_attributes(array.shape, array.dtype, axes, shifts):
         start, end = movement.split.call(y, cut)
         y = movement.concat.call((end, start), join)
     return alias(x) if y is x else y
 
 
 @lru_cache(maxsize=1024)
-def _roll_attributes(
+def _roll_split_and_join_attributes(
     shape: Shape, dtype: object, axes: Shape, shifts: tuple[int, ...]
 ) -> list[tuple[ValidatedAttributes, ValidatedAttributes]]:
-    """Return, for each axis that moves, the validated attributes of a split and of the join of its parts."""
+    """Return the validated attributes of the kernels that roll a tensor: a split and a concatenation per axis."""
     whole = Shaped(shape, as_dtype(dtype))
     calls: list[tuple[ValidatedAttributes, ValidatedAttributes]] = []
     for given, distance in zip(axes, shifts, strict=True):

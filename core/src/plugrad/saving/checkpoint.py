@@ -123,7 +123,7 @@ def _write_arrays(
     with open(path, "wb", WRITE_BUFFER_BYTES) as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for (backend, _), group in groupby(
-            (array.source for _, array in ordered), _backend_and_dtype
+            (array.data for _, array in ordered), _backend_and_dtype
         ):
             parts = _iter_values(list(group), backend)
             with closing(parts):

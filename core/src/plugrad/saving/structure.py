@@ -54,7 +54,7 @@ class StoredArray(NamedTuple):
 
     dtype: np.dtype[Any]
     shape: Shape
-    source: Tensor | NDArray[Any]
+    data: Tensor | NDArray[Any]
 
 
 class StructureWriter:

@@ -125,13 +125,13 @@ class Call(Node):
 
 @final
 class OutputNode(Node):
-    """One of several outputs of a call; `BackwardPass.run` collects the gradients of the parts for the whole call."""
+    """One of several outputs of a call; `BackwardPass.run` collects their gradients for the call."""
 
     __slots__ = ("index",)
 
-    def __init__(self, whole: Node, index: int) -> None:
-        """Represent output `index` of the call `whole`."""
-        super().__init__((whole,))
+    def __init__(self, call: Node, index: int) -> None:
+        """Create the node of output `index` of a call."""
+        super().__init__((call,))
         self.index: int = index
 
 

@@ -138,7 +138,7 @@ class MaterializedCotangents(list["Tensor"]):
     __slots__ = ("absent",)
 
     def __init__(self, call: Call, parts: Mapping[int, Tensor]) -> None:
-        """Take the cotangents that there are, by the indices of the outputs."""
+        """Store the known cotangents, given by output index, and zeros for the other outputs."""
         super().__init__(
             parts[i]
             if i in parts

@@ -406,8 +406,7 @@ def _clear_caches(backend: Backend) -> None:
 def compute_host_value(function: Callable[[], Any], shape: Shape, dtype: DType) -> NDArray[Any]:
     """Return the value of a `plugrad.extend.HostValue` function, for backends that compile graphs."""
     log = active_host_log.get()
-    found = function() if log is None or log.outer is None else log.call(function)
-    values = np.asarray(found, dtype.numpy)
+    values = np.asarray(function() if log is None else log.call(function), dtype.numpy)
     return values if values.shape == shape else values.reshape(shape)
 
 

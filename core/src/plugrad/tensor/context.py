@@ -64,7 +64,7 @@ class Overrides:
     __slots__ = ("__weakref__", "checks", "entries", "gradients", "kernels")
 
     def __init__(self, entries: tuple[RegistryOverride, ...], checks: Mapping[str, Any]) -> None:
-        """Sort the entries, of which the last one counts."""
+        """Group the entries by registry; of several for one key, the last one is in effect."""
         self.entries = entries
         self.checks = checks
         self.gradients: dict[str, Any] = {}

@@ -18,7 +18,7 @@ ResultType = TypeVar("ResultType")
 
 
 class HostLog:
-    """Records how to undo the counts of host functions that one call of a program has called."""
+    """Records how to undo the side effects of the host functions that one call of a program has called."""
 
     __slots__ = ("outer", "take_back", "undo")
 

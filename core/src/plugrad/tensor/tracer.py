@@ -67,22 +67,22 @@ class Tracer(Backend):
         """
 
     @property
-    def bindings(self) -> list[Any]:
+    def bound_tensors(self) -> list[Any]:
         """The traced counterparts of captured tensors and variables, in this tracer and the enclosing ones."""
         return []
 
-    @bindings.setter
-    def bindings(self, bindings: list[Any]) -> None:
+    @bound_tensors.setter
+    def bound_tensors(self, bound_tensors: list[Any]) -> None:
         """Set the captured values to those of another trace of the same function."""
 
     @contextmanager
-    def using_bindings(self, bindings: list[Any]) -> Generator[None, None, None]:
-        """Put bindings in force again, as they were when a step was recorded whose function is called again."""
-        before, self.bindings = self.bindings, bindings
+    def using_bound_tensors(self, bound_tensors: list[Any]) -> Generator[None, None, None]:
+        """Set `bound_tensors` within a block, as they were when the tracer recorded a step that runs again."""
+        before, self.bound_tensors = self.bound_tensors, bound_tensors
         try:
             yield
         finally:
-            self.bindings = before
+            self.bound_tensors = before
 
     def is_recorded(self, array: Any) -> bool:
         """Return whether an array stands for tensors of which one is on a tape outside the traced function."""

@@ -265,13 +265,13 @@ class GraphTracer(Tracer):
             self.held, self.assigned, self.bound_hosts = before
 
     @property
-    def bindings(self) -> list[Any]:
+    def bound_tensors(self) -> list[Any]:
         """The traced tensors bound to captured tensors and variables, in this tracer and the enclosing ones."""
         return [self.held]
 
-    @bindings.setter
-    def bindings(self, bindings: list[Any]) -> None:
-        self.held = bindings[0]
+    @bound_tensors.setter
+    def bound_tensors(self, bound_tensors: list[Any]) -> None:
+        self.held = bound_tensors[0]
 
     def resolve_traced_backend(self, backend: Backend) -> Backend:
         """Return the tracer if `backend` is its target."""

@@ -45,15 +45,15 @@ class BatchedBody(CapturingTracer, BatchTracer):
         return outer.array if variable is None else BatchTracer.read_variable(self, variable)
 
     @property
-    def bindings(self) -> list[Any]:
+    def bound_tensors(self) -> list[Any]:
         """The traced tensors bound to captured tensors and variables, in the enclosing tracers."""
         assert isinstance(self.outer, Tracer)
-        return [self.bound_captured, self.parent.bindings, self.outer.bindings]
+        return [self.bound_captured, self.parent.bound_tensors, self.outer.bound_tensors]
 
-    @bindings.setter
-    def bindings(self, bindings: list[Any]) -> None:
+    @bound_tensors.setter
+    def bound_tensors(self, bound_tensors: list[Any]) -> None:
         assert isinstance(self.outer, Tracer)
-        self.bound_captured, self.parent.bindings, self.outer.bindings = bindings
+        self.bound_captured, self.parent.bound_tensors, self.outer.bound_tensors = bound_tensors
 
     def bind_host_values(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
         """Bind host values to the given tensors; return the previous binding."""

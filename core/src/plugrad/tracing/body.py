@@ -56,14 +56,14 @@ class CapturingTracer(Tracer):
         """Bind host values to the given tensors in order; return the previous binding."""
 
     @property
-    def bindings(self) -> list[Any]:
+    def bound_tensors(self) -> list[Any]:
         """The traced tensors bound to captured tensors and variables, in this tracer and the enclosing ones."""
-        return [self.bound_captured, *self.parent.bindings]
+        return [self.bound_captured, *self.parent.bound_tensors]
 
-    @bindings.setter
-    def bindings(self, bindings: list[Any]) -> None:
-        self.bound_captured = bindings[0]
-        self.parent.bindings = bindings[1:]
+    @bound_tensors.setter
+    def bound_tensors(self, bound_tensors: list[Any]) -> None:
+        self.bound_captured = bound_tensors[0]
+        self.parent.bound_tensors = bound_tensors[1:]
 
     def capture(self, key: CaptureKey, outer: Tensor, variable: Variable | None = None) -> Tensor:
         """Return the body's tensor for a tensor of the enclosing trace."""
@@ -131,7 +131,7 @@ class CapturingTracer(Tracer):
         )
 
     @contextmanager
-    def binding(
+    def bind_captured_tensors(
         self, pairs: Iterable[tuple[CaptureKey, CapturedValue, Tensor]], hosts: Sequence[Tensor]
     ) -> Generator[None, None, None]:
         """Bind the tensors that another trace of the same function has captured to tensors of this body.

@@ -83,7 +83,16 @@ def trace_cond(
 class CondNode(CustomNode):
     """A traced conditional on the tape; its gradient is a conditional between two gradients."""
 
-    __slots__ = ("args", "bindings", "captured", "flag", "functions", "hosts", "operands", "tracer")
+    __slots__ = (
+        "args",
+        "bound_tensors",
+        "captured",
+        "flag",
+        "functions",
+        "hosts",
+        "operands",
+        "tracer",
+    )
 
     def __init__(
         self,
@@ -98,7 +107,7 @@ class CondNode(CustomNode):
         """Keep the flag, the operands and the host values of both functions as arrays."""
         super().__init__(tuple([x.node for x in operands]))
         self.tracer = tracer
-        self.bindings = tracer.bindings
+        self.bound_tensors = tracer.bound_tensors
         self.flag = detach_from_tape(flag)
         self.functions = functions
         self.args = map_tree(tensor_to_placeholder, args)
@@ -142,7 +151,7 @@ class CondNode(CustomNode):
                     for (key, c), x in zip(self.captured, xs[count:], strict=True)
                     if c.outer_tensor.node is not None
                 ]
-                with tracer.binding(bound, hosts[branch_index]):
+                with tracer.bind_captured_tensors(bound, hosts[branch_index]):
                     remaining = iter(xs[:count])
                     results: Any = function(
                         *map_tree(lambda m: fill_placeholder(m, remaining), self.args)
@@ -155,7 +164,7 @@ class CondNode(CustomNode):
             return run_backward
 
         yes, no = map(gradient_of, range(2))
-        with self.tracer.using_bindings(self.bindings):
+        with self.tracer.using_bound_tensors(self.bound_tensors):
             hosts = [[Tensor(*kept) for kept in each] for each in self.hosts]
             args = (operands, [dy[i] for i in given], hosts)
             gradients = trace_cond(self.tracer, self.flag, yes, no, args)

@@ -116,7 +116,7 @@ class ScanNode(CustomNode):
     """A traced scan on the tape; its gradient is a scan in the other direction."""
 
     __slots__ = (
-        "bindings",
+        "bound_tensors",
         "captured",
         "direction",
         "function",
@@ -139,7 +139,7 @@ class ScanNode(CustomNode):
         """Keep inputs, outputs and host values as arrays; the outputs end with the carries."""
         super().__init__(tuple([x.node for x in inputs]))
         self.tracer = tracer
-        self.bindings = tracer.bindings
+        self.bound_tensors = tracer.bound_tensors
         self.function = keep_precision(function)
         self.trees = tuple(map_tree(tensor_to_placeholder, tree) for tree in trees)
         self.direction = direction
@@ -192,7 +192,7 @@ class ScanNode(CustomNode):
             for i in shared:
                 key, c = self.captured[i - count - slices]
                 bound.append((key, c, make_leaf(copy_to_backend(inputs[i], tracer))))
-            with tracer.binding(bound, drawn):
+            with tracer.bind_captured_tensors(bound, drawn):
                 remaining = iter([*now, *parts])
                 c, y = (
                     map_tree(lambda m: fill_placeholder(m, remaining), tree) for tree in self.trees
@@ -211,7 +211,7 @@ class ScanNode(CustomNode):
         start = [dy[i] if i in dy else zeros_like(detach_from_tape(inputs[i])) for i in moving]
         none = [zeros_like(detach_from_tape(inputs[i])) for i in shared]
         each = (carries, inputs[count : count + slices], [dy[i] for i in given], hosts)
-        with self.tracer.using_bindings(self.bindings):
+        with self.tracer.using_bound_tensors(self.bound_tensors):
             (first, total), columns = trace_scan(
                 self.tracer, step_backward, (start, none), each, length, not is_reversed
             )

@@ -172,14 +172,14 @@ class BatchTracer(Tracer):
         )
 
     @property
-    def bindings(self) -> list[Any]:
+    def bound_tensors(self) -> list[Any]:
         """The tensors bound to captured tensors and variables in the enclosing tracer."""
-        return self.outer.bindings if isinstance(self.outer, Tracer) else []
+        return self.outer.bound_tensors if isinstance(self.outer, Tracer) else []
 
-    @bindings.setter
-    def bindings(self, bindings: list[Any]) -> None:
+    @bound_tensors.setter
+    def bound_tensors(self, bound_tensors: list[Any]) -> None:
         if isinstance(self.outer, Tracer):
-            self.outer.bindings = bindings
+            self.outer.bound_tensors = bound_tensors
 
     def read_variable(self, variable: Tensor) -> Any:
         """Return the variable's value on the outer level."""

@@ -1,4 +1,4 @@
-"""Comparison of two results of one computation: bit for bit, or within what another order of a sum changes."""
+"""Comparison of two results of one computation: bit for bit, or within the rounding errors of sums in another order."""
 
 from __future__ import annotations
 

@@ -27,8 +27,9 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
         arrays: operands that broadcast to `out`.
         out: where the results go.
     """
-    # A number of four bytes takes a step, and functions of complex numbers take many.
-    work = out.nbytes // (1 if out.dtype.kind == "c" else 4)
+    # A number of four bytes, read or written, takes a step, and functions of complex numbers take many.
+    item_bytes = max(x.itemsize for x in (*arrays, out))
+    work = out.size * item_bytes // (1 if out.dtype.kind == "c" else 4)
     parts = thread_pool.count_parts(work, out.size, PARTS_PER_THREAD)
     if parts < 2 or not all(x.dtype.kind in "biufc" for x in (*arrays, out)):
         function(*arrays, out=out)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,7 +23,6 @@ from plugrad_native.variants import CompiledFunction, Layout, current_variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel, Shape
-    from plugrad_cpu.extend import Call
 
 Array: TypeAlias = NDArray[Any]
 CFunction: TypeAlias = Callable[..., Any]
@@ -270,28 +268,6 @@ def parallel_for(
         parts=parts,
         multiple=multiple,
     )
-
-
-def split_call(
-    make_call: Callable[..., Call],
-    operands: Sequence[tuple[Array | None, int]],
-    count: int,
-    parts: int,
-    multiple: int = 1,
-) -> list[Call]:
-    """Return the calls for parts of items; the arguments are those of `parallel_for`.
-
-    `make_call` takes the arrays and the number of items of a part, and returns a function and its arguments.
-    """
-    flat = [(x if x is None or not step else x.reshape(-1), step) for x, step in operands]
-    bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
-    return [
-        make_call(
-            *[x if x is None or not step else x[first * step : last * step] for x, step in flat],
-            last - first,
-        )
-        for first, last in pairwise(bounds)
-    ]
 
 
 def parallel_strided_loop(

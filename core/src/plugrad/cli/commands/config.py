@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from plugrad.cli import layout, page
+from plugrad.cli import layout, package_import
 from plugrad.discovery.listing import plugins
 from plugrad.discovery.order import sort_packs_by_precedence
 from plugrad.settings.layers import config, user_file
@@ -44,7 +44,7 @@ def run(arguments: Namespace) -> None:
     if not all(
         p.manifest.has_only_command_hooks for p in plugins("hooks")
     ):  # hooks may suggest settings
-        page.import_plugrad_package()
+        package_import.import_plugrad_package()
     keys = {key.name: key for key in config.keys()}  # noqa: SIM118 - no dict
     records: list[dict[str, Any]] = []
     for setting in config:

@@ -19,7 +19,7 @@ def rows() -> tuple[Row, ...]:
     found: list[Row] = []
     counts: Counter[str] = Counter()
     for module in pkgutil.iter_modules(__path__):
-        for row in import_module(f"{__name__}.{module.name}").ROWS:
+        for row in import_module(f"{__name__}.{module.name}").TEST_ROWS:
             counts[row.kernel.name] += 1
             found.append(replace(row, number=counts[row.kernel.name]))
     return tuple(found)

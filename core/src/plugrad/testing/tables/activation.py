@@ -11,7 +11,7 @@ from plugrad.kernels import activation
 from plugrad.testing.definitions import Array
 from plugrad.testing.rows import Row, numbers
 
-SCALE, ALPHA = 1.0507009873554805, 1.6732632423543772  # Klambauer and others, 2017
+SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772  # Klambauer and others, 2017
 
 SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 
@@ -54,13 +54,13 @@ def gelu_tanh_slope(x: Array) -> Array:
 
 numbers_away_from_0: Final = numbers(avoid=(0,))
 
-ROWS = [
+TEST_ROWS = [
     Row(activation.relu, lambda x: np.maximum(x, 0), [numbers_away_from_0]),
     Row(activation.relu6, lambda x: np.clip(x, 0, 6), [numbers(-3, 9, avoid=(0, 6))]),
     Row(activation.elu, lambda x: np.where(x > 0, x, np.expm1(x)), [numbers_away_from_0]),
     Row(
         activation.selu,
-        lambda x: SCALE * np.where(x > 0, x, ALPHA * np.expm1(x)),
+        lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(x)),
         [numbers_away_from_0],
     ),
     Row(activation.sigmoid, lambda x: 1 / (1 + np.exp(-x)), [numbers()]),

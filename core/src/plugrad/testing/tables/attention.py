@@ -57,7 +57,7 @@ MASK_OF_EXTREMES = [
     *([0, 0, 0], [0, INF, 0], [-8, -8, -8], [0, -100, -80]),
 ]
 SCALE_ATTRIBUTE = {"scale": 0.5}
-ROWS = [
+TEST_ROWS = [
     *(
         Row(
             attention.attention,

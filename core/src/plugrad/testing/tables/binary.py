@@ -30,7 +30,7 @@ often_equal_numbers: Final = integers(-2, 2, 3, 5, dtype=ROW_DTYPE)
 SIGNED_DTYPES = (*FLOATING_DTYPES, "int32", "int64", "int8", "int16")
 ORDERED_DTYPES = tuple(name for name in NUMBER_DTYPES if not name.startswith("complex"))
 
-ROWS = [
+TEST_ROWS = [
     Row(binary.add, np.add, [any_number, any_number]),
     Row(binary.subtract, np.subtract, [any_number, any_number]),
     Row(binary.multiply, np.multiply, [any_number, any_number]),

@@ -11,7 +11,7 @@ from plugrad.testing.rows import Row, numbers
 arbitrary_integers: Final = numbers(-99, 99)
 shift_counts: Final = numbers(0, 7)
 
-ROWS = [
+TEST_ROWS = [
     Row(bitwise.bitwise_and, np.bitwise_and, [arbitrary_integers, arbitrary_integers]),
     Row(bitwise.bitwise_or, np.bitwise_or, [arbitrary_integers, arbitrary_integers]),
     Row(bitwise.bitwise_xor, np.bitwise_xor, [arbitrary_integers, arbitrary_integers]),

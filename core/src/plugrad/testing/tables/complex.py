@@ -6,7 +6,7 @@ import plugrad
 from plugrad.kernels import complex
 from plugrad.testing.rows import Row, numbers
 
-ROWS = [
+TEST_ROWS = [
     *(
         Row(
             complex.complex,

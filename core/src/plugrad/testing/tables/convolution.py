@@ -98,7 +98,7 @@ def rows(
     return found
 
 
-ROWS = rows(
+TEST_ROWS = rows(
     CONVOLUTION_CASES,
     convolution.conv2d,
     convolution.conv2d_input_gradient,

@@ -5,7 +5,7 @@ from plugrad.testing.tables.convolution import ConvolutionCase, rows
 
 UNIT_STRIDES = (1, 1, 1)
 
-ROWS = rows(
+TEST_ROWS = rows(
     [
         ConvolutionCase((1, 3, 4, 3, 2), (2, 2, 2, 2, 3), UNIT_STRIDES),
         ConvolutionCase((1, 3, 4, 5, 1), (2, 3, 2, 1, 2), (1, 2, 2), "same"),

@@ -7,7 +7,7 @@ from plugrad.testing.rows import INTEGER_DTYPES, NUMBER_DTYPES, ROW_DTYPE, Row, 
 
 FLOAT_DTYPES = ("float32", "float64")
 
-ROWS = [
+TEST_ROWS = [
     *(
         Row(
             creation.fill,

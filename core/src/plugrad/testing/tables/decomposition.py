@@ -101,7 +101,7 @@ KERNELS_OF_ONE_INPUT: list[tuple[Kernel[..., Any], Callable[..., Any], Callable[
     (decomposition.log_determinant, lambda x: list(np.linalg.slogdet(x)), well_conditioned),
 ]
 
-ROWS = [
+TEST_ROWS = [
     *(
         Row(
             kernel,

@@ -6,7 +6,7 @@ from plugrad.kernels import depthwise
 from plugrad.testing.definitions import convolve
 from plugrad.testing.tables.convolution import ConvolutionCase, rows
 
-ROWS = rows(
+TEST_ROWS = rows(
     [
         ConvolutionCase((2, 5, 6, 3), (3, 2, 3, 1), (1, 1)),
         ConvolutionCase((1, 5, 6, 2), (3, 3, 2, 2), (2, 2), "same"),

@@ -62,7 +62,7 @@ def selection_attributes(
     return {**names, **more}
 
 
-ROWS = [
+TEST_ROWS = [
     row
     for limits in SELECTION_LIMITS
     for row in [

@@ -64,7 +64,7 @@ def rows(
 
 WINDOW_ATTRIBUTE = {"window": sliding_window((4, 5), (3, 2), (1, 2), "same")}
 
-ROWS = [
+TEST_ROWS = [
     *rows(
         fused.matmul,
         lambda a, b: np.swapaxes(a, -1, -2) @ b,

@@ -13,23 +13,23 @@ from plugrad.testing.rows import FLOATING_DTYPES, Array, Row, arbitrary_numbers,
 from plugrad.types.specs import Shape
 
 IMAGE_BATCH_SHAPE = (2, 4, 5, 2)
-BOXES = [[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.8], [0.9, 0.6, 0.3, 0.2], [-0.2, 0.4, 0.6, 1.3]]
+BOX_CORNERS = [[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.8], [0.9, 0.6, 0.3, 0.2], [-0.2, 0.4, 0.6, 1.3]]
 IMAGE_OF_BOX = [0, 1, 1, 0]
 
 
 def crop_boxes(
-    images: Array, boxes: Array, owners: Array, size: Shape, method: str, fill: float
+    images: Array, boxes: Array, image_indices: Array, size: Shape, method: str, fill: float
 ) -> Array:
     """Sample the points of each box; points outside the image are filled."""
     found: list[Array] = []
-    for (top, left, bottom, right), owner in zip(boxes, owners, strict=True):
+    for (top, left, bottom, right), image_index in zip(boxes, image_indices, strict=True):
         height, width = images.shape[1:3]
         rows = evenly_spaced_points(top, bottom, size[0]) * (height - 1)
         columns = evenly_spaced_points(left, right, size[1]) * (width - 1)
         rows, columns = np.meshgrid(rows, columns, indexing="ij")
         outside = (rows < 0) | (rows > height - 1) | (columns < 0) | (columns > width - 1)
         points = np.where(outside, np.nan, rows), np.where(outside, np.nan, columns)
-        found.append(sample_image(images[owner], *points, method, "nearest", fill))
+        found.append(sample_image(images[image_index], *points, method, "nearest", fill))
     return np.stack(found)
 
 
@@ -74,7 +74,7 @@ TRANSFORMS = [
     ([[1.1, 0.1, 2.3, -0.2, 0.9, -0.4, 0, 0]], "nearest", "constant", (1.0, 2.0), (5, 2)),
 ]
 
-ROWS = [
+TEST_ROWS = [
     *(
         row
         for size, method, fill in [
@@ -88,7 +88,7 @@ ROWS = [
                 lambda x, b, i, s=size, m=method, f=fill: crop_boxes(x, b, i, s, m, f),
                 [
                     arbitrary_numbers(*IMAGE_BATCH_SHAPE),
-                    fixed_values(BOXES, "float32"),
+                    fixed_values(BOX_CORNERS, "float32"),
                     fixed_values(IMAGE_OF_BOX, "int32"),
                 ],
                 {"crop_size": size, "method": method, "extrapolation_value": fill},
@@ -100,8 +100,8 @@ ROWS = [
                     lambda x: crop_boxes(x, b, i, s, m, 0), IMAGE_BATCH_SHAPE, dy
                 ),
                 [
-                    arbitrary_numbers(len(BOXES), *size, IMAGE_BATCH_SHAPE[3]),
-                    fixed_values(BOXES, "float32"),
+                    arbitrary_numbers(len(BOX_CORNERS), *size, IMAGE_BATCH_SHAPE[3]),
+                    fixed_values(BOX_CORNERS, "float32"),
                     fixed_values(IMAGE_OF_BOX, "int32"),
                 ],
                 {"image_shape": IMAGE_BATCH_SHAPE, "method": method},

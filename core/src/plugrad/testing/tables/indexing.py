@@ -39,7 +39,7 @@ def scatter_gathered(dy: Array, indices: Array, shape: Shape, axis: int, batch_d
     return result
 
 
-ROWS = [
+TEST_ROWS = [
     *(
         Row(
             indexing.gather,

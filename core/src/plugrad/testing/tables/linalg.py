@@ -57,7 +57,7 @@ def transpose_shape_if(shape: tuple[int, ...], is_wanted: bool) -> tuple[int, ..
     return (*shape[:-2], shape[-1], shape[-2]) if is_wanted else shape
 
 
-ROWS = [
+TEST_ROWS = [
     *(
         Row(
             linalg.matmul,

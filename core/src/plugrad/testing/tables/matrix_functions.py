@@ -23,7 +23,7 @@ def square_root(x: Array) -> Array:
 
 
 def sylvester_solve(a: Array, b: Array, rhs: Array) -> Array:
-    """Return the solutions of systems of rows times columns equations, from row to row."""
+    """Return X, where a @ X + X @ b = rhs, from one system of linear equations for all elements of X."""
     rows, columns = rhs.shape[-2:]
     system = np.einsum("...ij,kl->...ikjl", a, np.eye(columns)) + np.einsum(
         "ij,...lk->...ikjl", np.eye(rows), b
@@ -35,7 +35,7 @@ def sylvester_solve(a: Array, b: Array, rhs: Array) -> Array:
     return np.linalg.solve(system, flat).reshape(*batch, rows, columns)
 
 
-ROWS = [
+TEST_ROWS = [
     *(
         Row(
             matrix_functions.square_root,

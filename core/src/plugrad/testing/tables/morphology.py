@@ -19,9 +19,9 @@ from plugrad.testing.rows import (
 )
 from plugrad.types.windows import Window, sliding_window
 
-IMAGES, FILTER = (2, 5, 6, 2), (3, 2, 2)
+IMAGE_SHAPE, FILTER_SHAPE = (2, 5, 6, 2), (3, 2, 2)
 DILATION_WINDOWS = [
-    sliding_window(IMAGES[1:3], FILTER[:2], *sliding)
+    sliding_window(IMAGE_SHAPE[1:3], FILTER_SHAPE[:2], *sliding)
     for sliding in (
         ((1, 1), "valid"),
         ((2, 1), "same"),
@@ -65,22 +65,26 @@ def make_filter_gradient_reference(window: Window) -> Callable[..., Array]:
 
 
 SMALL_WINDOW = sliding_window((2, 3), (2, 2), (2, 1), "same")
-ROWS = [
+TEST_ROWS = [
     row
     for window in DILATION_WINDOWS
-    for dy in [make_dilation_reference(window)(np.zeros(IMAGES), np.zeros(FILTER)).shape]
+    for dy in [make_dilation_reference(window)(np.zeros(IMAGE_SHAPE), np.zeros(FILTER_SHAPE)).shape]
     for row in [
         Row(
             morphology.dilation2d,
             make_dilation_reference(window),
-            [distinct_numbers(*IMAGES), arbitrary_numbers(*FILTER)],
+            [distinct_numbers(*IMAGE_SHAPE), arbitrary_numbers(*FILTER_SHAPE)],
             {"window": window},
         ),
         *(
             Row(
                 kernel,
                 reference,
-                [distinct_numbers(*IMAGES), arbitrary_numbers(*FILTER), arbitrary_numbers(*dy)],
+                [
+                    distinct_numbers(*IMAGE_SHAPE),
+                    arbitrary_numbers(*FILTER_SHAPE),
+                    arbitrary_numbers(*dy),
+                ],
                 {"window": window},
                 dtypes=(*FLOATING_DTYPES, "int32"),
                 undifferentiated_inputs=(0, 1),  # a step would move the largest sum elsewhere

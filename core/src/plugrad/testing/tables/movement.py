@@ -73,7 +73,7 @@ SLICE_CASES = [
     ((3, 4, 5), [(1, 2, 1), (0, 4, 1), (3, 0, -1)]),
 ]
 
-ROWS = [
+TEST_ROWS = [
     *(
         movement_row(movement.reshape, lambda x, s=new: x.reshape(s), old, shape=new)
         for old, new in [

@@ -111,7 +111,7 @@ def batch_norm_gradients(
     return [dx, dy.sum(axes), (dy * h).sum(axes)]
 
 
-ROWS = [
+TEST_ROWS = [
     *(
         Row(
             normalization.softmax,

@@ -74,7 +74,7 @@ def adamax(v, g, m, u, rate, beta1, others, beta2, epsilon):
     return v - rate * m / u, m, u
 
 
-ROWS = [
+TEST_ROWS = [
     *rows(optimizers.gradient_descent, lambda v, g, rate: (v - rate * g,), [0.25]),
     *rows(
         optimizers.momentum,

@@ -26,7 +26,7 @@ DRAWN_IMAGES: list[tuple[Any, tuple[str, ...]]] = [
     (lambda shape: integers(0, 255, *shape), ("int32",)),
 ]
 
-ROWS = [
+TEST_ROWS = [
     *(
         Row(
             pixels.from_pixels,

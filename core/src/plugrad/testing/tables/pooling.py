@@ -137,7 +137,7 @@ VOLUME_POOLING_CASE = (
 )
 OVERLAPPING_WINDOWS = pool_window((3, 3), (2, 2), (1, 1), "same")
 
-ROWS = [
+TEST_ROWS = [
     *rows(
         IMAGE_POOLING_CASES,
         pooling.max_pool,

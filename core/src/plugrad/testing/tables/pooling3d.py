@@ -4,7 +4,7 @@ from plugrad.kernels import pooling3d
 from plugrad.testing.tables.pooling import rows
 from plugrad.types.windows import pool_window
 
-ROWS = rows(
+TEST_ROWS = rows(
     [
         (shape, pool_window(shape[1:-1], size, *sliding))
         for shape, size, *sliding in (

@@ -20,7 +20,7 @@ def to_dense(values: Array, default: Array, positions: list[list[int]]) -> Array
     return np.stack([np.stack([default if i < 0 else values[i] for i in row]) for row in positions])
 
 
-ROWS = [
+TEST_ROWS = [
     *(
         Row(
             ragged.ragged_range,

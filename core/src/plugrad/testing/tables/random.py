@@ -47,7 +47,7 @@ def normal(state: Array, shape: tuple[int, ...]) -> Array:
 
 
 def drop_elements(x: Array, state: Array, rate: float, noise_shape: tuple[int, ...]) -> Array:
-    """Return x / (1 - rate) where a word is among the least ones."""
+    """Return x / (1 - rate) where a random word is below the limit for the rate, and 0 elsewhere."""
     is_chosen = philox(state, noise_shape) < (1 - rate) * 2.0**32 - 2.0**31
     return np.where(is_chosen, x / (1 - rate), 0)
 
@@ -105,7 +105,7 @@ def _random_normal_row(state: list[int], shape: tuple[int, ...]) -> Row:
     )
 
 
-ROWS = [
+TEST_ROWS = [
     _random_bits_row(ZERO_STATE, (4,), KNOWN_PHILOX_OUTPUTS["zero"]),
     _random_bits_row(ALL_BITS_STATE, (2, 2), KNOWN_PHILOX_OUTPUTS["ones"]),
     _random_bits_row(PI_DIGITS_STATE, (1, 4), KNOWN_PHILOX_OUTPUTS["pi"]),

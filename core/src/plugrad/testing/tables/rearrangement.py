@@ -9,7 +9,7 @@ MarginPairs = tuple[tuple[int, int], ...]
 
 
 def space_to_batch(x: Array, block: tuple[int, ...], paddings: MarginPairs) -> Array:
-    """Return the cells of all blocks that have one position, for each position."""
+    """Return images of the cells at each position within a block, concatenated along the batch axis."""
     x = np.pad(x, [(0, 0), *paddings, *[(0, 0)] * (x.ndim - 1 - len(block))])
     return np.concatenate(
         [
@@ -31,13 +31,13 @@ def batch_to_space(x: Array, block: tuple[int, ...], crops: MarginPairs) -> Arra
 
 
 def depth_to_space(x: Array, size: int) -> Array:
-    """Return channels as blocks of the image."""
+    """Return images whose channels have become blocks of pixels."""
     batch, height, width, depth = x.shape
     x = x.reshape(batch, height, width, size, size, depth // size**2)
     return x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, height * size, width * size, -1)
 
 
-ROWS = [
+TEST_ROWS = [
     *(
         Row(
             rearrangement.space_to_batch_nd,

@@ -87,7 +87,7 @@ def recurrent_rows(shape: tuple[int, ...], *, is_edge: bool = False) -> list[Row
     ]
 
 
-ROWS = [
+TEST_ROWS = [
     *[row for shape in STATE_SHAPES for row in recurrent_rows(shape)],
     *[row for shape in [(0, 3), (2, 0)] for row in recurrent_rows(shape, is_edge=True)],
 ]

@@ -110,7 +110,7 @@ bin_indices: Final = integers(-1, 6, 9)
 extreme_values: Final = extremes(by_column=True)
 EXTREME_VALUE_MATRIX = Input(lambda *given: extreme_values.draw(*given).reshape(6, 6), (6, 6))
 
-ROWS = [
+TEST_ROWS = [
     *(
         row
         for fold in REDUCTION_CASES

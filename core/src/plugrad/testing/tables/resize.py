@@ -42,7 +42,7 @@ def resize_nearest(
     return images[:, rows][:, :, columns]
 
 
-ROWS = [
+TEST_ROWS = [
     row
     for forward, backward, reference in [
         (resize.resize_bilinear, resize.resize_bilinear_gradient, resize_bilinear),

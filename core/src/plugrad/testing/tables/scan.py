@@ -34,7 +34,7 @@ def as_kernel_scan(op: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda x, **attrs: op(x, dtype=x.dtype, **attrs)
 
 
-ROWS = [
+TEST_ROWS = [
     Row(
         kernel,
         lambda x, options=(join, axis, *way): accumulate(x, *options),

@@ -39,7 +39,7 @@ INDICES_AND_SHAPES: list[tuple[Any, tuple[int, ...], tuple[int, ...]]] = [
     ([4, 1], (2,), (5,)),
 ]
 
-ROWS = [
+TEST_ROWS = [
     *(
         Row(
             scatter.scatter_nd,

@@ -21,7 +21,7 @@ COMPLEX_INPUT_SHAPES = [
 ]
 REAL_INPUT_SHAPES = [(3, 8), (2, 7), (1, 1), (2, 2), (0, 4), (2, 128), (1, 1000), (2, 243), (1, 74)]
 
-ROWS = [
+TEST_ROWS = [
     *(
         Row(
             kernel,

@@ -56,7 +56,7 @@ def search_rows(rows: Array, values: Array, side: str) -> Array:
 
 
 def unique_slices(x: Array, axis: int) -> list[Array]:
-    """Return the first of each kind of slice, and the number of each slice's kind."""
+    """Return the distinct slices by first occurrence, and the index of each slice among them."""
     slices = list(np.moveaxis(x, axis, 0))
     first: list[int] = []
     inverse: list[int] = []
@@ -67,7 +67,7 @@ def unique_slices(x: Array, axis: int) -> list[Array]:
     return [np.take(x, first, axis), np.array(inverse, int)]
 
 
-ROWS = [
+TEST_ROWS = [
     *(
         Row(
             sorting.sort,

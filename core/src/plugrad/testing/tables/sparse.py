@@ -19,7 +19,7 @@ def sum_segments(x: Array, indices: Array, ids: Array) -> Array:
 
 INDICES_AND_SEGMENT_IDS = [([2, 0, 1, 2], [0, 0, 1, 3]), ([0], [0]), ([1, 1, 1], [0, 1, 1])]
 
-ROWS = [
+TEST_ROWS = [
     Row(
         sparse.sparse_fill_empty_rows,
         lambda i, v, s, default: [

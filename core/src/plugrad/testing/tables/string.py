@@ -21,7 +21,7 @@ def as_text_array(values: object) -> object:
     return np.array(values, STRING_DTYPE)
 
 
-ROWS = [
+TEST_ROWS = [
     *(
         Row(
             string.static_regex_replace,

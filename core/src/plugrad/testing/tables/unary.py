@@ -32,7 +32,7 @@ def clip_to_range(x: Tensor, *, clip_value_min: Any, clip_value_max: Any) -> Ten
     return plugrad.clip(x, clip_value_min, clip_value_max)
 
 
-ROWS = [
+TEST_ROWS = [
     Row(unary.abs, np.abs, [numbers_away_from_0]),
     Row(unary.negative, np.negative, [any_number]),
     Row(unary.square, np.square, [any_number]),

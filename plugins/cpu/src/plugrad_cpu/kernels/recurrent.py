@@ -18,10 +18,10 @@ Sigmoid: TypeAlias = Callable[[Array], Array]
 class _LSTMActivations(NamedTuple):
     """The activations of the gates of an LSTM, and the next memory."""
 
-    i: Array
-    f: Array
-    g: Array
-    o: Array
+    input_gate: Array
+    forget_gate: Array
+    cell_candidate: Array
+    output_gate: Array
     next_c: Array
 
 
@@ -36,7 +36,7 @@ def lstm_cell(gates: Array, c: Array, sigmoid: Sigmoid = numpy_sigmoid) -> list[
     """Return the next output and memory."""
     wide_gates, wide_c = _to_accumulation_dtype(gates, c)
     cell = _compute_lstm_activations(wide_gates, wide_c, sigmoid)
-    return _cast_results_like([cell.o * np.tanh(cell.next_c), cell.next_c], c)
+    return _cast_results_like([cell.output_gate * np.tanh(cell.next_c), cell.next_c], c)
 
 
 @table.implements(recurrent.lstm_cell_gradient)
@@ -55,9 +55,9 @@ def lstm_cell_gradient(
 class _GRUActivations(NamedTuple):
     """The activations of the gates of a GRU, and the part of the candidate that depends on the state."""
 
-    z: Array
-    r: Array
-    n: Array
+    update_gate: Array
+    reset_gate: Array
+    candidate: Array
     state_part: Array
 
 
@@ -72,7 +72,9 @@ def gru_cell(x: Array, s: Array, h: Array, sigmoid: Sigmoid = numpy_sigmoid) -> 
     """Return the next state."""
     x, s, wide_h = _to_accumulation_dtype(x, s, h)
     cell = _compute_gru_activations(x, s, sigmoid)
-    return _cast_results_like([cell.z * wide_h + (1 - cell.z) * cell.n], h)[0]
+    return _cast_results_like(
+        [cell.update_gate * wide_h + (1 - cell.update_gate) * cell.candidate], h
+    )[0]
 
 
 @table.implements(recurrent.gru_cell_gradient)

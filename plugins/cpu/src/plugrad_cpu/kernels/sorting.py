@@ -53,7 +53,7 @@ def with_shared_values(search: Implementation) -> Implementation:
     return implementation
 
 
-WRAPPERS: Final = {
+WRAPPER_BY_KERNEL: Final = {
     sorting.sort: with_shared_rows,
     **dict.fromkeys(
         (sorting.search_sorted, sorting.lower_bound, sorting.upper_bound), with_shared_values
@@ -63,7 +63,7 @@ WRAPPERS: Final = {
 
 table.update(
     {
-        kernel: WRAPPERS[kernel](function) if kernel in WRAPPERS else function
+        kernel: WRAPPER_BY_KERNEL[kernel](function) if kernel in WRAPPER_BY_KERNEL else function
         for kernel, function in host_implementations(sorting).items()
     }
 )

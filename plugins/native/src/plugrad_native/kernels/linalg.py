@@ -36,7 +36,6 @@ from plugrad_native.declare import (
     find_c_functions,
     parallel_for,
     register_small_result_functions,
-    split_call,
     table,
 )
 from plugrad_native.kernels.unary import cast_to_float16, cast_to_float32
@@ -44,7 +43,6 @@ from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
     from plugrad.extend import Shape
-    from plugrad_cpu.extend import Call
     from plugrad_native.declare import Array, CFunction
 
 C_MATMUL = find_c_functions("matmul", *INTEGER_DTYPES, *FLOAT_DTYPES)
@@ -266,13 +264,16 @@ def run_matmul(run: CFunction, a: Array, b: Array, out: Array, plan: MatmulPlan,
         return
     _, count, *steps = plan.batch_descriptor.tolist()
     if count > 1:
-
-        def make_call(a: Array, b: Array, out: Array, count: int) -> Call:
-            return run, a, b, out, *plan.sizes_and_strides, np.array((1, count, *steps), np.int32)
-
-        places = (a, steps[0]), (b, steps[1]), (out, count_elements(plan.shape[-2:]))
-        parts = thread_pool.count_parts(work, count, PARTS_PER_THREAD)
-        thread_pool.run(split_call(make_call, places, count, parts))
+        arguments = a, b, out, *plan.sizes_and_strides, plan.batch_descriptor
+        matrix = count_elements(plan.shape[-2:])
+        thread_pool.run_in_parts(
+            run,
+            arguments,
+            (*steps, matrix, *(0 for _ in arguments[3:])),
+            len(arguments) - 1,
+            count,
+            parts=thread_pool.count_parts(work, count, PARTS_PER_THREAD),
+        )
     else:
         rows, columns, *others = plan.sizes_and_strides
         places = (a, others[1]), (b, 0), (out, columns)

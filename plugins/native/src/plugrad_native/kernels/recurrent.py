@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel
     from plugrad_native.declare import Array
 
-UNIT_COST_IN_ADDITIONS: Final = 24
+CELL_COST_IN_ADDITIONS: Final = 24
 """How many additions take as long as the activations of one unit."""
 
 C_SIGMOID: Final = find_c_functions("sigmoid", *FLOAT_DTYPES)
@@ -51,7 +51,7 @@ def _make_kernel(
         outs = [empty(inputs[place].shape, state.dtype) for place in result_places]
         arrays = [*map(as_contiguous, inputs), *outs]
         places = [(x, x.shape[-1]) for x in arrays]
-        parallel_for(run, places, size // units, units, work=UNIT_COST_IN_ADDITIONS * size)
+        parallel_for(run, places, size // units, units, work=CELL_COST_IN_ADDITIONS * size)
         return outs if len(outs) > 1 else outs[0]
 
     return implementation

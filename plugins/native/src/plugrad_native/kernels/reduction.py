@@ -127,7 +127,7 @@ def reduce_in_memory_order(
     return found if keep_dims else found.squeeze(axes)
 
 
-SUM_ROWS, SUM_COLUMNS = (
+C_SUM_ROWS, C_SUM_COLUMNS = (
     {
         DTYPE_CHARS[half]: current_variant().kernel(f"sum_{lines}_{half}")
         for half in ("float16", "bfloat16")
@@ -147,9 +147,9 @@ def sum_halves(x: Array, axis: Shape, keep_dims: bool, *, is_mean: bool) -> Arra
     divisor = float(length) if is_mean else 1.0
     places = (x, length * inner), (out, inner)
     if inner == 1:
-        parallel_for(SUM_ROWS[x.dtype.char], places, outer, length, divisor, work=x.size)
+        parallel_for(C_SUM_ROWS[x.dtype.char], places, outer, length, divisor, work=x.size)
     else:
-        run = SUM_COLUMNS[x.dtype.char]
+        run = C_SUM_COLUMNS[x.dtype.char]
         parallel_for(run, places, outer, length, inner, divisor, work=x.size)
     return out
 

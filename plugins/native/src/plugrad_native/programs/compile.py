@@ -66,10 +66,10 @@ if TYPE_CHECKING:
     from plugrad.extend import Graph, Shape, Shaped, Step, Value
     from plugrad_native.declare import Array
 
-    Run = Callable[..., list[Any]]
+    GraphFunction = Callable[..., list[Any]]
 
 
-def compile_graph(graph: Graph) -> Run | None:
+def compile_graph(graph: Graph) -> GraphFunction | None:
     """Return a function from the arrays of arguments and variables to results and updates.
 
     None if there is nothing that C can run.
@@ -80,16 +80,16 @@ def compile_graph(graph: Graph) -> Run | None:
     return _compile(graph)
 
 
-def _compile_or_replay(graph: Graph) -> Run:
+def _compile_or_replay(graph: Graph) -> GraphFunction:
     return compile_graph(graph) or compile_replay(graph)
 
 
-def _compile_without_in_place_updates(graph: Graph) -> Run:
+def _compile_without_in_place_updates(graph: Graph) -> GraphFunction:
     """Return a function of a graph whose updates are new arrays."""
     return _compile(graph) or compile_replay(graph)
 
 
-def _compile(graph: Graph) -> Run | None:
+def _compile(graph: Graph) -> GraphFunction | None:
     own = CompiledStepSelector(graph)
     grouped = own.prepare(graph)
     groups = [step.body for step in grouped.steps if isinstance(step, Fused)]
@@ -109,7 +109,7 @@ def _compile(graph: Graph) -> Run | None:
     memory = MemoryUses(fused)
     compiled: dict[Graph, Region] = {}
 
-    def compile_inner(inner: Graph) -> Run:
+    def compile_inner(inner: Graph) -> GraphFunction:
         if not any(inner is body for body in bodies):
             return _compile_or_replay(inner)
         dying = memory.find_dying_values(inner)
@@ -126,8 +126,8 @@ def _compile(graph: Graph) -> Run | None:
 
 
 def _attach_memory_plan(
-    run: Run, fused: Graph, compiled: Mapping[Graph, Region], own: CompiledStepSelector
-) -> Run:
+    run: GraphFunction, fused: Graph, compiled: Mapping[Graph, Region], own: CompiledStepSelector
+) -> GraphFunction:
     """Return a function of a graph that also reports its fused steps and its peak memory."""
     places = {v: x for region in compiled.values() for v, x in region.memory_owners.items()}
 
@@ -150,7 +150,7 @@ NO_CONSTANTS: Final[Mapping[Value, Array]] = MappingProxyType({})
 class Region(NamedTuple):
     """The function that runs a fused step, and its memory use."""
 
-    run: Run
+    run: GraphFunction
     memory_owners: Mapping[Value, Value]
     """The values in whose memory some of its results lie."""
     scratch_bytes: int
@@ -353,7 +353,9 @@ class _ProgramCaller(NamedTuple):
     reused_arguments: Mapping[Value, Value] = MappingProxyType({})
     """The arguments in whose memory outputs may lie, if nobody else has them."""
 
-    def compile(self, program: Callable[..., None], output_bytes: int, arena_bytes: int) -> Run:
+    def compile(
+        self, program: Callable[..., None], output_bytes: int, arena_bytes: int
+    ) -> GraphFunction:
         """Compile the function for a program with these sizes of outputs and arena."""
         specs, storage = self.body.specs, self.storage
         names: dict[str, Any] = {
@@ -417,7 +419,7 @@ class _LoopwiseReplay:
 
     def __init__(self, caller: _ProgramCaller) -> None:
         self.caller = caller
-        self.run: Run | None = None
+        self.run: GraphFunction | None = None
 
     def __call__(self, *arrays: Any) -> list[Any]:
         if self.run is None:
@@ -433,7 +435,7 @@ class _LoopwiseReplay:
             graph = fuse_steps(graph, loops) if len(graph.steps) > 1 else graph
             bodies = [step.body for step in graph.steps if isinstance(step, Fused)]
 
-            def compile_body(inner: Graph) -> Run:
+            def compile_body(inner: Graph) -> GraphFunction:
                 """Compile the graph of a loop, or of its round, which may get other arrays."""
                 if any(inner is body for body in bodies):
                     if _is_control_flow(inner.steps[0]):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Graph, Shaped, Step, Value
 
-    Write = Callable[[ProgramWriter, Step], None]
+    StepWriter = Callable[[ProgramWriter, Step], None]
     """Writes a step of a body."""
 
 ControlFlow: TypeAlias = Scan | Cond | While
@@ -34,7 +34,7 @@ def has_supported_sizes(step: ControlFlow, specs: Mapping[Value, Shaped]) -> boo
     return all(s.dtype.name != "string" and 0 < _count_bytes(s) < MAX_ELEMENTS for s in found)
 
 
-def write_control(writer: ProgramWriter, step: ControlFlow, write: Write) -> None:
+def write_control(writer: ProgramWriter, step: ControlFlow, write: StepWriter) -> None:
     """Write a control-flow step whose bodies have only steps that `write` can write."""
     if isinstance(step, Scan):
         _write_scan(writer, step, write)
@@ -47,7 +47,7 @@ def write_control(writer: ProgramWriter, step: ControlFlow, write: Write) -> Non
 # --- the three kinds ------------------------------------------------------------------------------
 
 
-def _write_scan(writer: ProgramWriter, step: Scan, write: Write) -> None:
+def _write_scan(writer: ProgramWriter, step: Scan, write: StepWriter) -> None:
     """Write a loop of known length.
 
     The places of the outputs hold the carry while it runs. What is stacked is written to its place in the output.
@@ -87,7 +87,7 @@ def _write_scan(writer: ProgramWriter, step: Scan, write: Write) -> None:
     aside.copy_back()
 
 
-def _write_cond(writer: ProgramWriter, step: Cond, write: Write) -> None:
+def _write_cond(writer: ProgramWriter, step: Cond, write: StepWriter) -> None:
     """Write a conditional: both branches write to the places of the outputs."""
     operands = [writer.locate(v) for v in step.operands]
     targets = [writer.locations[v] for v in step.outputs]
@@ -108,7 +108,7 @@ def _write_cond(writer: ProgramWriter, step: Cond, write: Write) -> None:
     writer.table.add_conditional(writer.locate(step.flag), yes, no)
 
 
-def _write_while(writer: ProgramWriter, step: While, write: Write) -> None:
+def _write_while(writer: ProgramWriter, step: While, write: StepWriter) -> None:
     """Write a loop of unknown length, which keeps its carry in the places of its outputs."""
     state = _copy_initial_carry(
         writer, [writer.locate(v) for v in step.carry], [writer.locations[v] for v in step.outputs]
@@ -217,7 +217,7 @@ class _BodyWriter:
         places = {v: self.owners[o] for v, o in self.storage.items() if o in self.owners}
         return ProgramWriter(self.outer.table, self.graph.specs, places, self.end, self.constants)
 
-    def write_steps(self, write: Write) -> None:
+    def write_steps(self, write: StepWriter) -> None:
         """Write all steps."""
         writer = self.writer
         for step in self.graph.steps:

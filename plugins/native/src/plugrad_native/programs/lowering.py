@@ -311,7 +311,7 @@ def find_noncontiguous_views(graph: Graph) -> frozenset[Value]:
     return frozenset(found)
 
 
-def find_turned_values(graph: Graph, min_elements: int) -> frozenset[Value]:
+def find_transposed_values(graph: Graph, min_elements: int) -> frozenset[Value]:
     """Return the large values whose axes lie in another order in memory when calls run untraced.
 
     Those are transposed arrays and what elementwise calls make of them.

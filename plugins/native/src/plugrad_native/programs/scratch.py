@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Call, Shaped, Value
 
-CONVOLUTIONS: Final = frozenset({convolution.conv2d, convolution3d.conv3d, fused.conv2d})
-INPUT_GRADIENTS: Final = frozenset(
+CONVOLUTION_KERNELS: Final = frozenset({convolution.conv2d, convolution3d.conv3d, fused.conv2d})
+INPUT_GRADIENT_KERNELS: Final = frozenset(
     {convolution.conv2d_input_gradient, convolution3d.conv3d_input_gradient}
 )
-FILTER_GRADIENTS: Final = frozenset(
+FILTER_GRADIENT_KERNELS: Final = frozenset(
     {convolution.conv2d_filter_gradient, convolution3d.conv3d_filter_gradient}
 )
 
 
 def count_scratch_bytes(call: Call, specs: Mapping[Value, Shaped]) -> int:
     """Return the bytes that the implementation of this pack takes beside the results; 0 for most kernels."""
-    if call.kernel not in CONVOLUTIONS | INPUT_GRADIENTS | FILTER_GRADIENTS:
+    if call.kernel not in CONVOLUTION_KERNELS | INPUT_GRADIENT_KERNELS | FILTER_GRADIENT_KERNELS:
         return 0
     first, second = [specs[v] for v in call.inputs[:2] if v is not None]
     result, window = specs[call.outputs[0]], call.attrs["window"]
-    images = result if call.kernel in INPUT_GRADIENTS else first
-    filters = result if call.kernel in FILTER_GRADIENTS else second
+    images = result if call.kernel in INPUT_GRADIENT_KERNELS else first
+    filters = result if call.kernel in FILTER_GRADIENT_KERNELS else second
     dtype = images.dtype.numpy
     is_direct, turned_bytes, windows = dtype == FLOAT32, 0, (images.shape, window)
     if not is_supported(images.shape, filters.shape, window, dtype):
         return 0
-    if is_direct and call.kernel not in CONVOLUTIONS and is_pointwise(images.shape, window):
+    if is_direct and call.kernel not in CONVOLUTION_KERNELS and is_pointwise(images.shape, window):
         return 0
-    if call.kernel in INPUT_GRADIENTS:
+    if call.kernel in INPUT_GRADIENT_KERNELS:
         back = find_reversed_window(first.shape, dtype, images.shape, window)
         is_direct = back is not None
         if back is not None:
@@ -54,7 +54,9 @@ def count_scratch_bytes(call: Call, specs: Mapping[Value, Shaped]) -> int:
     descriptor = describe_window(*windows)
     if descriptor is None:
         return 0
-    outputs = result if call.kernel in CONVOLUTIONS else second if filters is result else first
+    outputs = (
+        result if call.kernel in CONVOLUTION_KERNELS else second if filters is result else first
+    )
     products = count_elements(outputs.shape) * (count_elements(filters.shape) // filters.shape[-1])
     parts = thread_pool.count_parts(products // INTEGER_PRODUCTS_PER_ADDITION, images.shape[0])
     floats = count_scratch(descriptor, filters.shape[-1], dtype, is_direct=is_direct)

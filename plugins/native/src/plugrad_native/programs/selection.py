@@ -32,7 +32,7 @@ from plugrad_native.programs.lowering import (
     SLICE_OR_JOIN_KERNELS,
     VIEW_KERNELS,
     find_noncontiguous_views,
-    find_turned_values,
+    find_transposed_values,
     lower_call,
 )
 from plugrad_native.programs.products import match_factor_layouts, transpose_before_loops
@@ -60,7 +60,7 @@ class CompiledStepSelector:
         """The elements from which on Python gives a call to several threads."""
         self.gapped: frozenset[Value] = frozenset() if is_loop else find_noncontiguous_views(graph)
         """The values that no program takes."""
-        self.turned = find_turned_values(graph, SHARED_CALL_MIN_ELEMENTS)
+        self.transposed_values = find_transposed_values(graph, SHARED_CALL_MIN_ELEMENTS)
         """The values whose sums are added in the order of memory, whatever the number of threads."""
         self.unproven = find_unproven_lookups(graph)
         """The results of lookups at positions that may be out of range, which must be an error."""
@@ -151,7 +151,7 @@ class CompiledStepSelector:
             return True
         if not isinstance(step, Call) or not self.has_own_kernel(step):
             return False
-        if step.kernel in VIEW_KERNELS and self.turned.isdisjoint(step.inputs):
+        if step.kernel in VIEW_KERNELS and self.transposed_values.isdisjoint(step.inputs):
             return self.specs[step.outputs[0]].dtype.name != "string"
         return not self.is_shared_by_threads(step) and self._can_lower(step)
 
@@ -189,7 +189,7 @@ class CompiledStepSelector:
         """Return whether threads share the work of a call or a group, or an order of axes would change its bits."""
         values = [v for v in (*call.inputs, *call.outputs) if v is not None]
         if self.max_work is None:
-            return not self.turned.isdisjoint(values)
+            return not self.transposed_values.isdisjoint(values)
         return max(count_elements(self.specs[v].shape) for v in values) >= self.max_work
 
 

@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Value
 
-    Run = Callable[..., list[Any]]
-    Compile = Callable[[Graph], Run]
+    GraphFunction = Callable[..., list[Any]]
+    GraphCompiler = Callable[[Graph], GraphFunction]
 
 
 class CompiledGraphWithUpdates:
     """A compiled graph that can update variables in place, if `plugrad.jit` chooses so."""
 
-    def __init__(self, graph: Graph, in_place: InPlacePlan, compile_graph: Compile) -> None:
+    def __init__(self, graph: Graph, in_place: InPlacePlan, compile_graph: GraphCompiler) -> None:
         """Keep the compiler of the whole graph, for calls that are watched or recorded on a tape."""
         self.in_place = in_place
         self._whole = graph
         self._compile = compile_graph
 
     @cached_property
-    def run_out_of_place(self) -> Run:
+    def run_out_of_place(self) -> GraphFunction:
         """The function that runs the whole graph without in-place updates."""
         return self._compile(self._whole)
 
@@ -49,7 +49,7 @@ class CompiledGraphWithUpdates:
 
 
 def plan_updates(
-    graph: Graph, is_included: Callable[[Call], bool], compile_graph: Compile
+    graph: Graph, is_included: Callable[[Call], bool], compile_graph: GraphCompiler
 ) -> InPlacePlan | None:
     """Return a graph's optimizer steps as in-place updates of its variables, or None if there are none.
 
@@ -87,11 +87,11 @@ def plan_updates(
 class _LazyProgram:
     """A graph compiled on first use."""
 
-    def __init__(self, graph: Graph, compile_graph: Compile) -> None:
+    def __init__(self, graph: Graph, compile_graph: GraphCompiler) -> None:
         self._graph, self._compile = graph, compile_graph
 
     @cached_property
-    def _run(self) -> Run:
+    def _run(self) -> GraphFunction:
         return self._compile(self._graph)
 
     def __call__(self, *arrays: Any) -> list[Any]:

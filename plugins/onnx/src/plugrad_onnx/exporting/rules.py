@@ -246,7 +246,7 @@ def write_tile(writer: Writer, call: CallPair, inputs: list[str], outputs: list[
 
 
 @export_rule("Slice")
-def write_slice_(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
+def write_slice(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Slice, and Squeeze for the axes that integer indices remove."""
     begins, sizes = call.both_values("begin"), call.both_values("size")
     ends = [
