@@ -171,7 +171,9 @@ def test_planned_peak_memory_of_a_compiled_step():
 MEASURE_PROGRAM = """
 import gc, json, sys
 import plugrad_cpu.memory as memory
+from plugrad_cpu.threads import thread_pool
 memory.TRACKED_MIN_BYTES = 4096  # before others import it: all arrays but the smallest are counted
+thread_pool.part_min_work = 1024  # from so many elements on, results of calls in C are counted, too
 import jitted, plugrad
 plugrad.use("cpu")
 pool = memory.pool

@@ -116,8 +116,11 @@ def test_polynomials_of_windows(mode, backend, rng):
     x = rng.normal(size=(2, 15, 3)).astype("float32")
     for window, order, axis in ((5, 2, 1), (7, 3, -2), (3, 1, 2), (1, 0, 0), (15, 4, 1)):
         found = filters.savgol_filter(x, window, order, axis=axis, mode=mode, cval=1.5)
-        expected = scipy.signal.savgol_filter(x, window, order, axis=axis, mode=mode, cval=1.5)
-        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+        # In single precision SciPy fits the ends with errors of 1e-5.
+        expected = scipy.signal.savgol_filter(
+            x.astype("float64"), window, order, axis=axis, mode=mode, cval=1.5
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     if mode != "interp":
         short = x[:, :2]
         found = filters.savgol_filter(short, 7, 2, axis=1, mode=mode)

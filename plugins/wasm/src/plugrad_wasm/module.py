@@ -16,6 +16,7 @@ a long call run in other instances meanwhile (`workers`).
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import struct
 import sys
@@ -74,15 +75,17 @@ _call_releasing_lock = ctypes.CFUNCTYPE(ctypes.c_void_p)(_CALL_FUNCTION_ADDRESS)
 # the instruction that frees them. AMD's processors take no time for such a change.
 
 
+LINUX_PROCESSORS_FILE: Final = "/proc/cpuinfo"
+
+
 def _has_slow_upper_halves() -> bool:
     """Return whether upper halves of vector registers that are in use slow this processor down."""
     if platform.machine() not in ("x86_64", "AMD64"):
         return False
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            return "AuthenticAMD" not in lines.read(1000)
-    except OSError:  # elsewhere than on Linux
+    if not os.access(LINUX_PROCESSORS_FILE, os.R_OK):
         return "AuthenticAMD" not in platform.processor()
+    with open(LINUX_PROCESSORS_FILE, encoding="utf-8") as lines:
+        return "AuthenticAMD" not in lines.read(1000)
 
 
 _HAS_SLOW_UPPER_HALVES: Final = _has_slow_upper_halves()
