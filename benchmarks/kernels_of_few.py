@@ -27,18 +27,20 @@ def add_cases_of_size(size: int, cases: Cases) -> None:
     ) -> None:
         cases.add(f"{name} of {size}", in_plugrad, in_torch, *inputs)
 
-    def same(names: str, *inputs: Any) -> None:
+    def add_same_names(names: str, *inputs: Any) -> None:
         before = len(cases.found)
         cases.add_same_names(names, *inputs)
         cases.found[before:] = [
             case._replace(name=f"{case.name} of {size}") for case in cases.found[before:]
         ]
 
-    same("abs exp log sqrt tanh sin square negative floor isnan sigmoid relu gelu softplus", x)
-    same("add multiply divide subtract maximum pow less equal atan2 logaddexp", x, y)
-    same("sum mean max prod argmax any", x)
-    same("matmul", x, y)
-    same("matmul", rows, rows.T.copy())
+    add_same_names(
+        "abs exp log sqrt tanh sin square negative floor isnan sigmoid relu gelu softplus", x
+    )
+    add_same_names("add multiply divide subtract maximum pow less equal atan2 logaddexp", x, y)
+    add_same_names("sum mean max prod argmax any", x)
+    add_same_names("matmul", x, y)
+    add_same_names("matmul", rows, rows.T.copy())
     add("x + 1", lambda x: x + 1, lambda x: x + 1, x)
     add("x ** 2", lambda x: x**2, lambda x: x**2, x)
     add("1 - x", lambda x: 1 - x, lambda x: 1 - x, x)

@@ -102,7 +102,7 @@ def mobilenet() -> Workload:
                 feature_group_count=groups,
             )
             h = h + bias
-            h = jnp.clip(h, 0, 6) if layer.is_active else h
+            h = jnp.clip(h, 0, 6) if layer.has_relu6 else h
             h = h + kept if layer.ends_residual else h
         return h.mean((1, 2)) @ head
 

@@ -49,7 +49,7 @@ def mobilenet() -> Workload:
             pads=[layer.filter.shape[0] // 2] * 4,
             group=len(filter) if layer.is_depthwise else 1,
         )
-        h = node("Clip", h, *bounds) if layer.is_active else h
+        h = node("Clip", h, *bounds) if layer.has_relu6 else h
         h = node("Add", h, kept) if layer.ends_residual else h
     h = node("Flatten", node("GlobalAveragePool", h))
     y = node("MatMul", h, constant(matrix))

@@ -203,7 +203,7 @@ def mobilenet_function() -> tuple[Callable[[plugrad.Tensor], plugrad.Tensor], pl
                 strides=layer.strides,
                 padding=layer.filter.shape[0] // 2,
                 bias=bias,
-                activation="relu6" if layer.is_active else "linear",
+                activation="relu6" if layer.has_relu6 else "linear",
             )
             h = h + kept if layer.ends_residual else h
         return plugrad.mean(h, axis=(1, 2)) @ head

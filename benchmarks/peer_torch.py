@@ -187,7 +187,7 @@ def mobilenet(compiled: Compiler = without_compilation) -> Workload:
                 padding=layer.filter.shape[0] // 2,
                 groups=len(filter) if layer.is_depthwise else 1,
             )
-            h = functional.relu6(h) if layer.is_active else h
+            h = functional.relu6(h) if layer.has_relu6 else h
             h = h + kept if layer.ends_residual else h
         return h.mean((2, 3)) @ head
 

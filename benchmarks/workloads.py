@@ -129,14 +129,14 @@ def convnet() -> Training:
 
 
 class Layer(NamedTuple):
-    """One convolution of MobileNetV2, with a bias, and relu6 if `is_active`."""
+    """One convolution of MobileNetV2, with a bias, and relu6 behind it if it says so."""
 
     filter: Array
     """In HWIO; of a depthwise convolution, the last axis is 1."""
     bias: Array
     strides: int
     is_depthwise: bool
-    is_active: bool
+    has_relu6: bool
     starts_residual: bool = False
     """Whether its input is added to the output of the next layer with `ends_residual`."""
     ends_residual: bool = False
@@ -153,12 +153,12 @@ def mobilenet() -> tuple[Array, list[Layer], Array]:
     """Return workload W3: an image, the layers up to the mean over all places, and the matrix of the last layer."""
     seeds = iter(range(101, 10_000))
 
-    def layer(shape: tuple[int, ...], strides: int, is_active: bool, **options: bool) -> Layer:
+    def layer(shape: tuple[int, ...], strides: int, has_relu6: bool, **options: bool) -> Layer:
         is_depthwise = shape[3] == 1
         fan = shape[0] * shape[1] * (1 if is_depthwise else shape[2])
         filter = random_weight(next(seeds), shape, fan)
         bias = random_uniform(next(seeds), (shape[2] if is_depthwise else shape[3],), -0.1, 0.1)
-        return Layer(filter, bias, strides, is_depthwise, is_active, **options)
+        return Layer(filter, bias, strides, is_depthwise, has_relu6, **options)
 
     def block(expansion: int, channels: int, out: int, stride: int) -> Iterator[Layer]:
         inner, is_added = channels * expansion, stride == 1 and channels == out

@@ -39,7 +39,9 @@ MATMUL_CASES = [
 TRANSPOSE_FLAGS = [
     {"transpose_a": a, "transpose_b": b} for a in (False, True) for b in (False, True)
 ]
-OTHER_CASES = [case for case in conformance_cases("linalg") if case.kernel is not linalg.matmul]
+CASES_EXCEPT_MATMUL = [
+    case for case in conformance_cases("linalg") if case.kernel is not linalg.matmul
+]
 
 
 def case_id(case):
@@ -51,13 +53,13 @@ def test_values(case, backend, rng):
     case.check_values(rng)
 
 
-@pytest.mark.rows("case", OTHER_CASES, ids=case_id)
+@pytest.mark.rows("case", CASES_EXCEPT_MATMUL, ids=case_id)
 def test_values_of_other_functions(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
-@pytest.mark.rows("case", [c for c in OTHER_CASES if c.is_differentiable], ids=case_id)
+@pytest.mark.rows("case", [c for c in CASES_EXCEPT_MATMUL if c.is_differentiable], ids=case_id)
 def test_gradient_of_other_functions(case, backend, rng):
     case.check_gradient(rng, backend)
 

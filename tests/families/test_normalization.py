@@ -194,27 +194,29 @@ RESPONSE_GRADIENT_CASES = [
     for attrs in RESPONSE_ATTRIBUTES
     for shape in [(2, 1, 2, 7), (3, 4), (1,)]
 ]
-OTHER_CASES = [*BATCH_NORM_CASES, *RESPONSE_CASES, *RESPONSE_GRADIENT_CASES]
+BATCH_AND_RESPONSE_CASES = [*BATCH_NORM_CASES, *RESPONSE_CASES, *RESPONSE_GRADIENT_CASES]
 
 
 def case_id(case):
     return f"{case} {case.shapes[0]}"
 
 
-@pytest.mark.rows("case", OTHER_CASES, ids=case_id)
+@pytest.mark.rows("case", BATCH_AND_RESPONSE_CASES, ids=case_id)
 def test_values_of_other_normalizations(case, backend, rng):
     case.check_values(rng)
     case.check_values_of_other_dtypes(rng)
 
 
 @pytest.mark.rows(
-    "case", OTHER_CASES[:6] + RESPONSE_CASES[3:5] + RESPONSE_GRADIENT_CASES[3:5], ids=case_id
+    "case",
+    BATCH_AND_RESPONSE_CASES[:6] + RESPONSE_CASES[3:5] + RESPONSE_GRADIENT_CASES[3:5],
+    ids=case_id,
 )
 def test_other_normalizations_of_views(case, backend, rng):
     case.check_values_of_views(rng)
 
 
-@pytest.mark.rows("case", OTHER_CASES, ids=case_id)
+@pytest.mark.rows("case", BATCH_AND_RESPONSE_CASES, ids=case_id)
 def test_gradient_of_other_normalizations(case, backend, rng):
     case.check_gradient(rng, backend)
 

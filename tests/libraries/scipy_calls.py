@@ -32,7 +32,7 @@ IMAGE = _RNG.normal(size=(9, 11))
 BINARY_IMAGE = IMAGE > 0.2
 GRID = np.linspace(0.0, 2.0, 9)
 CURVE = np.sin(GRID) + GRID
-TIMES = np.linspace(0.1, 1.9, 5)
+SAMPLE_TIMES = np.linspace(0.1, 1.9, 5)
 PEAKS = np.array([0.1, 0.7, 1.3])
 SERIES = np.sin(np.linspace(0, 20, 64)) + 0.1 * np.cos(np.arange(64) ** 2)
 FILTER = np.array([0.25, 0.5, 0.25])
@@ -310,25 +310,27 @@ CALLS = {
     "optimize.rosen_der": lambda t: optimize.rosen_der(t(VECTOR)),
     "optimize.rosen_hess": lambda t: optimize.rosen_hess(t(VECTOR[:5])),
     # --- interpolation ---
-    "interpolate.CubicSpline": lambda t: interpolate.CubicSpline(t(GRID), t(CURVE))(t(TIMES)),
+    "interpolate.CubicSpline": lambda t: interpolate.CubicSpline(t(GRID), t(CURVE))(
+        t(SAMPLE_TIMES)
+    ),
     "interpolate.PchipInterpolator": lambda t: interpolate.PchipInterpolator(t(GRID), t(CURVE))(
-        t(TIMES)
+        t(SAMPLE_TIMES)
     ),
     "interpolate.Akima1DInterpolator": lambda t: interpolate.Akima1DInterpolator(t(GRID), t(CURVE))(
-        t(TIMES)
+        t(SAMPLE_TIMES)
     ),
     "interpolate.make_interp_spline": lambda t: interpolate.make_interp_spline(t(GRID), t(CURVE))(
-        t(TIMES)
+        t(SAMPLE_TIMES)
     ),
     "interpolate.PPoly": lambda t: interpolate.PPoly(
         t(PROBABILITIES[:, :2]), t(PEAKS)
-    ).derivative()(t(TIMES)),
+    ).derivative()(t(SAMPLE_TIMES)),
     "interpolate.RBFInterpolator": lambda t: interpolate.RBFInterpolator(
         t(SAMPLE[:, :2]), t(SAMPLE[:, 2])
     )(t(OTHER_SAMPLE[:, :2])),
     "interpolate.RegularGridInterpolator": lambda t: interpolate.RegularGridInterpolator(
         (t(GRID), t(GRID)), t(CURVE[:, None] * CURVE)
-    )(t(np.stack([TIMES, TIMES[::-1]], axis=1))),
+    )(t(np.stack([SAMPLE_TIMES, SAMPLE_TIMES[::-1]], axis=1))),
     # --- geometry, matrices and constants ---
     "spatial.transform.Rotation.from_rotvec": lambda t: Rotation.from_rotvec(
         t(ROTATION_VECTORS)

@@ -103,7 +103,7 @@ def traced_target(function, call):
 # --- functions without a right call: any arguments that fit the signature -------------------------
 
 
-def free_target(called, /, **choices):
+def call_target(called, /, **choices):
     """Return a target that draws each argument from given choices, or any value."""
     parameters = [
         p for p in inspect.signature(called).parameters.values() if p.kind is not p.VAR_KEYWORD
@@ -253,12 +253,12 @@ def initial_carries():
 
 def call_scan(values):
     choices = {"init": initial_carries(), "xs": [F, [F, F], {"a": F}, None], "length": [2, None, 0]}
-    return free_target(plugrad.scan, function=SCAN_FUNCTIONS, **choices)(values)
+    return call_target(plugrad.scan, function=SCAN_FUNCTIONS, **choices)(values)
 
 
 def call_cond(values):
     flags = [True, plugrad.asarray(False), 1.0]
-    return free_target(plugrad.cond, flag=flags, yes=COND_BRANCHES, no=COND_BRANCHES)(values)
+    return call_target(plugrad.cond, flag=flags, yes=COND_BRANCHES, no=COND_BRANCHES)(values)
 
 
 def call_while_loop(values):
@@ -345,7 +345,7 @@ def variable_grads_arguments(values):
 
 def optimizer_target(kind):
     """Return a target that makes an optimizer and takes a step, or calls another method."""
-    make = free_target(kind, learning_rate=[0.1, lambda step: 0.1], beta1=[0.9], beta2=[0.9])
+    make = call_target(kind, learning_rate=[0.1, lambda step: 0.1], beta1=[0.9], beta2=[0.9])
 
     def step(result, values):
         given = random_variables(values)
@@ -454,7 +454,7 @@ def file_target(function, **choices):
             function(*args, **kwargs)
 
     def target(values):
-        _, args, kwargs = free_target(function, **choices)(values)
+        _, args, kwargs = call_target(function, **choices)(values)
         return call, args, kwargs
 
     return target
@@ -529,7 +529,7 @@ def make_targets():
         )
     for name in TRANSFORMS.split():
         found[name] = compose(
-            free_target(getattr(plugrad, name), argnums=[0, -1, (0, 1)]), call_result
+            call_target(getattr(plugrad, name), argnums=[0, -1, (0, 1)]), call_result
         )
     for name, target in {
         "scan": call_scan,
@@ -537,28 +537,28 @@ def make_targets():
         "while_loop": call_while_loop,
     }.items():
         found[name] = in_context(target)
-    found["jit"] = compose(free_target(plugrad.jit), use_jitted)
+    found["jit"] = compose(call_target(plugrad.jit), use_jitted)
     names = {"kernel_name": KERNEL_NAMES, "backend_name": ["cpu", "acme"], "config": CONFIGS}
     names |= {"source": ["cpu"], "target": ["acme"], "x": [lambda dy: dy]}
     for name in REGISTRATIONS.split():
-        found[name] = restoring_target(free_target(getattr(plugrad, name), **names))
+        found[name] = restoring_target(call_target(getattr(plugrad, name), **names))
     for name in ("override_kernel", "override_gradient"):
         found[name] = restoring_target(
-            compose(free_target(getattr(plugrad, name), **names), enter_and_exit)
+            compose(call_target(getattr(plugrad, name), **names), enter_and_exit)
         )
-    found["use"] = compose(free_target(plugrad.use, spec=["cpu", "cpu:0", "acme"]), enter_and_exit)
-    found["tidy"] = compose(free_target(plugrad.tidy), lambda made, values: made(values.function()))
-    found["tidy.keep"] = free_target(lambda x: plugrad.tidy().keep(x))
+    found["use"] = compose(call_target(plugrad.use, spec=["cpu", "cpu:0", "acme"]), enter_and_exit)
+    found["tidy"] = compose(call_target(plugrad.tidy), lambda made, values: made(values.function()))
+    found["tidy.keep"] = call_target(lambda x: plugrad.tidy().keep(x))
     found["custom_grad"] = custom_grad_arguments
     found["variable_grads"] = variable_grads_arguments
     found["run_kernel"] = run_kernel_arguments
-    found["jvp"] = free_target(plugrad.jvp, args=[(F,), (1.0, 2.0)], tangents=[(F,), (1.0, 2.0)])
-    found["Variable"] = free_target(plugrad.Variable, trainable=[True, False])
+    found["jvp"] = call_target(plugrad.jvp, args=[(F,), (1.0, 2.0)], tangents=[(F,), (1.0, 2.0)])
+    found["Variable"] = call_target(plugrad.Variable, trainable=[True, False])
     found["Variable.assign"] = assignment_arguments
-    found["set_memory_limit"] = free_target(
+    found["set_memory_limit"] = call_target(
         lambda limit: (plugrad.set_memory_limit(limit), plugrad.set_memory_limit(None))
     )
-    found["set_memory_limit (backend)"] = free_target(
+    found["set_memory_limit (backend)"] = call_target(
         lambda b: plugrad.set_memory_limit(None, backend=b)
     )
     for name in ("clip_by_value", "clip_by_norm", "clip_by_global_norm"):
@@ -567,7 +567,7 @@ def make_targets():
     for name, kind in vars(optimizers).items():
         if inspect.isclass(kind) and f"optimizers.{name}" not in UNCALLED_NAMES:
             found[f"optimizers.{name}"] = (
-                optimizer_target(kind) if hasattr(kind, "minimize") else free_target(kind)
+                optimizer_target(kind) if hasattr(kind, "minimize") else call_target(kind)
             )
     for name in BINARY.split():
         found[f"operator.{name}"] = binary_target(getattr(operator, name))
@@ -590,10 +590,10 @@ def make_targets():
     found["tfjs.read_model"] = file_target(plugrad.tfjs.read_model)
     info = plugrad.__array_namespace_info__()
     for name in ("default_dtypes", "dtypes"):
-        found[f"__array_namespace_info__.{name}"] = free_target(getattr(info, name), device=["cpu"])
+        found[f"__array_namespace_info__.{name}"] = call_target(getattr(info, name), device=["cpu"])
     for name, function in public_callables().items():
         if name not in found:
-            found[name] = free_target(function)
+            found[name] = call_target(function)
     return found
 
 

@@ -30,7 +30,7 @@ from properties.fuzz_values import OwnError
 CALLS = int(os.environ.get("FUZZ_CALLS", "300"))
 SEED = int(os.environ.get("FUZZ_SEED", "0"))
 CALLS_PER_PROCESS = 2500  # calls in one process
-TESTS = Path(__file__).parents[1]
+TESTS_FOLDER = Path(__file__).parents[1]
 FUZZ_SCRIPT = "from properties.fuzz import main; main()"
 
 
@@ -48,8 +48,8 @@ def run_batch(backend, first, calls, program=FUZZ_SCRIPT, seed=SEED):
     ]
     done = subprocess.run(
         [sys.executable, "-c", program, *where],
-        cwd=TESTS,
-        env=clean_environment(TESTS),
+        cwd=TESTS_FOLDER,
+        env=clean_environment(TESTS_FOLDER),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

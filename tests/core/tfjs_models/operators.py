@@ -48,7 +48,7 @@ X, Y = random_float32(2, 3), random_float32(2, 3)
 NUMBERS_BELOW_1 = np.clip(random_float32(5) / 3, -0.9, 0.9)
 IMAGE, PAIR = random_float32(1, 5, 5, 2), random_float32(2, 4)
 BOXES = np.array([[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 0.9, 0.9], [0, 2, 1, 3]], np.float32)
-SCORES = np.array([0.9, 0.75, 0.6, 0.95], np.float32)
+BOX_SCORES = np.array([0.9, 0.75, 0.6, 0.95], np.float32)
 NHWC_SAME_PADDING = {"padding": SAME, "data_format": "NHWC"}
 WINDOW_WITH_STRIDE_1 = {**NHWC_SAME_PADDING, "strides": [1, 1, 1, 1], "dilations": [1, 1, 1, 1]}
 WINDOW_WITH_STRIDE_2 = {**WINDOW_WITH_STRIDE_1, "strides": [1, 2, 2, 1]}
@@ -416,25 +416,36 @@ OPERATOR_CASES = [
         (2, 3),
     ),
     OperatorCase(
-        "NonMaxSuppressionV2", (BOXES, SCORES, scalar_array(3), scalar_array(0.5)), {}, 1, (2, 3)
+        "NonMaxSuppressionV2",
+        (BOXES, BOX_SCORES, scalar_array(3), scalar_array(0.5)),
+        {},
+        1,
+        (2, 3),
     ),
     OperatorCase(
         "NonMaxSuppressionV3",
-        (BOXES, SCORES, scalar_array(3), scalar_array(0.5), scalar_array(0.0)),
+        (BOXES, BOX_SCORES, scalar_array(3), scalar_array(0.5), scalar_array(0.0)),
         {},
         1,
         (2, 3, 4),
     ),
     OperatorCase(
         "NonMaxSuppressionV4",
-        (BOXES, SCORES, scalar_array(3), scalar_array(0.5), scalar_array(0.0)),
+        (BOXES, BOX_SCORES, scalar_array(3), scalar_array(0.5), scalar_array(0.0)),
         {"pad_to_max_output_size": True},
         2,
         (2, 3, 4),
     ),
     OperatorCase(
         "NonMaxSuppressionV5",
-        (BOXES, SCORES, scalar_array(3), scalar_array(0.5), scalar_array(0.0), scalar_array(0.5)),
+        (
+            BOXES,
+            BOX_SCORES,
+            scalar_array(3),
+            scalar_array(0.5),
+            scalar_array(0.0),
+            scalar_array(0.5),
+        ),
         {},
         2,
         (2, 3, 4, 5),

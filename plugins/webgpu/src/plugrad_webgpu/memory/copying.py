@@ -38,7 +38,7 @@ BYTE_COPY_MIN_BYTES = (
 
 
 class BufferView(NamedTuple):
-    """The position of elements in a buffer: the offset of the first one, and the strides."""
+    """The position of an array in a buffer: the offset of its first element, and the strides, both in elements."""
 
     start: int
     strides: Strides
