@@ -69,12 +69,6 @@ _CALL_FUNCTION_ADDRESS: Final = ("wasmtime_func_call_unchecked", dll)
 _call_holding_lock = ctypes.PYFUNCTYPE(ctypes.c_void_p)(_CALL_FUNCTION_ADDRESS)
 _call_releasing_lock = ctypes.CFUNCTYPE(ctypes.c_void_p)(_CALL_FUNCTION_ADDRESS)
 
-# OpenBLAS 0.3.31 leaves the upper halves of the vector registers in use after a product of complex matrices.
-# Intel's processors then take about 70 cycles each time that compiled WebAssembly, which uses both encodings
-# of instructions, changes from one to the other: a product takes 80 times as long. A loop of NumPy ends with
-# the instruction that frees them. AMD's processors take no time for such a change.
-
-
 LINUX_PROCESSORS_FILE: Final = "/proc/cpuinfo"
 
 
@@ -88,6 +82,10 @@ def _has_slow_upper_halves() -> bool:
         return "AuthenticAMD" not in lines.read(1000)
 
 
+# OpenBLAS 0.3.31 leaves the upper halves of the vector registers in use after a product of complex matrices.
+# Intel's processors then take about 70 cycles each time that compiled WebAssembly, which uses both encodings
+# of instructions, changes from one to the other: a product takes 80 times as long. A loop of NumPy ends with
+# the instruction that frees them. AMD's processors take no time for such a change.
 _HAS_SLOW_UPPER_HALVES: Final = _has_slow_upper_halves()
 _ONE_FLOAT32: Final = np.ones(1, "f4")
 _clear_avx_upper_halves = partial(np.negative, _ONE_FLOAT32, _ONE_FLOAT32)

@@ -266,7 +266,7 @@ RESPONSE_COST_IN_ADDITIONS: Final = 32
 
 
 def _map_images(function: Callable[..., Array], *arrays: Array) -> Array:
-    """Return what a function returns for arrays of images, which threads share."""
+    """Return the results of a function for all images; threads compute some images each."""
     out = empty(arrays[0].shape, arrays[0].dtype)
 
     def compute(first: int, last: int) -> None:
