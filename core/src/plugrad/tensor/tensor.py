@@ -285,7 +285,6 @@ class Tensor(Methods):
         return int(self._single_value("index"))
 
     def _single_value(self, method_name: str) -> Any:
-        """Return the only element as a Python scalar for a method such as `item`."""
         if self.size != 1:
             raise ShapeError(
                 f"{method_name}() needs a tensor with one element; this one has shape {self.shape}"
@@ -299,7 +298,6 @@ class Tensor(Methods):
         return read_array(self.array, self.backend)  # raises if the tensor has been disposed
 
     def _check_gradient_kept(self, access: str) -> None:
-        """Raise if the access would lose a gradient because the tensor is being differentiated."""
         if self.is_being_differentiated():
             raise GradientLost(
                 f"{access} of a {self.dtype} tensor of shape {self.shape} that is being differentiated would lose its "
@@ -327,7 +325,6 @@ class Tensor(Methods):
         )
 
     def _as_python_scalar(self, convert: Callable[[Any], ResultType]) -> ResultType:
-        """Return the only element, converted by `int`, `float` or `complex`."""
         name = getattr(convert, "__name__", "conversion")
         value = self._single_value(name)
         try:
