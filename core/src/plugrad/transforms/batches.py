@@ -72,7 +72,7 @@ class BatchTracer(Tracer):
         self.functions = FINISHED_FUNCTIONS
         self.constants = {}
         self.planned_steps = outer.planned_steps if isinstance(outer, Tracer) else Counter()
-        self.start: int = next_node_order()
+        self.first_node_order: int = next_node_order()
         """Nodes of the tape that are older belong to the levels outside."""
         self._drawn = drawn
         self._draws = 0
@@ -141,7 +141,7 @@ class BatchTracer(Tracer):
     def lift(self, x: Tensor) -> Tensor:
         """Return a tensor of this level for one from outside, which all examples share."""
         node = x.node
-        leaf = node if isinstance(node, Leaf) and node.order >= self.start else None
+        leaf = node if isinstance(node, Leaf) and node.order >= self.first_node_order else None
         origin = node if leaf is None else leaf.parents[0]
         outer = self._to_outer_level(Tensor(x.array, x.backend, origin))
         if leaf is not None:  # the level outside is differentiated through the tensor that is held
