@@ -84,6 +84,7 @@ class CompiledGraph:
         return getattr(self.compiled, "in_place", None)
 
     def _compile(self) -> Callable[..., list[Any]]:
+        """Return what the first compiler that accepts the graph makes of it, or the replay."""
         made = (compiler(self.graph) for compiler in self.compilers)
         return next((function for function in made if function is not None), self.replay)
 
@@ -99,6 +100,6 @@ class CompiledGraph:
             raise
 
     def record_device_loss(self, failure: BaseException) -> None:
-        """Mark the device as lost if an exception of a run says so."""
+        """Mark the device as lost if the exception that a run raised shows that it is."""
         if not must_propagate(failure, self.graph.backend):
             mark_device_lost(failure, self.graph.backend)

@@ -97,6 +97,7 @@ def jit(function: Any = None, *, static: Sequence[str] = ()) -> Any:
 
 
 def _check_static(function: Callable[..., Any], static: Sequence[str]) -> frozenset[str]:
+    """Return the names of the static parameters after a check that the function has them."""
     given: Any = (static,) if isinstance(static, str) else static
     if not isinstance(given, tuple | list | set | frozenset):
         raise ArgumentError(
@@ -235,8 +236,8 @@ class Jitted(Generic[ParameterTypes, ResultType]):
         if not self._kinds:
             return "it is traced: this is the first call"
 
-        def differing_arguments(known: dict[int | str, Any]) -> list[int | str]:
-            return [n for n in {**known, **kind} if known.get(n) != kind.get(n)]
+        def differing_arguments(traced_kind: dict[int | str, Any]) -> list[int | str]:
+            return [n for n in {**traced_kind, **kind} if traced_kind.get(n) != kind.get(n)]
 
         nearest = min(self._kinds, key=lambda known: len(differing_arguments(known)))
         names: dict[int | str, str] = dict(enumerate(self._parameter_names))
@@ -354,7 +355,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
 
     @cached_property
     def _parameter_names(self) -> tuple[str, ...]:
-        """The names of the parameters."""
+        """The names of the function's parameters, or nothing if Python cannot inspect it."""
         return _parameter_names(self.function)
 
     def _arguments_by_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -410,13 +411,14 @@ def _wrap_static_arguments(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     static: Collection[str],
-    names: Sequence[str],
+    parameter_names: Sequence[str],
 ) -> tuple[Sequence[Any], Mapping[str, Any]]:
     """Return arguments with those named in `static` wrapped as `IdentityKey`."""
     if not static:
         return args, kwargs
     wrapped = [
-        IdentityKey(x) if i < len(names) and names[i] in static else x for i, x in enumerate(args)
+        IdentityKey(x) if i < len(parameter_names) and parameter_names[i] in static else x
+        for i, x in enumerate(args)
     ]
     return wrapped, {name: IdentityKey(x) if name in static else x for name, x in kwargs.items()}
 
@@ -491,7 +493,7 @@ def make_graph(
     if differentiable:
         jitted = Jitted(jitted.function, jitted.static, keeps_stop_gradients=True)
 
-    def plan_graph(*args: Any, **kwargs: Any) -> plugrad.graph.graph.Graph:
+    def make_fused_graph(*args: Any, **kwargs: Any) -> plugrad.graph.graph.Graph:
         return jitted.program(*args, **kwargs).planned_graph()
 
-    return plan_graph if fused else jitted.graph
+    return make_fused_graph if fused else jitted.graph

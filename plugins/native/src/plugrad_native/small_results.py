@@ -72,7 +72,9 @@ def register_numpy_loops(
         result = kernel.infer(*[Shaped((1,), as_dtype(d)) for d in given]).dtype.numpy
         loop = find_ufunc_loop(ufunc, *given, result)
         if loop is not None:
-            register_small_result_functions(kernel, layout, {dtype: (ufunc, loop)}, result=result)
+            register_small_result_functions(
+                kernel, layout, {dtype: (ufunc, loop)}, result_dtype=result
+            )
 
 
 register_small_result_functions(movement.reshape, "view", {}, "shape")

@@ -27,7 +27,7 @@ from plugrad.extend import (
 )
 from plugrad.kernels import fused as fused_kernels
 from plugrad_cpu.extend import empty, make_room, thread_pool
-from plugrad_native.declare import PART_MULTIPLE_ELEMENTS, UNTRACKED_MAX_ELEMENTS
+from plugrad_native.declare import PART_SIZE_MULTIPLE, UNTRACKED_MAX_ELEMENTS
 from plugrad_native.programs.control import write_control
 from plugrad_native.programs.elementwise import lower_elementwise
 from plugrad_native.programs.epilogues import (
@@ -246,7 +246,7 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Region:
     given = [sizes[v] for v in inputs], [sizes[v] for v in outputs]
     shape = _find_elementwise_shape(body, specs)
     count = count_elements(shape) if shape is not None else specs[outputs[0]].shape[0]
-    multiple = PART_MULTIPLE_ELEMENTS if shape is not None else ROW_BLOCK_MULTIPLE
+    multiple = PART_SIZE_MULTIPLE if shape is not None else ROW_BLOCK_MULTIPLE
     multiple = 1 if is_image_group(body.steps) else multiple
     work = sum(count_elements(specs[v].shape) for step in body.steps for v in step.outputs)
     parts = thread_pool.count_parts(work, count // multiple)
