@@ -181,7 +181,7 @@ def _vjp_through_body(
     create_graph: bool,
 ) -> Iterable[tuple[int, Tensor | None]]:
     """Return the gradients of a composite's inputs: its function runs again on a tape, and then backwards."""
-    kernel = call.plan.kernel
+    kernel = call.gradient_plan.kernel
     leaves: dict[int, Leaf] = {}
     inputs: list[Tensor | None] = []
     for index, (array, parent) in enumerate(zip(call.saved, call.parents, strict=True)):
@@ -198,6 +198,6 @@ def _vjp_through_body(
     several = isinstance(result, list)
     root = ResultBundle(tuple([y.node for y in result])) if several else result.node
     walk = BackwardPass(root, list(leaves.values()))
-    if any(type(node) is Call and node.plan.kernel is kernel for node in walk.nodes):
+    if any(type(node) is Call and node.gradient_plan.kernel is kernel for node in walk.nodes):
         raise _make_recursion_error(kernel.name, [kernel.name])
     return zip(leaves, walk.run(dy), strict=True)

@@ -25,7 +25,7 @@ from plugrad.engine.transfer import copy_to_backend
 from plugrad.garbage import make_full_collections_rare
 from plugrad.registry.gradients import gradients
 from plugrad.tape.nodes import Call, next_node_order
-from plugrad.tape.tape import find_plan
+from plugrad.tape.tape import find_gradient_plan
 from plugrad.tensor.context import current_context
 from plugrad.tensor.tensor import Tensor
 
@@ -74,14 +74,14 @@ def bind(kernel, otherwise):
             try:
                 plan = (context.overrides.gradients if has_overrides else gradients)[name].plans[{differentiated}]
             except KeyError:
-                plan = find_plan(kernel, {differentiated})
+                plan = find_gradient_plan(kernel, {differentiated})
             if plan is not None:
                 node = new_object(Call)
                 node.order = order = next_node_order()
                 if not order & 8191:  # a long tape
                     make_full_collections_rare()
                 node.parents = {nodes}
-                node.plan = plan
+                node.gradient_plan = plan
                 node.shapes = {shapes}
                 node.attrs = attrs
                 node.backend = backend

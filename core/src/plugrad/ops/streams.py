@@ -97,17 +97,17 @@ class RandomStream:
             self._set_position(key, (counter + blocks) % (1 << COUNTER_BITS))
         return (key() if callable(key) else key), counter
 
-    def next_state(self, words: int, backend: Backend) -> Tensor:
-        """Return the key and the counter for a draw of `words` words, as a tensor of words on a backend.
+    def next_state(self, word_count: int, backend: Backend) -> Tensor:
+        """Return the key and the counter for a draw of `word_count` words, as a tensor of words on a backend.
 
         A traced program takes them anew in each of its calls. If it has itself restarted the stream, they are the same
         each time, as they are without a trace. Then a key that is a function is computed anew, and the counter stays.
         """
         tracer = current_tracer()
-        state = None if tracer is None else tracer.provide_draw_state(words, self.next_state)
+        state = None if tracer is None else tracer.provide_draw_state(word_count, self.next_state)
         if state is not None:
             return state
-        blocks = -(-words // BLOCK_WORDS)
+        blocks = -(-word_count // BLOCK_WORDS)
         target = recording_or_target_backend()
         take: Callable[[], tuple[int, int]]
         if target is not None and self._started_in is not None and self._started_in() is target:

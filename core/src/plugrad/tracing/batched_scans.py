@@ -61,13 +61,13 @@ class BatchedBody(CapturingTracer, BatchTracer):
         return before
 
     def provide_draw_state(
-        self, words: int, next_state: Callable[[int, Backend], Tensor]
+        self, word_count: int, next_state: Callable[[int, Backend], Tensor]
     ) -> Tensor:
         """Return the state of the random stream for a draw: a new one, or that of an earlier trace of the body."""
         if self._bound_hosts is not None:
             state: BatchedArray = next(self._bound_hosts).array
             return Tensor(DrawState(state.tensor, is_batched=False), self)
-        self.hosts.append(super().provide_draw_state(words, next_state))
+        self.hosts.append(super().provide_draw_state(word_count, next_state))
         return self.hosts[-1]
 
     def host_value(self, function: Callable[[], Any], shape: Shape, dtype: DType) -> Any:

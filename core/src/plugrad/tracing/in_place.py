@@ -44,7 +44,7 @@ class InPlacePlan(NamedTuple):
 
 
 def run_in_place(
-    in_place_plan: InPlacePlan, arrays: Sequence[Any], result_count: int, log: HostLog | None
+    in_place_plan: InPlacePlan, arrays: Sequence[Any], result_count: int, host_log: HostLog | None
 ) -> list[Any]:
     """Run a graph, and commit its updates of variables and the log of host functions together or not at all.
 
@@ -52,7 +52,7 @@ def run_in_place(
         in_place_plan: how the compiled graph overwrites variables.
         arrays: those of the arguments and the variables; nobody else but the variables refers to the latter.
         result_count: the number of results.
-        log: what functions on the host have counted.
+        host_log: what functions on the host have counted.
 
     Returns:
         the results.
@@ -66,7 +66,7 @@ def run_in_place(
     first = len(given) - len(in_place_plan.positions)
     if not all(map(in_place_plan.owns_memory, islice(given, first, None))):
         replace_arrays(
-            [*in_place_plan.variables, *updated], [*in_place_plan.replace(*given), *made], log
+            [*in_place_plan.variables, *updated], [*in_place_plan.replace(*given), *made], host_log
         )
         return outputs
     old = [*map(get_array, updated)]  # to release one may run code of its backend
@@ -76,13 +76,13 @@ def run_in_place(
         map(set_array, updated, made),
     )
     try:
-        if log is None:
+        if host_log is None:
             run_uninterrupted(changes)
         else:
-            log.commit(changes, _do_nothing)
+            host_log.commit(changes, _do_nothing)
     except (IndexError, BufferError):
         replace_arrays(
-            [*in_place_plan.variables, *updated], [*in_place_plan.replace(*given), *made], log
+            [*in_place_plan.variables, *updated], [*in_place_plan.replace(*given), *made], host_log
         )
     del old
     return outputs

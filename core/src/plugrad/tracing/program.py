@@ -163,16 +163,16 @@ class Program:
         return run_with_host_log(partial(self._run_and_commit, run_graph, arrays))
 
     def _run_and_commit(
-        self, run_graph: Callable[..., list[Any]], arrays: Sequence[Any], log: HostLog | None
+        self, run_graph: Callable[..., list[Any]], arrays: Sequence[Any], host_log: HostLog | None
     ) -> list[Any]:
         """Run the graph, then set the variables and advance the random streams: all of them, or none."""
         in_place = run_graph.in_place if isinstance(run_graph, CompiledGraph) else None
-        if in_place is not None and (log is None or log.outer is None):
-            return run_in_place(in_place, arrays, len(self.graph.results), log)
+        if in_place is not None and (host_log is None or host_log.outer is None):
+            return run_in_place(in_place, arrays, len(self.graph.results), host_log)
         outputs = run_graph(*arrays)
-        if log or self.updated:
+        if host_log or self.updated:
             start = len(self.graph.results)
-            replace_arrays(self.updated, outputs[start : start + len(self.updated)], log)
+            replace_arrays(self.updated, outputs[start : start + len(self.updated)], host_log)
         return outputs
 
     # --- the gradient of a call ------------------------------------------------------------------

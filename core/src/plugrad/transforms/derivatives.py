@@ -131,6 +131,7 @@ def jacobian(
 def _make_jacobian(
     op: str, function: Callable[..., Any], argnums: int | Sequence[int], mode: JacobianMode
 ) -> Callable[..., Any]:
+    """Return a function that computes the Jacobian of `function` for the op `jacobian` or `hessian`."""
     check_callable(op, function)
     positions = parse_argnums(argnums, op)
     if check_string(mode, op, "mode") not in JACOBIAN_MODES:
@@ -138,9 +139,9 @@ def _make_jacobian(
 
     @wraps(function)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        def call_with_selected(*selected: Any) -> Any:
+        def call_with_selected(*selected_arguments: Any) -> Any:
             renamed = list(args)
-            for position, x in zip(positions, selected, strict=True):
+            for position, x in zip(positions, selected_arguments, strict=True):
                 renamed[position] = x
             return function(*renamed, **kwargs)
 
@@ -166,11 +167,11 @@ def _make_jacobian(
 
 
 def _compute_jacobian_rows(
-    value: Any, pull_back: Callable[[Any], tuple[Any, ...]], selected: Sequence[Any]
+    value: Any, pull_back: Callable[[Any], tuple[Any, ...]], selected_arguments: Sequence[Any]
 ) -> list[list[Tensor]]:
     """Return for each output its Jacobian with respect to each selected input, row by row (reverse mode)."""
     outputs: list[Tensor] = list(iter_leaves(value))
-    inputs = [asarray(x) for x in iter_leaves(selected)]
+    inputs = [asarray(x) for x in iter_leaves(selected_arguments)]
 
     def compute_rows(output: Tensor) -> list[Tensor]:
         def compute_row(dy: Tensor) -> list[Tensor]:
@@ -189,11 +190,14 @@ def _compute_jacobian_rows(
 
 
 def _compute_jacobian_columns(
-    op: str, value: Any, pull_back: Callable[[Any], tuple[Any, ...]], selected: Sequence[Any]
+    op: str,
+    value: Any,
+    pull_back: Callable[[Any], tuple[Any, ...]],
+    selected_arguments: Sequence[Any],
 ) -> list[list[Tensor]]:
     """Return the same as `_compute_jacobian_rows`, column by column (forward mode); see `jvp`."""
     outputs: list[Tensor] = list(iter_leaves(value))
-    inputs = [asarray(x) for x in iter_leaves(selected)]
+    inputs = [asarray(x) for x in iter_leaves(selected_arguments)]
     for x in (*inputs, *outputs):
         if x.dtype.kind == "complex":
             raise DTypeError(
@@ -202,14 +206,14 @@ def _compute_jacobian_columns(
             )
     _, push = vjp(pull_back, map_tree(zeros_like, value))
 
-    def compute_columns(position: int) -> list[Tensor]:
-        x = inputs[position]
+    def compute_columns(input_position: int) -> list[Tensor]:
+        x = inputs[input_position]
 
         def compute_column(tangent: Tensor) -> list[Tensor]:
             parts = iter(
-                [tangent if i == position else zeros_like(y) for i, y in enumerate(inputs)]
+                [tangent if i == input_position else zeros_like(y) for i, y in enumerate(inputs)]
             )
-            tangents = tuple(map_tree(lambda _: next(parts), tree) for tree in selected)
+            tangents = tuple(map_tree(lambda _: next(parts), tree) for tree in selected_arguments)
             return list(iter_leaves(push(tangents)))
 
         found = _map_unit_tensors(compute_column, x, [*inputs, *outputs])
@@ -225,7 +229,7 @@ def _compute_jacobian_columns(
 
 
 MAX_CHUNK_ELEMENTS: Final = 2**23
-"""The elements of the largest tensor of a Jacobian's rows that are computed at once; more would need much memory."""
+"""The most elements of a tensor when several rows of a Jacobian are computed at once; more would need much memory."""
 
 
 def _map_unit_tensors(
