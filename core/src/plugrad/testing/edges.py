@@ -63,7 +63,7 @@ SPECIAL_NUMBERS: Final = [
     -100.0,
 ]
 
-first_row_of_each_kernel: Final = [row for row in rows() if row.number == 1]
+first_row_of_each_kernel: Final = [row for row in rows() if row.row_number == 1]
 elementwise_rows: Final = [
     row for row in first_row_of_each_kernel if row.kernel.is_elementwise and row.inputs
 ]
@@ -206,7 +206,7 @@ LARGE_ROWS: Final = [
         [numbers(0, 1, shape=(70, 9, 800))],
         {"axis": (0, 2)},
         tolerance_factor=10,
-        number=2,
+        row_number=2,
     ),
     Row(reduction.max, np.max, [arbitrary_numbers(MANY_ELEMENTS)], {"reduction_indices": (0,)}),
     Row(reduction.argmax, np.argmax, [arbitrary_numbers(MANY_ELEMENTS)], {"axis": 0}),

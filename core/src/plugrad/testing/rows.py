@@ -20,7 +20,7 @@ DrawFunction = Callable[[np.random.Generator, Shape, str], Array]
 
 STRING_DTYPE: Final = np.dtypes.StringDType()
 MAIN_DTYPES: Final = ("float32", "float64", "int32", "bool")
-"""The most important dtypes."""
+"""The dtypes that programs use most."""
 NUMBER_DTYPES: Final = (
     *MAIN_DTYPES,
     *(str(d) for d in DTYPES if d is not string and d not in MAIN_DTYPES),
@@ -29,7 +29,7 @@ ARITHMETIC_DTYPES: Final = tuple(name for name in NUMBER_DTYPES if name != "bool
 FLOATING_DTYPES: Final = ("float32", "float64", "float16")
 INTEGER_DTYPES: Final = ("int32", "int64", "int8", "int16", "uint8", "uint16", "uint32", "uint64")
 ROW_DTYPE: Final = "the dtype of the row"
-"""Stands for itself among the attributes, and among the dtypes of inputs."""
+"""A placeholder for the row's own dtype, among the attributes and the dtypes of inputs."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ class Row:
     is_edge: bool = False
     is_special: bool = True
     op: Callable[..., Any] | None = None
-    number: int = 1
+    row_number: int = 1
 
     def __str__(self) -> str:
-        return f"{self.kernel.name}.{self.number}"
+        return f"{self.kernel.name}.{self.row_number}"
 
     @property
     def tested_dtypes(self) -> tuple[str, ...]:
@@ -137,11 +137,11 @@ def numbers(
     shape: Shape = (3, 5),
     avoid: Sequence[float] = (),
     dtype: str = ROW_DTYPE,
-    allowed: tuple[float, float] = (-np.inf, np.inf),
+    allowed_range: tuple[float, float] = (-np.inf, np.inf),
 ) -> Input:
     """Return an input of numbers between two bounds, away from `avoid`, such as the kinks of a function.
 
-    The contract may allow more numbers than are drawn, such as infinity; special values are taken from `allowed`.
+    The contract may allow more numbers than are drawn, such as infinity; special values are taken from `allowed_range`.
     """
 
     def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
@@ -159,7 +159,7 @@ def numbers(
             x = np.where(np.abs(x - kink) < 0.1, x + 0.2, x)
         return (x + 1j * rng.uniform(-1, 1, shape) if kind == "complex" else x).astype(dtype)
 
-    return Input(draw, shape, dtype, allowed)
+    return Input(draw, shape, dtype, allowed_range)
 
 
 def integers(low: int, high: int, *shape: int, dtype: str = "int32") -> Input:
@@ -177,7 +177,7 @@ def bools(*shape: int) -> Input:
 
 
 def distinct_numbers(*shape: int, step: float = 0.25) -> Input:
-    """Return an input of distinct numbers around 0 in random order."""
+    """Return an input of distinct multiples of `step` around 0, in random order."""
 
     def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
         count = int(np.prod(shape))

@@ -89,7 +89,7 @@ def test_lifecycle(check: BackendCheck, opened: Backend, plugrad_backend: str) -
 
 
 @pytest.mark.plugrad_level("lifecycle")
-@pytest.mark.parametrize("dtype", lifecycle.STORED_DTYPES)
+@pytest.mark.parametrize("dtype", lifecycle.DTYPE_NAMES)
 def test_storing(dtype: str, opened: Backend) -> None:
     """Store arrays of a dtype, and read back the same bits."""
     require_dtypes([dtype], opened)

@@ -14,11 +14,11 @@ from plugrad_webgpu.declare import table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad_webgpu.algorithms.bodies import Body
+    from plugrad_webgpu.algorithms.bodies import HostFunction
     from plugrad_webgpu.memory.buffers import GpuArray
 
 
-def make_bitwise(expression: str, of_bools: str, body: Body) -> Callable[..., GpuArray]:
+def make_bitwise(expression: str, of_bools: str, body: HostFunction) -> Callable[..., GpuArray]:
     """Return the implementation of a WGSL expression for integers, and of another one for bools.
 
     NumPy has one function for both.

@@ -166,8 +166,8 @@ def max_pool_with_argmax(
     x: GpuArray, *, window: Window, include_batch_in_index: bool
 ) -> tuple[GpuArray, GpuArray]:
     """Return the maxima and the index of the first cell with each; NaN counts as the maximum."""
-    image_step = 0 if include_batch_in_index else math.prod(x.shape[1:])
-    return window_maximum(x, window), window_argmax(x, window, image_step)
+    positions_per_image = 0 if include_batch_in_index else math.prod(x.shape[1:])
+    return window_maximum(x, window), window_argmax(x, window, positions_per_image)
 
 
 @table.implements(pooling.pool)
@@ -206,11 +206,13 @@ def window_sums(x: GpuArray, window: Window) -> GpuArray:
 
 
 def sum_over_pieces(
-    reduction: WindowReduction, inputs: tuple[GpuArray, ...], window: Window, image: Shape
+    reduction: WindowReduction, inputs: tuple[GpuArray, ...], window: Window, image_shape: Shape
 ) -> GpuArray:
     """Return images of which each element is a sum over the windows that cover it."""
-    parts = split_window(window, image[1:-1], "stops")
-    return reduce(add, (reduce_covering_windows(reduction, inputs, part, image) for part in parts))
+    parts = split_window(window, image_shape[1:-1], "stops")
+    return reduce(
+        add, (reduce_covering_windows(reduction, inputs, part, image_shape) for part in parts)
+    )
 
 
 def split_windows(x: GpuArray, window: Window) -> list[WindowPartAndInputs]:
@@ -228,15 +230,15 @@ def argmax_over_parts(
     find: WindowReduction,
     largest: WindowReduction,
     parts: list[WindowPartAndInputs],
-    image_step: int = 0,
+    positions_per_image: int = 0,
 ) -> GpuArray:
     """Return the index of the first maximum of each window from its parts; -1 without one."""
     (window, inputs), *rest = parts
-    found = reduce_each_window(find, inputs, window, int32, image_step)
+    found = reduce_each_window(find, inputs, window, int32, positions_per_image)
     if rest:
         best = max_over_parts(largest, parts[:1])
         for window, inputs in rest:
-            place = reduce_each_window(find, inputs, window, int32, image_step)
+            place = reduce_each_window(find, inputs, window, int32, positions_per_image)
             value = max_over_parts(largest, [(window, inputs)])
             found, best = (
                 _first_maximum_kernel(found, place, best, value),
@@ -245,11 +247,14 @@ def argmax_over_parts(
     return found
 
 
-def window_argmax(x: GpuArray, window: Window, image_step: int = 0) -> GpuArray:
+def window_argmax(x: GpuArray, window: Window, positions_per_image: int = 0) -> GpuArray:
     """Return the index of the first maximum of each window; -1 without one."""
     parts = split_windows(x, window)
     return argmax_over_parts(
-        ARGMAX_REDUCTIONS_BY_DTYPE[x.dtype], MAXIMUM_REDUCTIONS_BY_DTYPE[x.dtype], parts, image_step
+        ARGMAX_REDUCTIONS_BY_DTYPE[x.dtype],
+        MAXIMUM_REDUCTIONS_BY_DTYPE[x.dtype],
+        parts,
+        positions_per_image,
     )
 
 
