@@ -212,29 +212,14 @@ class Device:
         self.record(plan, [*[x.buffer.storage for x in inputs], output.buffer.writable_storage()])
 
     def copy(
-        self,
-        source: GpuArray,
-        source_start_byte: int,
-        target: GpuArray,
-        target_start_byte: int,
-        nbytes: int,
+        self, source: GpuArray, source_byte: int, target: GpuArray, target_byte: int, nbytes: int
     ) -> None:
         """Submit the batch, and copy bytes of an array to another one under construction."""
-        self.copy_bytes(
-            source.buffer.storage,
-            source_start_byte,
-            target.buffer.writable_storage(),
-            target_start_byte,
-            nbytes,
-        )
+        read, written = source.buffer.storage, target.buffer.writable_storage()
+        self.copy_bytes(read, source_byte, written, target_byte, nbytes)
 
     def copy_bytes(
-        self,
-        source: Storage,
-        source_start_byte: int,
-        target: Storage,
-        target_start_byte: int,
-        nbytes: int,
+        self, source: Storage, source_byte: int, target: Storage, target_byte: int, nbytes: int
     ) -> None:
         """Submit the batch and a copy between buffers."""
         with self._lock, uninterruptible:
@@ -245,8 +230,8 @@ class Device:
             encoder = None if self._pass is None else self._end_pass(self._pass)
             self._raw.submit_copy(
                 encoder,
-                (source.handle, source.offset + source_start_byte, nbytes),
-                (target.handle, target.offset + target_start_byte, nbytes),
+                (source.handle, source.offset + source_byte, nbytes),
+                (target.handle, target.offset + target_byte, nbytes),
             )
 
     def record(self, plan: Plan, operands: list[Storage]) -> None:
@@ -523,12 +508,10 @@ class Device:
         return staging.values(nbytes)
 
     def _recycle_stagings(self, transfers: deque[tuple[Any, int]]) -> None:
-        """Give back the host memory of the first of some transfers."""
         with uninterruptible, self._lock:
             self._raw.recycle_staging(transfers.popleft()[0])
 
     def _acquire_staging(self, nbytes: int) -> Any:
-        """Return host memory for a transfer."""
         staging = self._raw.acquire_staging(nbytes)
         if staging is None:
             self.pool.trim()
@@ -541,7 +524,6 @@ class Device:
         return staging
 
     def _begin_pass(self) -> None:
-        """Open the compute pass of a new batch."""
         opened = self._driver.ComputePass(self._raw.handle)
         self._handle = opened.handle
         self._current = None
@@ -573,10 +555,8 @@ class Device:
         if part_counts:
             source = split_bindings(source, label, part_counts, self.part_bytes)
             last = operand_count - program.has_table
-            operand_count, output_count = (
-                sum(part_counts),
-                sum(part_counts[last - output_count : last]),
-            )
+            operand_count = sum(part_counts)
+            output_count = sum(part_counts[last - output_count : last])
             check_operand_part_count(label, operand_count, self._raw.max_operands, self.part_bytes)
         else:
             for rewrite in self.shader_rewrites:
@@ -596,7 +576,6 @@ class Device:
         return pipeline
 
     def _release_scratch_before_trim(self) -> None:
-        """Release cached constants and scratch buffers, and record pending calls, so that the pool has more to trim."""
         self._constants.clear()
         self.scratch.release()
         self.record_pending_calls()

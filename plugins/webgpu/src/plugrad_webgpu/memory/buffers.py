@@ -185,12 +185,7 @@ class CommandRecorder(Protocol):
         ...
 
     def copy(
-        self,
-        source: GpuArray,
-        source_start_byte: int,
-        target: GpuArray,
-        target_start_byte: int,
-        nbytes: int,
+        self, source: GpuArray, source_byte: int, target: GpuArray, target_byte: int, nbytes: int
     ) -> None:
         """Copy bytes of an array to another one under construction."""
         ...

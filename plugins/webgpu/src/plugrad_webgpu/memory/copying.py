@@ -56,7 +56,7 @@ def copy_view(x: GpuArray, shape: Shape, view: BufferView) -> GpuArray:
     if run is None:
         return device.launch(_copy_plan(shape, view, target, x.dtype), x)
     output = device.empty(shape, x.dtype)
-    device.copy(x, run.source_start_byte, output, run.target_start_byte, run.size)
+    device.copy(x, run.source_byte, output, run.target_byte, run.size)
     return output
 
 
@@ -82,7 +82,7 @@ def copy_into(output: GpuArray, view: BufferView, x: GpuArray, shape: Shape | No
     if run is None:
         device.launch_into(_copy_plan(shape, source, view, x.dtype), output, x)
     else:
-        device.copy(x, run.source_start_byte, output, run.target_start_byte, run.size)
+        device.copy(x, run.source_byte, output, run.target_byte, run.size)
 
 
 def slice_block(x: GpuArray, begin: Shape, size: Shape) -> GpuArray:
@@ -140,8 +140,8 @@ def value_words(value: complex, dtype: DType) -> tuple[int, ...]:
 class _ByteRange(NamedTuple):
     """Bytes that are contiguous in both source and target."""
 
-    source_start_byte: int
-    target_start_byte: int
+    source_byte: int
+    target_byte: int
     size: int
 
 

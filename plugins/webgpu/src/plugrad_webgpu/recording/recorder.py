@@ -72,8 +72,8 @@ class RecordedCopy:
 
     reads: tuple[Buffer]
     writes: tuple[PlaceholderBuffer]
-    source_start_byte: int
-    target_start_byte: int
+    source_byte: int
+    target_byte: int
     size: int
 
 
@@ -169,20 +169,15 @@ class Recorder:
         )
 
     def copy(
-        self,
-        source: GpuArray,
-        source_start_byte: int,
-        target: GpuArray,
-        target_start_byte: int,
-        nbytes: int,
+        self, source: GpuArray, source_byte: int, target: GpuArray, target_byte: int, nbytes: int
     ) -> None:
         """Record a copy of bytes to an array under construction."""
         self.work.append(
             RecordedCopy(
                 (source.buffer,),
                 (_as_placeholder(target),),
-                source_start_byte,
-                target_start_byte,
+                source_byte,
+                target_byte,
                 nbytes,
             )
         )

@@ -234,9 +234,9 @@ class Segment:
                 command = partial(
                     device.copy_bytes,
                     source,
-                    each.source_start_byte,
+                    each.source_byte,
                     own,
-                    each.target_start_byte,
+                    each.target_byte,
                     each.size,
                 )
                 commands.append(command)
