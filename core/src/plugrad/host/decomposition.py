@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from plugrad.contract.kernel import Kernel
 from plugrad.errors import ArgumentValueError
 from plugrad.kernels import decomposition
-from plugrad.kernels.decomposition import COMPLEX_DTYPE
+from plugrad.kernels.decomposition import COMPLEX_DTYPE_OF_DTYPE
 from plugrad.types.dtype import as_dtype
 
 Array = NDArray[Any]
@@ -169,7 +169,7 @@ def eig(input: Array) -> list[Array]:
     Raises:
         ArgumentValueError: the method does not converge.
     """
-    dtype = COMPLEX_DTYPE[
+    dtype = COMPLEX_DTYPE_OF_DTYPE[
         as_dtype(input.dtype)
     ].numpy  # where all are real, NumPy gives real numbers
     return [x.astype(dtype, copy=False) for x in _factor_batch("Eig", np.linalg.eig, input)]

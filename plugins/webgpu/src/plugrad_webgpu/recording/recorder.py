@@ -72,8 +72,8 @@ class RecordedCopy:
 
     reads: tuple[Buffer]
     writes: tuple[PlaceholderBuffer]
-    source_start: int
-    target_start: int
+    source_byte: int
+    target_byte: int
     size: int
 
 
@@ -121,12 +121,12 @@ class Recorder:
         raise HostValuesRequired(name)
 
     def create_placeholder(
-        self, size: int, kind: type[AnyPlaceholder] = PlaceholderBuffer
+        self, nbytes: int, buffer_type: type[AnyPlaceholder] = PlaceholderBuffer
     ) -> AnyPlaceholder:
         """Return a new placeholder of a size class."""
-        buffer = kind()
+        buffer = buffer_type()
         buffer.device = self  # type: ignore[assignment] - as far as kernels go, it is a device
-        buffer.size = size
+        buffer.size = nbytes
         return buffer
 
     def create_constant_placeholder(self, array: GpuArray) -> GpuArray:
@@ -144,7 +144,7 @@ class Recorder:
         """Return an array that `make` computes from some sizes."""
         return self.create_constant_placeholder(self.device.constant(make, *sizes))
 
-    def prepare(self, program: Program, operands: int) -> None:
+    def prepare(self, program: Program, operand_count: int) -> None:
         """Do nothing, because the program may be fused with others."""
 
     def call(self, prepared_call: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
@@ -169,12 +169,16 @@ class Recorder:
         )
 
     def copy(
-        self, source: GpuArray, source_start: int, target: GpuArray, target_start: int, size: int
+        self, source: GpuArray, source_byte: int, target: GpuArray, target_byte: int, nbytes: int
     ) -> None:
         """Record a copy of bytes to an array under construction."""
         self.work.append(
             RecordedCopy(
-                (source.buffer,), (_as_placeholder(target),), source_start, target_start, size
+                (source.buffer,),
+                (_as_placeholder(target),),
+                source_byte,
+                target_byte,
+                nbytes,
             )
         )
 

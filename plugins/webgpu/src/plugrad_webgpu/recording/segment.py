@@ -232,7 +232,12 @@ class Segment:
                 end_run()
                 source, own = operands
                 command = partial(
-                    device.copy_bytes, source, each.source_start, own, each.target_start, each.size
+                    device.copy_bytes,
+                    source,
+                    each.source_byte,
+                    own,
+                    each.target_byte,
+                    each.size,
                 )
                 commands.append(command)
                 continue

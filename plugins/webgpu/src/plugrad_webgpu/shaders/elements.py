@@ -195,15 +195,15 @@ def as_parameter(value: complex, dtype: DType) -> int | float | complex:
 
 
 def require_dtype(
-    dtype: DType, supported: Collection[DType | str], what: str = "backend 'webgpu'"
+    dtype: DType, supported_dtypes: Collection[DType | str], subject: str = "backend 'webgpu'"
 ) -> None:
-    """Raise unless `what` supports a dtype.
+    """Raise unless a dtype is supported; the error says that `subject` lacks it.
 
     Raises:
-        UnsupportedDtype: the dtype is not one of `supported`.
+        UnsupportedDtype: the dtype is not one of `supported_dtypes`.
     """
-    if dtype not in supported:
+    if dtype not in supported_dtypes:
         raise UnsupportedDtype(
-            f"{what} does not support dtype {dtype}, only {', '.join(sorted(map(str, supported)))}; choose one of "
-            'these, as in dtype="float32", or compute on the cpu backend'
+            f"{subject} does not support dtype {dtype}, only {', '.join(sorted(map(str, supported_dtypes)))}; choose "
+            'one of these, as in dtype="float32", or compute on the cpu backend'
         )
