@@ -162,11 +162,9 @@ def _cofactors(x: Tensor) -> Tensor:
     return where(is_finite, found, np.nan)
 
 
-def _minor_product(x: Tensor, first_column: int, second_column: int) -> Tensor:
+def _minor_product(x: Tensor, column: int, other_column: int) -> Tensor:
     """Return an element of the next row times one of the row after it, from two other columns."""
-    return roll(x, (-1, -first_column), axis=(-2, -1)) * roll(
-        x, (-2, -second_column), axis=(-2, -1)
-    )
+    return roll(x, (-1, -column), axis=(-2, -1)) * roll(x, (-2, -other_column), axis=(-2, -1))
 
 
 def _cofactors_by_svd(x: Tensor) -> Tensor:
@@ -381,11 +379,11 @@ def _svd_vjp(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Te
     u_rotation, v_rotation = matmul(adjoint(u), d_u), matmul(adjoint(v), d_v)
     is_tie = _equal_pairs(s)
     # one 0 of a real, square matrix leaves nothing open but signs
-    is_undetermined = is_zero
+    is_null = is_zero
     if rows == columns and u.dtype.kind != "complex":
-        is_undetermined = is_zero & (sum(is_zero.astype(int32), axis=-1, keepdims=True) > 1)
+        is_null = is_zero & (sum(is_zero.astype(int32), axis=-1, keepdims=True) > 1)
     check = _depends_on_more_than_subspaces if 1 in absent else _depends_on_vectors_of_equal_values
-    is_wrong = is_wrong | check(dy, u_rotation, v_rotation, is_tie, is_undetermined)
+    is_wrong = is_wrong | check(dy, u_rotation, v_rotation, is_tie, is_null)
     both_zero = as_row_matrices(is_zero) & as_column_matrices(is_zero)
     apart = cast_like(safe_reciprocal(as_row_matrices(s) - as_column_matrices(s), is_tie), u)
     together = cast_like(safe_reciprocal(as_row_matrices(s) + as_column_matrices(s), both_zero), u)
@@ -412,11 +410,7 @@ def _subtract_adjoint(x: Tensor) -> Tensor:
 
 
 def _depends_on_more_than_subspaces(
-    dy: list[Tensor],
-    u_rotation: Tensor,
-    v_rotation: Tensor,
-    is_tie: Tensor,
-    is_undetermined: Tensor,
+    dy: list[Tensor], u_rotation: Tensor, v_rotation: Tensor, is_tie: Tensor, is_null: Tensor
 ) -> Tensor:
     """Return for each matrix whether the result depends on singular vectors beyond the subspaces that they span.
 
@@ -424,26 +418,22 @@ def _depends_on_more_than_subspaces(
     """
     sizes = frobenius_norms(u_rotation) + frobenius_norms(v_rotation)
     each = (
-        as_row_matrices(is_undetermined)
+        as_row_matrices(is_null)
         & (_ambiguous_rotations(u_rotation, sizes) | _ambiguous_rotations(v_rotation, sizes))
         & is_tie
     )
     together = _off_diagonal_ties(is_tie) & _ambiguous_rotations(u_rotation + v_rotation, sizes)
-    both = is_undetermined & _has_gradient(dy[0], -2) & _has_gradient(dy[2], -1)
+    both = is_null & _has_gradient(dy[0], -2) & _has_gradient(dy[2], -1)
     return any(each | together, axis=(-2, -1)) | any(both, axis=-1)
 
 
 def _depends_on_vectors_of_equal_values(
-    dy: list[Tensor],
-    u_rotation: Tensor,
-    v_rotation: Tensor,
-    is_tie: Tensor,
-    is_undetermined: Tensor,
+    dy: list[Tensor], u_rotation: Tensor, v_rotation: Tensor, is_tie: Tensor, is_null: Tensor
 ) -> Tensor:
     """Return for each matrix whether the result depends on the vectors of equal or zero singular values."""
     used = _has_gradient(dy[0], -2) | _has_gradient(dy[2], -1) | (stop_gradient(dy[1]) != 0)
     pairs = _off_diagonal_ties(is_tie) & _pairs_with_used_vectors(used)
-    return any(pairs, axis=(-2, -1)) | any(is_undetermined & used, axis=-1)
+    return any(pairs, axis=(-2, -1)) | any(is_null & used, axis=-1)
 
 
 def _moves_null_space(outside_part: Tensor, d: Tensor, is_zero: Tensor) -> Tensor:
