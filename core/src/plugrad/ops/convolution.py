@@ -127,7 +127,7 @@ def conv1d_transpose(
     shape = _channels_last_output_shape(op, output_shape, sequences, 1, is_first)
     wide = shape and (shape[0], 1, *shape[1:])
     how = _reshape_steps_to_height_1(op, stride, padding, dilation, dim_rounding_mode)
-    extra = 0, *as_sizes(output_padding, 1, f"{op}: output_padding", least=0)
+    extra = 0, *as_sizes(output_padding, 1, f"{op}: output_padding", minimum=0)
     images = movement.expand_dims(to_kernel_layout(sequences, 1, is_first), dim=1)
     try:
         y = run_grouped_transposed_convolution(

@@ -71,7 +71,7 @@ def run_grouped_transposed_convolution(
         output_padding: how much the result grows at the end, without a given shape.
     """
     size, axes = filters.shape[:-2], images.ndim - 2
-    extra = as_sizes(output_padding, axes, f"{op}: output_padding", least=0)
+    extra = as_sizes(output_padding, axes, f"{op}: output_padding", minimum=0)
     has_groups = _has_groups(op, groups, images, filters, -1)
     zeros: list[Pair] = []
     if shape is None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.errors import ArgumentError, ShapeError
 from plugrad.kernels import decomposition, matrix_functions
-from plugrad.kernels.decomposition import REAL_DTYPE
+from plugrad.kernels.decomposition import REAL_DTYPE_OF_DTYPE
 from plugrad.kernels.linalg import matmul
 from plugrad.ops.arguments import as_supported_dtype, promote_to_one_dtype
 from plugrad.ops.attributes import check_number
@@ -76,7 +76,9 @@ def expm(x: TensorLike, /) -> Tensor:
     if not x.size:
         return x
     order, coefficients = (
-        (7, PADE_7_COEFFICIENTS) if REAL_DTYPE[x.dtype] is float32 else (13, PADE_13_COEFFICIENTS)
+        (7, PADE_7_COEFFICIENTS)
+        if REAL_DTYPE_OF_DTYPE[x.dtype] is float32
+        else (13, PADE_13_COEFFICIENTS)
     )
     limit = MAX_NORM_OF_PADE_DEGREE[order]
     norm = max(sum(abs(stop_gradient(x)), axis=-2, keepdims=True), axis=-1, keepdims=True)
@@ -188,7 +190,7 @@ def logm(x: TensorLike, /) -> Tensor:
     if not x.size:
         return x
     unit = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
-    order = 6 if REAL_DTYPE[x.dtype] is float32 else 10
+    order = 6 if REAL_DTYPE_OF_DTYPE[x.dtype] is float32 else 10
     roots = LOGM_ROOTS_OF_PADE_ORDER[order]
     size = decomposition.log_determinant(stop_gradient(x))[1] / (x.shape[-1] * LOGM_SCALE_STEP)
     # The inverse reports a singular matrix.

@@ -17,7 +17,9 @@ class SettingKey(NamedTuple):
     name: str
     meaning: str
     accepts: str
+    """The accepted values, in words."""
     parse: Callable[[object], Any]
+    """The function that converts a value as written, or raises ValueError if it is malformed."""
     default: Any
 
     @property

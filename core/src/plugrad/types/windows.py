@@ -16,11 +16,15 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 Pair = tuple[int, int]
+"""Two integers, such as the height and width of an image, or a padding (before, after)."""
 Pairs = tuple[Pair, ...]
+"""A padding (before, after) for each axis."""
 Padding = Literal["same", "valid"] | Pairs
+"""A padding of the spatial axes, by TensorFlow's names or in cells (before, after) for each axis."""
 PaddingLike: TypeAlias = Padding | int | Sequence[Sequence[int]]
 """A padding as users write it: an integer is the number of cells at both ends of every spatial axis."""
 Rounding = Literal["floor", "ceil", "round"] | None
+"""How the number of a window's positions is rounded if it is not an integer; None rounds down."""
 SequenceFormat = Literal["NWC", "NCW"]
 ImageFormat = Literal["NHWC", "NCHW"]
 VolumeFormat = Literal["NDHWC", "NCDHW"]
@@ -89,7 +93,7 @@ def sliding_window(
             f"a window over the {len(image)} axes of an image of {image} needs as many sizes, strides, dilations "
             f"and paddings; they are {size}, {strides}, {dilations} and {short_repr(padding)}"
         )
-    _check_window_steps(size, strides, dilations)
+    _check_step_sizes(size, strides, dilations)
     outs: list[int] = []
     pairs: list[Pair] = []
     for axis, (n, length, stride, dilation) in enumerate(
@@ -163,7 +167,7 @@ def check_window(image: Shape, window: Window, axes: int | None = None) -> None:
         raise ArgumentValueError(
             f"a window over {axes} spatial axes has one entry for each in all fields, unlike {window}"
         )
-    _check_window_steps(window.size, window.strides, window.dilations)
+    _check_step_sizes(window.size, window.strides, window.dilations)
     as_pairs(window.padding, "padding")
     outs = tuple(
         max((n + before + after - (length - 1) * dilation - 1) // stride + 1, 0)
@@ -195,7 +199,7 @@ def check_window_positions(image: Shape, window: Window) -> None:
                 )
 
 
-def _check_window_steps(size: Shape, strides: Shape, dilations: Shape) -> None:
+def _check_step_sizes(size: Shape, strides: Shape, dilations: Shape) -> None:
     if any(n < 1 or n >= 2**31 for n in (*size, *strides, *dilations)):
         raise ArgumentValueError(
             f"a window of {size} with strides {strides} and dilations {dilations}: all must be at least 1, and "
@@ -227,21 +231,21 @@ def cell_slices(window: Window) -> tuple[tuple[Shape, Shape, Shape], ...]:
     return tuple(found)
 
 
-def as_sizes(value: int | Sequence[int], count: int, name: str, *, least: int = 1) -> Shape:
-    """Return `count` integers of at least `least`; a single integer stands for every axis.
+def as_sizes(value: int | Sequence[int], axis_count: int, name: str, *, minimum: int = 1) -> Shape:
+    """Return `axis_count` integers of at least `minimum`; a single integer stands for every axis.
 
     Raises:
-        ArgumentValueError: the value is not one or `count` such integers.
+        ArgumentValueError: the value is not one or `axis_count` such integers.
     """
     try:
         values = as_integers(value)
     except TypeError:
         values = ()
     if len(values) == 1 and not isinstance(value, Iterable):
-        values *= count
-    if len(values) != count or any(v < least for v in values):
+        values *= axis_count
+    if len(values) != axis_count or any(v < minimum for v in values):
         raise ArgumentValueError(
-            f"{name}={short_repr(value)} must be one or {count} integers of at least {least}"
+            f"{name}={short_repr(value)} must be one or {axis_count} integers of at least {minimum}"
         )
     return values
 

@@ -42,7 +42,7 @@ MAX_BLOCKS_ON_GPU = 30_000  # which may all have the same label, so a loop goes 
 _saturate_to_int32 = elementwise({int64: "saturated_i32_of_i64(x)"}, result=int32)
 
 
-def as_32_bit_indices(indices: GpuArray, what: str) -> GpuArray:
+def as_32_bit_indices(indices: GpuArray, subject: str) -> GpuArray:
     """Cast indices to 32 bits; those that do not fit saturate, which keeps them out of range.
 
     Raises:
@@ -52,7 +52,7 @@ def as_32_bit_indices(indices: GpuArray, what: str) -> GpuArray:
         return _saturate_to_int32(indices)
     if indices.dtype in WORD_DTYPES_BY_NARROW_DTYPE:
         indices = cast(indices, dtype=WORD_DTYPES_BY_NARROW_DTYPE[indices.dtype])
-    require_dtype(indices.dtype, INDEX_DTYPES, what)
+    require_dtype(indices.dtype, INDEX_DTYPES, subject)
     return indices
 
 
