@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from plugrad.extend import KernelTable, broadcast as broadcast_shapes, count_elements
+from plugrad.extend import (
+    KernelNotFound,
+    KernelTable,
+    broadcast as broadcast_shapes,
+    count_elements,
+)
 from plugrad_cpu.extend import (
     PARTS_PER_THREAD,
     copy_elements,
@@ -54,6 +59,14 @@ FLOAT32_LANES: Final = current_variant().VECTOR_BYTES // 4
 
 table: Final = KernelTable("cpu")
 """All implementations of this pack; the modules in `kernels` add them."""
+
+
+def find_numpy_implementation(kernel: Kernel[..., Any]) -> Implementation | None:
+    """Return NumPy's implementation of a kernel, or None."""
+    try:
+        return numpy_implementation(kernel)
+    except KernelNotFound:
+        return None
 
 
 def find_c_functions(kernel: str, *dtypes: str, suffix: str = "") -> CFunctionsByDtype:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.extend import KERNELS, KernelNotFound, Shaped, as_dtype
+from plugrad.extend import KERNELS, Shaped, as_dtype
 from plugrad.kernels import binary, creation, indexing, movement, unary
-from plugrad_cpu.extend import numpy_implementation, register_fast_path
+from plugrad_cpu.extend import register_fast_path
 from plugrad_native.declare import (
     FLOAT_DTYPES,
     SMALL_RESULTS_BY_KERNEL,
+    find_numpy_implementation,
     register_small_result_functions,
     with_small_results_in_c,
 )
@@ -20,7 +21,7 @@ from plugrad_native.halves import table as table
 from plugrad_native.programs.calls import find_ufunc_loop
 
 if TYPE_CHECKING:
-    from plugrad.extend import Implementation, Kernel
+    from plugrad.extend import Kernel
     from plugrad_native.variants import Layout
 
 NUMPY_LOOP_DTYPES: Final = tuple(map(np.dtype, (*FLOAT_DTYPES, "int32", "int64", "uint8", "bool")))
@@ -34,14 +35,6 @@ ROUNDING_UFUNCS: Final = {
 """By kernel: the ufunc that rounds floats; the kernels return integers unchanged, unlike NumPy."""
 FILLED_DTYPES: Final = tuple(map(np.dtype, (*FLOAT_DTYPES, "int32", "int64")))
 """The dtypes of arrays that C fills with a number."""
-
-
-def find_numpy_implementation(kernel: Kernel[..., Any]) -> Implementation | None:
-    """Return NumPy's implementation of a kernel, or None."""
-    try:
-        return numpy_implementation(kernel)
-    except KernelNotFound:
-        return None
 
 
 def register_numpy_loops(

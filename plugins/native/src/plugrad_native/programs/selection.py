@@ -18,7 +18,7 @@ from plugrad.extend import (
     get_kernel,
 )
 from plugrad_cpu.extend import thread_pool
-from plugrad_native.declare import table
+from plugrad_native.declare import find_numpy_implementation, table
 from plugrad_native.programs.broadcasts import bypass_broadcasts
 from plugrad_native.programs.control import has_supported_sizes
 from plugrad_native.programs.delays import find_delayed_results
@@ -40,7 +40,6 @@ from plugrad_native.programs.lowering import (
 )
 from plugrad_native.programs.products import match_factor_layouts, transpose_before_loops
 from plugrad_native.programs.rows import fits_in_row_group, is_row_view, lower_rows
-from plugrad_native.small_results import find_numpy_implementation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
