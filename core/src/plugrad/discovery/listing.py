@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
 
 MODULE_PREFIX: Final = "module://"
+"""How the name of a backend begins that is given by its module and not by its plugin."""
 
 plugin_uninstall_listeners: Final[list[Callable[[Plugin], None]]] = []
 """What is called with each plugin that a scan of the installed distributions no longer finds."""
@@ -160,7 +161,7 @@ def add_plugin(plugin: Plugin) -> None:
     """Add a plugin that is not installed to the list, until `remove_plugin` is called."""
     with state.lock:
         state.added.append(plugin)
-        _invalidate_list()
+        _invalidate_plugin_list()
 
 
 def remove_plugin(plugin: Plugin) -> None:
@@ -168,10 +169,10 @@ def remove_plugin(plugin: Plugin) -> None:
     with state.lock:
         if plugin in state.added:
             state.added.remove(plugin)
-        _invalidate_list()
+        _invalidate_plugin_list()
 
 
-def _invalidate_list() -> None:
+def _invalidate_plugin_list() -> None:
     state.listing = None
     _list_plugins()
 
@@ -212,12 +213,14 @@ def shadowed_distributions() -> tuple[ShadowedDistribution, ...]:
         return state.scan.shadowed if state.scan else ()
 
 
-def _make_plugin(entry: EntryPoint) -> Plugin:
+def _make_plugin(entry_point: EntryPoint) -> Plugin:
     """Return a `Plugin` for an entry point, with its manifest or with the reason why it cannot be used."""
-    kind = KIND_OF_ENTRY_POINT_GROUP[entry.group]
-    plugin = Plugin(kind, entry.name, entry.distribution, entry.version, entry.target)
+    kind = KIND_OF_ENTRY_POINT_GROUP[entry_point.group]
+    plugin = Plugin(
+        kind, entry_point.name, entry_point.distribution, entry_point.version, entry_point.target
+    )
     try:
-        _check_name(kind, entry.name)
+        _check_name(kind, entry_point.name)
         _read_manifest(plugin, is_required=kind == "backend")
     except BaseException as error:  # finders on sys.meta_path may raise anything
         if is_interruption(error):

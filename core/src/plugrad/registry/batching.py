@@ -283,12 +283,12 @@ def batched_by_loop(*kernels: Kernel[..., Any], because: str) -> None:
         _set_batching(RegisteredBatching(kernel.name, None, because), replace=False)
 
 
-def _set_batching(entry: RegisteredBatching, *, replace: bool) -> None:
-    name = entry.kernel_name
+def _set_batching(batching: RegisteredBatching, *, replace: bool) -> None:
+    name = batching.kernel_name
     find_batching(name)  # imports plugrad's own
     if replace:
-        journal.put_table_entry(registered_batchings, name, entry, "batching")
-    elif not journal.add_table_entry(registered_batchings, name, entry, "batching"):
+        journal.put_table_entry(registered_batchings, name, batching, "batching")
+    elif not journal.add_table_entry(registered_batchings, name, batching, "batching"):
         raise RegistrationError(
             f"kernel {name!r} has a batching rule already; pass replace=True to replace it"
         )

@@ -30,10 +30,10 @@ registered_composites: Final[dict[str, Composite]] = {}
 _load_composite: Callable[[Kernel[..., Any]], None] | None = None
 
 
-def set_loader(load: Callable[[Kernel[..., Any]], None]) -> None:
+def set_loader(loader: Callable[[Kernel[..., Any]], None]) -> None:
     """Set the function that registers plugrad's own composite of a kernel when it is first asked for."""
     global _load_composite
-    _load_composite = load
+    _load_composite = loader
 
 
 def find_composite(kernel: Kernel[..., Any]) -> Composite | None:

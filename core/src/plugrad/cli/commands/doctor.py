@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
 
 LEVEL_HEADINGS: Final = (("problem", "Problems", layout.RED), ("note", "Notes", layout.YELLOW))
+"""The levels of findings, the headings above them, and the colours of these."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -60,7 +61,7 @@ def _report_unreadable_settings(error: ConfigError) -> dict[str, Any]:
     }
 
 
-def _examine_plugins(names: list[str], timeout: float) -> dict[str, Any]:
+def _examine_plugins(names: list[str], timeout_seconds: float) -> dict[str, Any]:
     candidates = select_plugins(names)
     packed = {p.backend_name for p in candidates if p.kind == "kernels"}
     candidates += [b for b in backends() if b.name in packed and b not in candidates]
@@ -71,7 +72,7 @@ def _examine_plugins(names: list[str], timeout: float) -> dict[str, Any]:
     wanted = [_make_job(plugin) for plugin in tried]
     if not names:
         wanted.append(Job("report_active_backend", {}))
-    outcomes = jobs.run_jobs(wanted, timeout)
+    outcomes = jobs.run_jobs(wanted, timeout_seconds)
     by_plugin = {id(p): outcome for p, outcome in zip(tried, outcomes, strict=False)}
     found = list(_find_core_problem(outcomes))
     found += [
@@ -99,7 +100,7 @@ def _examine_plugins(names: list[str], timeout: float) -> dict[str, Any]:
         "sections": [
             {"title": title, "text": text, "from": p.qualified_name}
             for p, outcome in zip(tried, outcomes, strict=False)
-            for title, text in outcome.reported.get("sections", ())
+            for title, text in outcome.report.get("sections", ())
         ],
         "findings": [finding._asdict() for finding in found],
     }
@@ -117,7 +118,7 @@ def _find_core_problem(outcomes: list[Outcome]) -> Iterator[Finding]:
 
 def _make_job(plugin: Plugin) -> Job:
     if plugin.kind == "backend":
-        return Job("try_backend", {"name": plugin.qualified_name, "until": "compute"})
+        return Job("try_backend", {"name": plugin.qualified_name, "last_step": "compute"})
     return Job(
         {"ops": "import_op_pack", "hooks": "load_doctor_section"}[plugin.kind],
         {"name": plugin.qualified_name},
@@ -172,7 +173,7 @@ def _summarize_plugin(
         }
     learnt = {
         k: v
-        for k, v in outcome.reported.items()
+        for k, v in outcome.report.items()
         if k not in ("packs", "sections", "replaced", "kernels_of_packs", "blamed")
     }
     fails = own and own[0].level == "problem"
@@ -186,7 +187,7 @@ def _summarize_plugin(
 
 def _describe_capabilities(outcome: Outcome) -> str:
     """Return what a plugin can do, in one line."""
-    found = outcome.reported
+    found = outcome.report
     if found.get("can_start") is False:
         return f"cannot start here: {found['refusal']}"
     if "device" not in found:
@@ -226,7 +227,7 @@ def _print_report(report: dict[str, Any], problems: int) -> None:
             if i:
                 layout.print_line()
             layout.print_paragraph(
-                f"{finding['subject']} {finding['text']}", hanging=layout.INDENT * 2
+                f"{finding['subject']} {finding['text']}", hanging_indent=layout.INDENT * 2
             )
             if finding["details"]:
                 layout.print_verbatim(finding["details"], layout.INDENT * 3)

@@ -44,16 +44,14 @@ def run(arguments: Namespace) -> int:
     ):
         record = records[i]
         record |= {
-            key: outcome.reported[key]
-            for key in KEYS_KNOWN_AFTER_LOADING
-            if key in outcome.reported
+            key: outcome.report[key] for key in KEYS_KNOWN_AFTER_LOADING if key in outcome.report
         }
         if outcome.problem:
             record["status"] = "failed"
             record["reason"] = outcome.problem
             record["details"] = outcome.details
-        elif outcome.reported.get("can_start") is False:
-            record["reason"] = f"cannot start here: {outcome.reported['refusal']}"
+        elif outcome.report.get("can_start") is False:
+            record["reason"] = f"cannot start here: {outcome.report['refusal']}"
     if arguments.json:
         layout.print_json(records)
     else:
@@ -71,7 +69,7 @@ def run(arguments: Namespace) -> int:
 def _make_job(plugin: Plugin) -> Job | None:
     usable = plugin.status in ("available", "active", "conflict")
     if plugin.kind == "backend" and usable:
-        return Job("try_backend", {"name": plugin.qualified_name, "until": "open"})
+        return Job("try_backend", {"name": plugin.qualified_name, "last_step": "open"})
     if plugin.kind == "ops" and usable:
         return Job("import_op_pack", {"name": plugin.qualified_name})
     return None

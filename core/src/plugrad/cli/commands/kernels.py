@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
 
 KernelsByBackend = dict[str, dict[str, str]]
-"""By backend and kernel: ``"own"``, ``"host"`` for one in NumPy, ``"declared"`` if only the manifest names it, or
-``"composite"`` if the backend has none and runs the kernel's body of ops."""
+"""How a kernel is implemented, by backend and kernel.
+
+It is ``"own"``, ``"host"`` for one in NumPy, ``"declared"`` if only the manifest names it, or ``"composite"`` if the
+backend has none and runs the kernel's body of ops.
+"""
 
 _EMPTY_CONTRACT_RECORD: Final[dict[str, Any]] = {
     "family": "",
@@ -28,6 +31,7 @@ _EMPTY_CONTRACT_RECORD: Final[dict[str, Any]] = {
     "batching": "loop",
     "contract": "",
 }
+"""The record of a contract that core does not declare, for a kernel of a plugin that was not loaded."""
 
 PacksByBackend = dict[str, dict[str, list[str]]]
 """By backend and kernel: the plugins that bring an implementation, the one in effect at the front."""
@@ -60,13 +64,15 @@ def run(arguments: Namespace) -> None:
         for b in select_plugins(arguments.backend, "backend")
         if b.status in ("available", "active", "conflict")
     ]
-    loading = [Job("try_backend", {"name": b.qualified_name, "until": "open"}) for b in backends]
+    loading = [
+        Job("try_backend", {"name": b.qualified_name, "last_step": "open"}) for b in backends
+    ]
     first, *outcomes = jobs.run_jobs([Job("report_contracts", {}), *loading], arguments.timeout)
     if first.problem:
         raise PluginUnavailable(f"plugrad itself {first.problem}; run `plugrad doctor` for details")
-    contracts: dict[str, dict[str, Any]] = first.reported["contracts"]
+    contracts: dict[str, dict[str, Any]] = first.report["contracts"]
     for outcome in outcomes:  # the contracts of packs
-        contracts |= outcome.reported.get("contracts", {})
+        contracts |= outcome.report.get("contracts", {})
     implementations, reasons = _find_implementations(backends, outcomes)
     packs = _find_packs(backends, outcomes)
     for backend, table in implementations.items():
@@ -136,11 +142,11 @@ def _find_implementations(
     reasons: dict[str, str] = {}
     for backend, outcome in zip(backends, outcomes, strict=True):
         name = _backend_label(backend)
-        implementations[name] = outcome.reported.get("kernels") or dict.fromkeys(
+        implementations[name] = outcome.report.get("kernels") or dict.fromkeys(
             backend.manifest.kernels or (), "declared"
         )
-        if outcome.problem or not outcome.reported["can_start"]:
-            reasons[name] = outcome.problem or outcome.reported["refusal"]
+        if outcome.problem or not outcome.report["can_start"]:
+            reasons[name] = outcome.problem or outcome.report["refusal"]
             if not implementations[name]:
                 del implementations[name]
     return implementations, reasons
@@ -151,7 +157,7 @@ def _find_packs(backends: list[Plugin], outcomes: list[Outcome]) -> PacksByBacke
     found: PacksByBackend = {}
     for backend, outcome in zip(backends, outcomes, strict=True):
         table = found.setdefault(_backend_label(backend), {})
-        for owner, names in outcome.reported.get("kernels_of_packs", {}).items():
+        for owner, names in outcome.report.get("kernels_of_packs", {}).items():
             for name in names:
                 table.setdefault(name, []).append(owner)
     return found

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
 
 WorkgroupCounts = tuple[int, int, int]
+"""The number of workgroups in each of the three dimensions of a grid."""
 
 
 class Program:
@@ -77,7 +78,9 @@ class Plan:
 
     program: Program
     parameters: bytes
+    """The packed parameters."""
     grid: WorkgroupCounts | None
+    """The number of workgroups in each dimension, or None if there is no work."""
     shape: Shape
     dtype: DType
     size: int
