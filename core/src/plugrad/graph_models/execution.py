@@ -182,9 +182,9 @@ def _copy_to_backend(value: Any, backend: Backend) -> Tensor:
 
 def cached_execution_plan(graph: Graph, outputs: tuple[OutputReference, ...]) -> ExecutionPlan:
     """Return the plan for outputs of a graph; it is made once and cached."""
-    if outputs not in graph.cached_plans:
-        graph.cached_plans[outputs] = ExecutionPlan(graph, outputs)
-    return graph.cached_plans[outputs]
+    if outputs not in graph.plan_of_outputs:
+        graph.plan_of_outputs[outputs] = ExecutionPlan(graph, outputs)
+    return graph.plan_of_outputs[outputs]
 
 
 def _pick_output(values: Mapping[str, NodeOutputs], reference: OutputReference) -> Any:

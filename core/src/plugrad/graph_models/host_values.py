@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Attributes = Mapping[str, Any]
 
 MAX_HOST_ELEMENTS: Final = 1024
-"""Larger arrays are worth a device."""
+"""The most elements of an array that the host computes; for larger ones, a device is faster."""
 SLICE_MASK_NAMES: Final = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 NUMPY_ARITHMETIC: dict[str, Callable[..., Any]] = {
     "Abs": np.abs, "Add": np.add, "AddV2": np.add, "Equal": np.equal, "FloorDiv": np.floor_divide,

@@ -87,10 +87,10 @@ def _read_function(name: str, signature: Json, function: Json) -> Graph:
     return Graph(nodes, tuple(inputs), tuple(outputs))
 
 
-def _read_nodes(items: Sequence[Json], known_nodes: Mapping[str, Node]) -> dict[str, Node]:
+def _read_nodes(node_entries: Sequence[Json], known_nodes: Mapping[str, Node]) -> dict[str, Node]:
     """Read nodes by name, in addition to those that are known."""
     raw: dict[str, Json] = {}
-    for item in items:
+    for item in node_entries:
         name = _require_text(item.get("name"), "a node's name")
         if name in raw or name in known_nodes:
             raise DamagedFile(f"there are two nodes called {short_repr(name)}")
@@ -221,12 +221,12 @@ def _check_calls(graphs: Mapping[str, Graph]) -> None:
 # --- attributes -----------------------------------------------------------------------------------
 
 
-def _decode_attributes(items: Json, node: str) -> dict[str, Any]:
+def _decode_attributes(entries: Json, node_name: str) -> dict[str, Any]:
     """Decode the attributes of a node; their names become lower case, as Python's parameters are."""
     try:
-        return {name.lower(): _decode_attribute(value) for name, value in items.items()}
+        return {name.lower(): _decode_attribute(value) for name, value in entries.items()}
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise DamagedFile(f"an attribute of node {node!r} is damaged: {error}") from None
+        raise DamagedFile(f"an attribute of node {node_name!r} is damaged: {error}") from None
 
 
 def _decode_attribute(value: Any) -> Any:
@@ -297,13 +297,15 @@ def _require_list(value: Any) -> list[Any]:
     return cast("list[Any]", value)
 
 
-def _require_mapping(value: Any, what: str) -> Json:
+def _require_mapping(value: Any, expected: str) -> Json:
+    """Return a value if it is an object of JSON, else raise an error that says what was expected."""
     if not isinstance(value, dict):
-        raise DamagedFile(f"{short_repr(value)} stands where {what} is needed")
+        raise DamagedFile(f"{short_repr(value)} stands where {expected} is needed")
     return cast("Json", value)
 
 
-def _require_text(value: Any, what: str) -> str:
+def _require_text(value: Any, expected: str) -> str:
+    """Return a value if it is a text, else raise an error that says what was expected."""
     if not isinstance(value, str) or not value:
-        raise DamagedFile(f"{short_repr(value)} is not {what}")
+        raise DamagedFile(f"{short_repr(value)} is not {expected}")
     return value

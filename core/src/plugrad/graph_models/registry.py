@@ -92,7 +92,7 @@ class Operator:
 
 
 def register_operator(
-    *names: str, last: str = "", outputs: tuple[str, ...] = ()
+    *names: str, last_annotation: str = "", output_names: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as the implementation of operators.
 
@@ -104,7 +104,7 @@ def register_operator(
         for name in names:
             if name in OPERATORS:
                 raise RegistrationError(f"operator {name!r} has a function already")
-            OPERATORS[name] = _parse_signature(name, function, last, outputs)
+            OPERATORS[name] = _parse_signature(name, function, last_annotation, output_names)
         return function
 
     return declare
@@ -124,7 +124,7 @@ def register_host_operator(*names: str) -> Callable[[Callable[..., Any]], Callab
 
 
 def _parse_signature(
-    name: str, function: Callable[..., Any], last: str, outputs: tuple[str, ...]
+    name: str, function: Callable[..., Any], last_annotation: str, output_names: tuple[str, ...]
 ) -> Operator:
     """Return the inputs and attributes that a function's signature declares."""
     kinds: list[str] = []
@@ -149,5 +149,13 @@ def _parse_signature(
             kinds.append(kind)
             required += is_required
     return Operator(
-        name, function, tuple(kinds), required, variadic, last, attributes, outputs, calls
+        name,
+        function,
+        tuple(kinds),
+        required,
+        variadic,
+        last_annotation,
+        attributes,
+        output_names,
+        calls,
     )

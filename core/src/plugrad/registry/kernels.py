@@ -343,7 +343,7 @@ def _check_backend(name: str) -> None:
             f"KernelConfig: {name!r} is the name of a kernel; it stands before that of the backend"
         )
     # Backends may rightly have similar names, such as one_gpu.
-    if name not in known and (meant := suggest_similar_name(name, known, similarity=0.75)):
+    if name not in known and (meant := suggest_similar_name(name, known, min_similarity=0.75)):
         raise RegistrationError(
             f"KernelConfig: no backend is called {name!r}{meant}; the installed ones are {', '.join(sorted(known))}"
         )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-SIGMOID_IS_FLAT_BEYOND: Final = 750
+SIGMOID_SATURATION_LIMIT: Final = 750
 """The sigmoid of numbers below minus this one is 0, also in float64."""
 
 
@@ -104,7 +104,7 @@ def _is_bounded_below(node: Node, constants: Mapping[str, NDArray[Any]]) -> bool
     """Return whether a node takes the maximum of x and a number below which the sigmoid is 0 in all dtypes."""
     bound = constants.get(node.inputs[-1]) if _is_operator(node, "Max") else None
     is_pair = len(node.inputs) == 2 and _is_floating(bound)
-    return is_pair and bool((bound <= -SIGMOID_IS_FLAT_BEYOND).all())
+    return is_pair and bool((bound <= -SIGMOID_SATURATION_LIMIT).all())
 
 
 def _is_silu(

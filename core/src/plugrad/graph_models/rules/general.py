@@ -47,9 +47,9 @@ def _make_direct_rule(op: str) -> WriteRule:
     return write
 
 
-def _make_attribute_rule(op: str, names: Sequence[str]) -> WriteRule:
+def _make_attribute_rule(op: str, attribute_names: Sequence[str]) -> WriteRule:
     def write(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-        attrs: dict[str, Any] = {name: call.attrs[name] for name in names}
+        attrs: dict[str, Any] = {name: call.attrs[name] for name in attribute_names}
         return writer.write_node(op, inputs, N=len(inputs), **attrs)
 
     return write
@@ -427,4 +427,5 @@ def write_fourier(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> s
 
 
 def _write_pairs(writer: GraphWriter, pairs: Sequence[Sequence[int]]) -> str:
+    """Write pairs of integers, such as paddings, as a constant."""
     return writer.write_constant(np.array(pairs, np.int32).reshape(-1, 2))
