@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 ThresholdMethod = Literal["binary", "otsu"]
 LUMA_WEIGHTS = (0.2989, 0.5870, 0.1140)
-"""The brightness of red, green and blue (ITU-R BT.601)."""
+"""The weights of red, green and blue in the brightness of a pixel (ITU-R BT.601)."""
 
 
 def crop_and_resize(

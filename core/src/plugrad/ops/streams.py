@@ -40,7 +40,7 @@ ALGORITHM_NAME: Final = "Philox4x32-10"
 KEY_BITS: Final = 64
 COUNTER_BITS: Final = 128
 BLOCK_WORDS: Final = 4
-"""The words that belong to a number of the counter."""
+"""The number of 32-bit random words that one counter value gives."""
 _lock: Final = hold_safely(Lock())
 
 
@@ -64,13 +64,13 @@ class RandomStream:
             self._started_in: ref[Backend] | None = None if target is None else ref(target)
             """The backend to which all inputs were transferred, as they are to the one that traces a program."""
 
-    def take_blocks(self, blocks: int) -> tuple[int, int]:
-        """Return the key and the counter, and advance the counter by `blocks`."""
+    def take_blocks(self, block_count: int) -> tuple[int, int]:
+        """Return the key and the counter, and advance the counter by `block_count`."""
         with _lock:
             if self._key is None:
                 self._key = int.from_bytes(urandom(KEY_BITS // 8), "little")
             key, counter = self._key, self._counter
-            self._set_position(key, (counter + blocks) % (1 << COUNTER_BITS))
+            self._set_position(key, (counter + block_count) % (1 << COUNTER_BITS))
         return (key() if callable(key) else key), counter
 
     def _set_position(self, key: Key, counter: int) -> None:
@@ -78,23 +78,23 @@ class RandomStream:
         undo_on_failure(partial(self._restore_position, self._key, self._counter, counter))
         self._key, self._counter = key, counter
 
-    def _restore_position(self, key: Key | None, before: int, after: int) -> None:
+    def _restore_position(self, key: Key | None, old_counter: int, new_counter: int) -> None:
         """Go back to where the stream was, unless another thread has drawn since."""
         with _lock:
-            if self._counter == after:
-                self._key, self._counter = key, before
+            if self._counter == new_counter:
+                self._key, self._counter = key, old_counter
 
-    def _advance_counter(self, blocks: int) -> int:
-        """Return the counter, and advance it by `blocks`."""
+    def _advance_counter(self, block_count: int) -> int:
+        """Return the counter, and advance it by `block_count`."""
         with _lock:
             counter = self._counter
-            self._counter = (counter + blocks) % (1 << COUNTER_BITS)
+            self._counter = (counter + block_count) % (1 << COUNTER_BITS)
             return counter
 
-    def _restart_and_advance(self, key: Key, counter: int, blocks: int) -> tuple[int, int]:
-        """Move to a key and a counter, return both, and advance the counter by `blocks`."""
+    def _restart_and_advance(self, key: Key, counter: int, block_count: int) -> tuple[int, int]:
+        """Move to a key and a counter, return both, and advance the counter by `block_count`."""
         with _lock:
-            self._set_position(key, (counter + blocks) % (1 << COUNTER_BITS))
+            self._set_position(key, (counter + block_count) % (1 << COUNTER_BITS))
         return (key() if callable(key) else key), counter
 
     def next_state(self, word_count: int, backend: Backend) -> Tensor:
@@ -139,10 +139,10 @@ class RandomStream:
         return children
 
 
-def _spawned_key(own: Callable[[], int], counter: int, index: int) -> int:
-    """Return the key of stream number `index` among the streams that a stream spawned at a value of its counter."""
+def _spawned_key(compute_key: Callable[[], int], counter: int, index: int) -> int:
+    """Return the key of stream number `index` of those that a stream spawned at a value of its counter."""
     place, part = divmod(index, BLOCK_WORDS // 2)
-    state = state_words(own(), (counter + place) % (1 << COUNTER_BITS))
+    state = state_words(compute_key(), (counter + place) % (1 << COUNTER_BITS))
     keys = random_bits(state, shape=(BLOCK_WORDS,)).astype("<i4").view("<u8")
     return int(keys[part])
 

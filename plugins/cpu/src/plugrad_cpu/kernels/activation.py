@@ -41,18 +41,18 @@ def sigmoid_gradient(dy: Array, y: Array, out: Array | None = None) -> Array:
     return np.multiply(z, dy, out=out)
 
 
-SIGMOID_IS_FLAT_BEYOND = 800  # where it is 0 or 1 in every dtype: infinity is not multiplied by 0
+SIGMOID_SATURATION_LIMIT = 800  # where it is 0 or 1 in every dtype: infinity is not multiplied by 0
 
 
 def silu(x: Array) -> Array:
     """Return x times its sigmoid."""
-    return np.maximum(x, -SIGMOID_IS_FLAT_BEYOND) * sigmoid(x)
+    return np.maximum(x, -SIGMOID_SATURATION_LIMIT) * sigmoid(x)
 
 
 def silu_gradient(dy: Array, x: Array) -> Array:
     """Return dy s (1 + x (1 - s)), where s is the sigmoid of x."""
     s = sigmoid(x)
-    x = np.clip(x, -SIGMOID_IS_FLAT_BEYOND, SIGMOID_IS_FLAT_BEYOND)
+    x = np.clip(x, -SIGMOID_SATURATION_LIMIT, SIGMOID_SATURATION_LIMIT)
     return dy * (s * (x * (1 - s) + 1))
 
 

@@ -123,6 +123,7 @@ _SUBSTITUTIONS_BY_WIDTH = {
         "sum_of": "(v.x + v.y) + (v.z + v.w)",
     },
 }
+"""The template substitutions for vectors of one or of four elements."""
 _softmax = _Normalization("sum", "exp_accurate(shifted) / total")
 softmax_or_zeros: Final = _Normalization(
     "select(sum, 1.0, sum == 0.0)", "exp_accurate(shifted) / total"
