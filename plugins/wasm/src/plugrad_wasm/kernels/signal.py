@@ -43,7 +43,7 @@ def run_fft_over_rows(
     row, store = x.shape[-1], x.memory.store
     descriptor = store.descriptor(plan.descriptor)
     table_bytes = 8 * store.scratch_size("fft_table_size", plan.descriptor, 0)
-    factors = store.cached_table("fft_table", plan.descriptor, table_bytes)
+    factors = store.filled_block("fft_table", plan.descriptor, table_bytes)
     run_over_items(
         x,
         export,
