@@ -135,6 +135,7 @@ MISSING_ATTRIBUTE_HINTS: dict[str, str] = {
     },
     "repeat": "write plugrad.repeat(x, n), or x.tile(repetitions)",
 }
+"""What to write in place of an attribute that tensors of other frameworks have, by its name."""
 
 
 def member_names(x: Tensor) -> list[str]:
@@ -237,6 +238,7 @@ TENSOR_ATTRIBUTES: Final[dict[str, Any]] = {
         for name in names
     },
 }
+"""The operators and methods that are set on the class `Tensor`, by name."""
 
 if sys.version_info >= (3, 12):  # the first that asks for buffers in Python
     TENSOR_ATTRIBUTES["__buffer__"] = LazyAttribute("__buffer__", "ops.methods", "export_buffer")
