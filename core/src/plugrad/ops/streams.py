@@ -7,6 +7,7 @@ calls.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from functools import partial
 from os import urandom
 from threading import Lock
@@ -15,7 +16,7 @@ from weakref import ref
 
 import numpy as np
 
-from plugrad.errors import ArgumentValueError, short_repr
+from plugrad.errors import ArgumentError, ArgumentValueError, short_repr
 from plugrad.host.fingerprint import fingerprint64
 from plugrad.host.random import random_bits
 from plugrad.interruptions import hold_safely
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
 
     Key: TypeAlias = int | Callable[[], int]
+    """The key of a stream, or a function that computes it anew in each call of a traced program."""
 
 ALGORITHM_NAME: Final = "Philox4x32-10"
 KEY_BITS: Final = 64
@@ -42,12 +44,14 @@ COUNTER_BITS: Final = 128
 BLOCK_WORDS: Final = 4
 """The number of 32-bit random words that one counter value gives."""
 _lock: Final = hold_safely(Lock())
+repeated_run: Final[ContextVar[object | None]] = ContextVar("plugrad_repeated_run", default=None)
+"""The run of a function that will run again for its gradient, and must then draw the same numbers; see `checkpoint`."""
 
 
 class RandomStream:
     """The position in a stream of random numbers: a key, and the next number of its counter."""
 
-    __slots__ = ("_counter", "_key", "_started_in")
+    __slots__ = ("_counter", "_key", "_restarted_by", "_started_in")
 
     def __init__(self) -> None:
         """Start at the beginning of a fresh key."""
@@ -63,15 +67,33 @@ class RandomStream:
             self._counter: int = counter
             self._started_in: ref[Backend] | None = None if target is None else ref(target)
             """The backend to which all inputs were transferred, as they are to the one that traces a program."""
+            self._restarted_by: object | None = None if key is None else repeated_run.get()
+            """The repeated run that has moved the stream here, and will do so again."""
 
     def take_blocks(self, block_count: int) -> tuple[int, int]:
         """Return the key and the counter, and advance the counter by `block_count`."""
+        if block_count:
+            self._check_repeatable()
         with _lock:
             if self._key is None:
                 self._key = int.from_bytes(urandom(KEY_BITS // 8), "little")
             key, counter = self._key, self._counter
             self._set_position(key, (counter + block_count) % (1 << COUNTER_BITS))
         return (key() if callable(key) else key), counter
+
+    def _check_repeatable(self) -> None:
+        """Raise an error if a second run of the function that draws would get other numbers.
+
+        Raises:
+            ArgumentError: it would.
+        """
+        run = repeated_run.get()
+        if run is not None and self._restarted_by is not run:
+            raise ArgumentError(
+                "checkpoint: the function draws random numbers, and would draw others when it runs again for the "
+                "gradient; pass it a seed as an argument and draw from plugrad.random.Generator(seed), or write "
+                "plugrad.dropout(x, rate, seed=seed)"
+            )
 
     def _set_position(self, key: Key, counter: int) -> None:
         """Set the key and the counter; the caller holds the lock."""
@@ -103,6 +125,7 @@ class RandomStream:
         A traced program takes them anew in each of its calls. If it has itself restarted the stream, they are the same
         each time, as they are without a trace. Then a key that is a function is computed anew, and the counter stays.
         """
+        self._check_repeatable()
         tracer = current_tracer()
         state = None if tracer is None else tracer.provide_draw_state(word_count, self.next_state)
         if state is not None:
@@ -135,6 +158,7 @@ class RandomStream:
         for key in keys:
             child = RandomStream()
             child._key, child._started_in = key, self._started_in
+            child._restarted_by = self._restarted_by
             children.append(child)
         return children
 

@@ -10,6 +10,7 @@ from plugrad.extend import Implementation, Kernel, KernelConfig, KernelTable
 
 Array = NDArray[Any]
 table = KernelTable("cpu")
+"""The implementations of this backend; importing a module of kernels adds to it."""
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

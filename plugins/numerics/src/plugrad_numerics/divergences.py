@@ -251,6 +251,7 @@ KL_RULES: Final[dict[type, Callable[[Any, Any], Tensor]]] = {
     discrete.NegativeBinomial: _kl_negative_binomial,
     discrete.Categorical: _kl_categorical,
 }
+"""The functions for divergences of two distributions of one class."""
 CONVERSIONS_TO_GAMMA: Final[dict[type, Callable[[Any], Distribution]]] = {
     gamma_family.Gamma: lambda p: p,
     gamma_family.Chi2: lambda p: p.as_gamma(),

@@ -41,7 +41,8 @@ def sigmoid_gradient(dy: Array, y: Array, out: Array | None = None) -> Array:
     return np.multiply(z, dy, out=out)
 
 
-SIGMOID_SATURATION_LIMIT = 800  # where it is 0 or 1 in every dtype: infinity is not multiplied by 0
+SIGMOID_SATURATION_LIMIT = 800
+"""The absolute value beyond which sigmoid is 0 or 1 in every dtype: infinity is not multiplied by 0."""
 
 
 def silu(x: Array) -> Array:

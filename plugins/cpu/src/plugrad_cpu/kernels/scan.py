@@ -22,6 +22,7 @@ def cumprod(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
 
 
 def _scan(combine: np.ufunc, x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
+    """Return the running results of a NumPy ufunc along an axis."""
     if reverse:
         return np.flip(_scan(combine, np.flip(x, axis), axis, exclusive, False), axis)
     if exclusive:

@@ -102,6 +102,7 @@ def _erf_float64(x: Array) -> Array:
 
 
 BLOCK_ELEMENTS = 16_384
+"""How many elements a formula computes at a time, so that intermediate results stay in the cache."""
 # Polynomials with the least relative error of erf in single precision, the highest power first. The
 # other backends use the same ones.
 ERF_BELOW_1 = np.array(
