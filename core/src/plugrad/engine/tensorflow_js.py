@@ -80,8 +80,8 @@ def translate_window_attributes(
             f"{name}: images have a batch axis, spatial axes and a channel axis; the shape is {tuple(image)}"
         )
     data_format = attrs.pop("data_format", DATA_FORMATS_OF_RANK.get(axes, ("",))[0])
-    is_first = axes in DATA_FORMATS_OF_RANK and is_channels_first(data_format, axes, name)
-    if is_first:
+    has_channels_first = axes in DATA_FORMATS_OF_RANK and is_channels_first(data_format, axes, name)
+    if has_channels_first:
         image = (image[0], *image[2:], image[1])
         inputs = {key: _with_channels_last(key, x, axes) for key, x in inputs.items()}
     attrs |= {"input_shape": tuple(image)} if "input_shape" in attrs else {}
@@ -97,7 +97,7 @@ def translate_window_attributes(
         )
     pad: Any = attrs.pop("pad")
     if type(pad) in (list, tuple) and len(pad) == axes + 2:  # TensorFlow.js pads all axes
-        pad = pad[2:] if is_first else pad[1:-1]
+        pad = pad[2:] if has_channels_first else pad[1:-1]
     slide = pool_window if sizes else sliding_window
     attrs["window"] = slide(
         tuple(image[1:-1]),
@@ -107,7 +107,7 @@ def translate_window_attributes(
         sizes_per_axis(attrs.pop("dilations", 1), "dilations"),
         rounding,
     )
-    is_image = is_first and "filter_shape" not in attrs
+    is_image = has_channels_first and "filter_shape" not in attrs
     return inputs, attrs, channels_first if is_image else lambda y: y
 
 

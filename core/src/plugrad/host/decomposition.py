@@ -175,14 +175,16 @@ def eig(input: Array) -> list[Array]:
     return [x.astype(dtype, copy=False) for x in _factor_batch("Eig", np.linalg.eig, input)]
 
 
-def _factor_batch(name: str, function: Any, input: Array) -> list[Array]:
+def _factor_batch(kernel_name: str, function: Any, input: Array) -> list[Array]:
     """Factor each matrix of a batch; batch axes are flattened, because NumPy has a limit of 64 axes."""
     batch, matrix = input.shape[:-2], input.shape[-2:]
-    found = call_lapack(name, NOT_FACTORED_MESSAGE, function, input.reshape(prod(batch), *matrix))
+    found = call_lapack(
+        kernel_name, NOT_FACTORED_MESSAGE, function, input.reshape(prod(batch), *matrix)
+    )
     return [x.reshape(*batch, *x.shape[1:]) for x in found]
 
 
-def call_lapack(name: str, failure_message: str, function: Any, *arrays: Array) -> Any:
+def call_lapack(kernel_name: str, failure_message: str, function: Any, *arrays: Array) -> Any:
     """Return the results of a function of `numpy.linalg`.
 
     Raises:
@@ -193,7 +195,7 @@ def call_lapack(name: str, failure_message: str, function: Any, *arrays: Array) 
             return function(*arrays)
     except np.linalg.LinAlgError:
         raise ArgumentValueError(
-            f"{name}: a matrix of shape {arrays[0].shape[-2:]} {failure_message.format(n=arrays[0].shape[-1])}"
+            f"{kernel_name}: a matrix of shape {arrays[0].shape[-2:]} {failure_message.format(n=arrays[0].shape[-1])}"
         ) from None
 
 

@@ -338,15 +338,15 @@ def run_join(kernel: Kernel[..., Tensor], parts: list[Tensor], axis: int, op: st
 def _join_attributes(
     kernel: Kernel[..., Tensor],
     shapes: tuple[Shape, ...],
-    times: int,
+    repetitions: int,
     dtype: object,
     axis: int,
     op: str,
 ) -> ValidatedAttributes:
-    """Return the validated attributes of a join of tensors of these shapes, each so many times, and one dtype."""
+    """Return the validated attributes of a join of tensors of one dtype and these shapes, all repeated."""
     place = normalize_kernel_axis(kernel, len(shapes[0]), axis, op)
     return kernel.validate_attributes(
-        *[Shaped(shape, as_dtype(dtype)) for shape in shapes * times], axis=place
+        *[Shaped(shape, as_dtype(dtype)) for shape in shapes * repetitions], axis=place
     )
 
 
@@ -449,12 +449,14 @@ def slice(x: TensorLike, begin: ShapeLike, size: ShapeLike | None = None) -> Ten
     return movement.slice(x, begin=tuple(begins), size=tuple(sizes))
 
 
-def _extend_to_axes(name: str, numbers: ShapeLike, missing: int, x: Tensor) -> list[int]:
-    """Extend a list of numbers to one for each axis of x, with `missing` at the end."""
-    given = [check_integer(n, "slice", name) for n in to_list(numbers)]
+def _extend_to_axes(argument_name: str, numbers: ShapeLike, default: int, x: Tensor) -> list[int]:
+    """Return a list of numbers, extended by the default to one number for each axis of x."""
+    given = [check_integer(n, "slice", argument_name) for n in to_list(numbers)]
     if len(given) > x.ndim:
-        raise ShapeError(f"slice: {name}={numbers} has more numbers than shape {x.shape} has axes")
-    return given + [missing] * (x.ndim - len(given))
+        raise ShapeError(
+            f"slice: {argument_name}={numbers} has more numbers than shape {x.shape} has axes"
+        )
+    return given + [default] * (x.ndim - len(given))
 
 
 def pad(

@@ -185,14 +185,14 @@ SPECIAL_METHODS: Final = {
     "__reduce__": ("methods", "reduce_for_pickle"),
     "__arrow_c_array__": ("arrow", "export_arrow"),
 }
-"""The other special methods that call ops."""
+"""The special methods that are not arithmetic operators, with the module and name of the functions they call."""
 NUMPY_METHODS: Final = {
     "methods": (
         *("astype", "to", "to_device", "reshape", "transpose", "sum", "mean", "prod", "std", "var"),
         *("max", "min", "all", "any", "argmax", "argmin", "cumsum", "cumprod", "view"),
     )
 }
-"""The methods that take what NumPy passes, and their module."""
+"""The names of methods that take the arguments of NumPy's methods, by the module of their functions."""
 TENSOR_ATTRIBUTES: Final[dict[str, Any]] = {
     **{
         f"__{name}__": LazyAttribute(f"__{name}__", f"ops.{m}", op)

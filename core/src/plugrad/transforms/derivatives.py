@@ -19,6 +19,7 @@ from plugrad.errors import (
 from plugrad.ops.attributes import as_list, is_sequence
 from plugrad.ops.creation import asarray, eye, ones_like, zeros, zeros_like
 from plugrad.ops.movement import expand_dims, reshape, stack, unstack
+from plugrad.ops.streams import repeated_run
 from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, end_recording, open_leaves
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
@@ -233,17 +234,17 @@ MAX_CHUNK_ELEMENTS: Final = 2**23
 
 
 def _map_unit_tensors(
-    function: Callable[[Tensor], list[Tensor]], y: Tensor, tensors: Sequence[Tensor]
+    function: Callable[[Tensor], list[Tensor]], y: Tensor, computed_like: Sequence[Tensor]
 ) -> list[Tensor]:
     """Return the stacked results of a function for all unit tensors of the shape of `y`.
 
-    For no elements, the list is empty. The function computes with tensors as large as those that are given.
+    For no elements, the list is empty. The function computes tensors as large as those in `computed_like`.
     """
     if y.size < 2:
         found = function(ones_like(y)) if y.size else []
         return [expand_dims(part, axis=0) for part in found]
     units = reshape(eye(y.size, dtype=y.dtype, device=y.backend), (y.size, *y.shape))
-    chunk = max(1, MAX_CHUNK_ELEMENTS // max(x.size for x in tensors))
+    chunk = max(1, MAX_CHUNK_ELEMENTS // max(x.size for x in computed_like))
     try:
         return map_rows(function, units, chunk)
     except TracingError:  # it reads values, or was traced before
@@ -292,11 +293,12 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     This takes more time and less memory (Chen et al., 2016). Gradients reach the tensors among the
     positional arguments, and variables. The function must not use other tensors that are being
     differentiated. The second run must compute the same values as the first: a function that draws
-    random numbers takes the generator's seed as an argument.
+    random numbers makes its generator of a seed, such as an argument.
 
     Raises:
         ArgumentError: `function` is not callable or does not return one tensor, or the result depends
-            on a differentiated tensor that is neither a positional argument nor a variable.
+            on a differentiated tensor that is neither a positional argument nor a variable, or `function`
+            is differentiated and draws from a generator that it has not made or seeded.
     """
     check_callable("checkpoint", function)
 
@@ -314,11 +316,14 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             return tracer.call_on_outer_level(
                 checkpoint, lambda *args: function(*args, **_copy_tensor_handles(renamed)), given
             )
-        token = watched_variables.set(None)
+        runs_again = any(parent is not None for parent in parents)
+        watched = watched_variables.set(None)
+        run = repeated_run.set(object() if runs_again else repeated_run.get())
         try:
             value = function(*[_detach_leaf(x) for x in args], **renamed)
         finally:
-            watched_variables.reset(token)
+            repeated_run.reset(run)
+            watched_variables.reset(watched)
         if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people return anything
             raise ArgumentError(
                 f"checkpoint: the function must return one tensor, not {type(value).__name__}"
@@ -329,7 +334,7 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 "argument nor a Variable; pass it as a positional argument"
             )
         out = wrap_array(value.array, value.backend)
-        if any(parent is not None for parent in parents):
+        if runs_again:
             out.node = _CheckpointedCall(parents, function, given, named, variables)
         return out
 

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from plugrad.extend import KernelTable, broadcast as broadcast_shapes, count_elements
+from plugrad.extend import (
+    KernelNotFound,
+    KernelTable,
+    broadcast as broadcast_shapes,
+    count_elements,
+)
 from plugrad_cpu.extend import (
     PARTS_PER_THREAD,
     copy_elements,
@@ -39,6 +44,7 @@ MAX_COPIED_DESCRIPTOR_NUMBERS: Final = 256
 """The maximum length of a descriptor that is copied for each thread."""
 MAX_STRIDE_BYTES: Final = 2**31 - 1
 """The maximum bytes between two neighbours along an axis."""
+BOOL: Final = np.dtype(np.bool_)
 COMPLEX64: Final = np.dtype(np.complex64)
 FLOAT16: Final = np.dtype(np.float16)
 FLOAT32: Final = np.dtype(np.float32)
@@ -53,6 +59,14 @@ FLOAT32_LANES: Final = current_variant().VECTOR_BYTES // 4
 
 table: Final = KernelTable("cpu")
 """All implementations of this pack; the modules in `kernels` add them."""
+
+
+def find_numpy_implementation(kernel: Kernel[..., Any]) -> Implementation | None:
+    """Return NumPy's implementation of a kernel, or None."""
+    try:
+        return numpy_implementation(kernel)
+    except KernelNotFound:
+        return None
 
 
 def find_c_functions(kernel: str, *dtypes: str, suffix: str = "") -> CFunctionsByDtype:
@@ -85,12 +99,7 @@ def register_small_result_functions(
 ) -> None:
     """Register C functions or NumPy loops that compute the small results of a kernel, in a third of Python's time.
 
-    Args:
-        kernel: the kernel.
-        layout: what the functions take.
-        functions: the functions by dtype, which replace those registered before.
-        attribute_names: the kernel's attributes that the functions take: the one with the axis or the axes, and flags.
-        result_dtype: the dtype of results; by default that of the inputs.
+    Later functions for a dtype replace earlier ones. `result_dtype` is by default the inputs' dtype.
     """
     small = SMALL_RESULTS_BY_KERNEL.setdefault(
         kernel.name, SmallResults(layout, {}, attribute_names)
@@ -258,16 +267,10 @@ def parallel_for(
 ) -> None:
     """Call a C function for independent items, in several threads if `work`, in additions, is large.
 
-    Args:
-        c_function: takes the arrays, the number of items, and attributes.
-        operands: dense arrays, and how many elements of each belong to one item; 0 if all items share the array.
-        item_count: the number of items.
-        attributes: further arguments of the function.
-        work: about how many additions take as long.
-        part_size_multiple: all parts but the last one have a multiple of so many items. The results do not depend on
-            the number of threads if the function computes so many items at a time.
-        scratch_floats: the number of float32 in scratch memory, the last argument, which each part has for itself.
-        parts_per_thread: how many parts there are for each thread, 1 if every part has a cost of its own.
+    The function takes arrays, the number of items, attributes, and scratch memory, if any, which each part has for
+    itself. Each operand is a dense array with the number of elements that belong to one item: 0 if all items share it.
+    All parts but the last have a multiple of `part_size_multiple` items. If the function computes so many items at a
+    time, results do not depend on the number of threads. `parts_per_thread` is 1 if every part has a cost of its own.
     """
     parts = thread_pool.count_parts(work, item_count // part_size_multiple, parts_per_thread)
     if parts == 1:
@@ -299,13 +302,9 @@ def parallel_strided_loop(
 ) -> None:
     """Call a C function that loops over strided axes; threads share the first axis if `work`, in additions, is large.
 
-    Args:
-        c_function: takes the arrays, the descriptor, and attributes.
-        operands: arrays, and for each the number of its strides in the descriptor, counted from 1; 0 for an array
-            whose elements follow each other.
-        descriptor: the number of axes, their sizes, and strides of any number of arrays.
-        attributes: further arguments of the function.
-        work: about how many additions take as long.
+    The function takes arrays, the descriptor, and attributes. The descriptor is the number of axes, their sizes, and
+    the strides of any number of arrays. Each operand is an array with the number of its strides, counted from 1, or 0
+    if its elements follow each other.
     """
     axes, count, *others = descriptor.tolist()
     multiple = PART_SIZE_MULTIPLE if axes == 1 else 1
@@ -382,12 +381,17 @@ def _describe_strided_loop(shape: Shape, strides: Sequence[list[int]]) -> Array:
     axes = [axis for axis, size in enumerate(shape) if size != 1]
     sizes = [shape[axis] for axis in axes] or [1]
     steps = [[each[axis] for axis in axes] or [0] for each in strides]
-    for axis in range(len(sizes) - 1, 0, -1):
-        if all(step[axis - 1] == step[axis] * sizes[axis] for step in steps):
-            sizes[axis - 1] *= sizes.pop(axis)
-            for step in steps:
-                del step[axis - 1]
+    merge_axes(sizes, steps)
     return np.array([len(sizes), *sizes, *(n for step in steps for n in step)], np.int32)
+
+
+def merge_axes(sizes: list[int], strides: Sequence[list[int]], min_axes: int = 1) -> None:
+    """Merge adjacent axes, in place, along which all arrays have equal strides; keep at least `min_axes` axes."""
+    for axis in range(len(sizes) - 1, 0, -1):
+        if len(sizes) > min_axes and all(n[axis - 1] == n[axis] * sizes[axis] for n in strides):
+            sizes[axis - 1] *= sizes.pop(axis)
+            for each in strides:
+                del each[axis - 1]
 
 
 def compute_broadcast_strides(shape: Shape, operand_shape: Shape) -> list[int]:
@@ -482,11 +486,7 @@ def plan_transposition(shape: Shape, strides: Shape, item_size: int) -> tuple[Sh
     sizes = [shape[axis] for axis in axes]
     targets = compute_broadcast_strides(shape, shape)
     steps = [[strides[axis] // item_size for axis in axes], [targets[axis] for axis in axes]]
-    for axis in range(len(sizes) - 1, 0, -1):
-        if all(step[axis - 1] == step[axis] * sizes[axis] for step in steps):
-            sizes[axis - 1] *= sizes.pop(axis)
-            for step in steps:
-                del step[axis - 1]
+    merge_axes(sizes, steps)
     has_rows = steps[0][-1] == 1
     if len(sizes) < 2 or (has_rows and sizes[-1] * item_size > C_COPY_MAX_ROW_BYTES):
         return None

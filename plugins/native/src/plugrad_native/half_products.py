@@ -101,7 +101,7 @@ def correlate(x: Array, filter: Array, window: Window) -> Array | None:
         [as_contiguous(x)],
         [out],
         work=out.size * (filter.size // channels) // BFLOAT16_PRODUCTS_PER_ADDITION,
-        scratch=C_GET_BFLOAT16_SCRATCH_SIZE(descriptor, channels),
+        scratch_floats=C_GET_BFLOAT16_SCRATCH_SIZE(descriptor, channels),
     )
     return out
 

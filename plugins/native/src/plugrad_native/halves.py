@@ -19,6 +19,7 @@ from plugrad.kernels import (
 )
 from plugrad_cpu.extend import are_results_tracked, empty, mark_results_tracked
 from plugrad_native.declare import (
+    BOOL,
     FLOAT16,
     FLOAT32_LANES,
     MAX_ELEMENTS,
@@ -28,6 +29,7 @@ from plugrad_native.declare import (
     parallel_for,
 )
 from plugrad_native.kernels import table as table
+from plugrad_native.kernels.binary import COMPARISON_NAMES
 from plugrad_native.kernels.pooling import describe_pooling, run_pooling
 from plugrad_native.kernels.reduction import sum_halves
 from plugrad_native.kernels.unary import DTYPE_CHARS, cast, step
@@ -186,10 +188,10 @@ def make_pooling(c_name: str, fallback: Implementation) -> Implementation:
     functions = _find_half_functions(c_name)
 
     def implementation(x: Array, *, window: Window) -> Array:
-        described = describe_pooling(x.shape, window)
-        if described is None:
+        descriptor = describe_pooling(x.shape, window)
+        if descriptor is None:
             return fallback(x, window=window)
-        return run_pooling(functions[x.dtype.char], x, window, described)
+        return run_pooling(functions[x.dtype.char], x, window, descriptor)
 
     return implementation
 
@@ -259,7 +261,6 @@ class _SameFunctionForAllDtypes:
         return self._run
 
 
-NUMPY_BOOL: Final = np.dtype(np.bool_)
 UNARY_KERNEL_NAMES: Final = {
     unary: (
         *("ceil", "erf", "exp", "expm1", "floor", "log", "log1p", "negative", "reciprocal"),
@@ -289,7 +290,6 @@ BINARY_KERNEL_NAMES: Final = {
     ),
 }
 """The kernels of two tensors that have C functions for bfloat16, by family."""
-COMPARISON_NAMES: Final = ("equal", "not_equal", "less", "less_equal")
 
 
 def _find_bfloat16_function(name: str, suffix: str = "") -> Any:
@@ -318,7 +318,7 @@ def _set_elementwise_bfloat16_implementations() -> None:
                 kernel,
                 _find_bfloat16_function(name),
                 _find_bfloat16_function(name, "_broadcast"),
-                NUMPY_BOOL if name in COMPARISON_NAMES else None,
+                BOOL if name in COMPARISON_NAMES else None,
             )
             _set_bfloat16_implementation(kernel, function)
 

@@ -67,10 +67,10 @@ def adadelta(v, g, s, u, rate, rho, one_minus_rho, epsilon):
     return v - rate * d, s, rho * u + one_minus_rho * d**2
 
 
-def adam(v, g, m, s, rate, decay_factor, beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon):
+def adam(v, g, m, s, rate, kept_fraction, beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon):
     """Return the variable and the averages after a step of Adam."""
     m, s = beta1 * m + one_minus_beta1 * g, beta2 * s + one_minus_beta2 * g**2
-    return decay_factor * v - rate * m / (np.sqrt(s) + epsilon), m, s
+    return kept_fraction * v - rate * m / (np.sqrt(s) + epsilon), m, s
 
 
 def adamax(v, g, m, u, rate, beta1, one_minus_beta1, beta2, epsilon):

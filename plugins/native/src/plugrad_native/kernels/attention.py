@@ -27,10 +27,10 @@ QUERIES_PER_TILE: Final = 64
 KEYS_PER_TILE: Final = 512
 """The keys that C reads at a time, as in csrc/attention.c."""
 MAX_STORED_WEIGHTS: Final = 1 << 17
-"""The maximum attention weights that the gradient stores at a time, unless one query has more."""
+"""The maximum weights that the gradient stores at a time, unless one query has more."""
 
 QUERIES_PER_BLOCK: Final = 32
-"""The queries of a small head that C computes side by side: a multiple of those in csrc/heads.c."""
+"""The queries of a small head that C computes at a time: a multiple of those in csrc/heads.c."""
 SMALL_HEAD_MIN_QUERIES: Final = 8
 """The minimum queries of a head for which blocks of queries side by side are faster."""
 SMALL_HEAD_MAX_ROWS: Final = 128

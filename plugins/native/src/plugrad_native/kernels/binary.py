@@ -16,6 +16,7 @@ from plugrad_cpu.extend import (
     track_allocation,
 )
 from plugrad_native.declare import (
+    BOOL,
     C_MIN_BYTES,
     FLOAT_DTYPES,
     MAX_ELEMENTS,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from plugrad.extend import Implementation
     from plugrad_native.declare import Array
 
-NUMPY_BOOL: Final = np.dtype(np.bool_)
 COMPARISON_NAMES: Final = ("equal", "not_equal", "less", "less_equal")
 
 BROADCAST_INTEGER_DTYPES: Final = ("int32", "int64", "uint8")
@@ -67,7 +67,7 @@ def swap_operands(implementation: Implementation) -> Implementation:
 
 
 float16_comparisons: Final = {
-    vars(binary)[name]: make_c_binary_kernel(name, "float16", result_dtype=NUMPY_BOOL)
+    vars(binary)[name]: make_c_binary_kernel(name, "float16", result_dtype=BOOL)
     for name in COMPARISON_NAMES
 }
 float16_comparisons[binary.greater] = swap_operands(float16_comparisons[binary.less])

@@ -94,7 +94,6 @@ def correlate_channels_last(
     out = empty((x.shape[0], *window.out, channels), x.dtype)
 
     def make_c_call(part_descriptor: Array, x: Array, out: Array, scratch: Array) -> Call:
-        """Return the call of C for a part of the windows."""
         if is_direct:
             return (
                 C_CONVOLUTION_FLOAT32,
@@ -112,7 +111,9 @@ def correlate_channels_last(
     is_direct = x.dtype == FLOAT32
     work = estimate_work(x, out, out.size * (filter.size // channels))
     scratch = count_scratch_floats(descriptor, channels, x.dtype, is_direct=is_direct)
-    run_windows(make_c_call, descriptor, [as_contiguous(x)], [out], work=work, scratch=scratch)
+    run_windows(
+        make_c_call, descriptor, [as_contiguous(x)], [out], work=work, scratch_floats=scratch
+    )
     return out
 
 
@@ -181,8 +182,8 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
             [dx],
             [as_contiguous(dy)],
             work=estimate_work(dx, dy, dy.size * (filter.size // channels)),
-            scratch=count_scratch_floats(descriptor, channels, dy.dtype, is_direct=False),
-            by_images=True,
+            scratch_floats=count_scratch_floats(descriptor, channels, dy.dtype, is_direct=False),
+            keeps_images_whole=True,
         )
         return dx
 

@@ -225,13 +225,8 @@ def factor_side_by_side(
 ) -> bool:
     """Call a C function for a batch of matrices; return False if it leaves one of them to LAPACK.
 
-    Args:
-        c_function: takes the arrays, a number that it sets if it fails, the number of matrices, the sizes and flags,
-            and scratch memory.
-        operands: the arrays, and how many elements of each belong to one matrix.
-        sizes_and_flags: the sizes of a matrix, and flags of the function.
-        products_per_matrix: how many products a matrix takes.
-        scratch_numbers_per_matrix: how many numbers the scratch memory holds for each matrix.
+    The function takes the arrays, a number that it sets if it fails, the number of matrices, the sizes and flags, and
+    scratch memory. Each operand is an array with the number of elements of one matrix.
     """
     (x, size), *_ = operands
     fails, count = np.zeros(1, INT32), x.size // size

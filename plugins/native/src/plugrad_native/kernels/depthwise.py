@@ -79,15 +79,14 @@ def depthwise_channels_last(
     bias = bias if bias is None else as_contiguous(bias)
     out = empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
 
-    def make_call(part_descriptor: Array, x: Array, out: Array, scratch: Array) -> Call:
-        """Return the call of C for a part of the windows."""
+    def make_c_call(part_descriptor: Array, x: Array, out: Array, scratch: Array) -> Call:
         return C_DEPTHWISE[x.dtype], x, filter, out, part_descriptor, bias, *limits, scratch
 
     cells = count_elements(window.size)
     pointers = window.size[0] + cells + 1
     scratch = 2 * pointers + x[0, 0].nbytes // FLOAT32.itemsize
     work = out.size * cells // DEPTHWISE_PRODUCTS_PER_ADDITION
-    run_windows(make_call, descriptor, [x], [out], work=work, scratch=scratch)
+    run_windows(make_c_call, descriptor, [x], [out], work=work, scratch_floats=scratch)
     return out
 
 
@@ -136,7 +135,7 @@ def depthwise_conv2d_input_gradient(
             [dx],
             [dy],
             work=dy.size * count_elements(window.size) // DEPTHWISE_PRODUCTS_PER_ADDITION,
-            by_images=True,
+            keeps_images_whole=True,
         )
     if filter.shape[3] != 1:
         dx = dx.reshape(batch, height, width, channels, filter.shape[3]).sum(-1)

@@ -164,7 +164,7 @@ def compute_segment_sums(
 ) -> Array:
     """Return the sums of the slices of x with equal segment ids; ids out of range are ignored.
 
-    The first axis of `result_shape` has the segments: all of the first batch, then all of the next one.
+    The first axis of `result_shape` has the segments, batch by batch.
     """
     count, segments, inner = (
         segment_ids.size // batch_size,
@@ -200,7 +200,6 @@ def run_segment_sum(
     bounds = [segments * i // parts for i in range(parts + 1)]
 
     def sum_part(first_segment: int, end_segment: int) -> tuple[object, ...]:
-        """Return the call of C that sums the segments from `first_segment` to before `end_segment`."""
         others = (empty((scratch_floats,), FLOAT32),) if scratch_floats else ()
         some = segment_ids - np.int32(first_segment) if first_segment else segment_ids
         return (

@@ -71,9 +71,9 @@ NumPy calls BLAS for each of them. C takes half of its time to nine tenths.
 INTEGER_PRODUCTS_PER_ADDITION: Final = 24
 """How many products of integers take as long as one elementwise addition."""
 FLOAT32_PRODUCTS_PER_ADDITION: Final = 64
-"""How many products of float32 take as long as one addition: two threads are faster for 200 × 200 matrices."""
+"""How many products of float32 take as long as one elementwise addition."""
 VECTOR_PRODUCTS_PER_ADDITION: Final = 2
-"""How many products of a matrix and a vector take as long as one addition: each reads a number from memory."""
+"""How many products of a matrix and a vector take as long as one elementwise addition."""
 MATMUL_TILE_ROWS: Final = 8
 """The rows of a tile of the result in csrc/matmul.h, or twice as many; a thread's part has whole tiles."""
 MATMUL_COLUMN_MULTIPLE: Final = 64

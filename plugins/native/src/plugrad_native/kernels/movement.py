@@ -26,6 +26,7 @@ from plugrad_native.declare import (
     MAX_ELEMENTS,
     MAX_STRIDE_BYTES,
     as_contiguous,
+    merge_axes,
     parallel_strided_loop,
     table,
 )
@@ -69,11 +70,7 @@ def is_copied_in_threads(element_count: int, dtype: np.dtype[Any]) -> bool:
 def copy_to_block(x: Array, out: Array, first_position: int, block_strides: Shape) -> None:
     """Copy an array to a block of `out`, which is contiguous; threads share the block's first axis.
 
-    Args:
-        x: the array, with any strides.
-        out: the array that contains the block.
-        first_position: the position of the block's first element among the elements of `out`.
-        block_strides: the strides of the block, in bytes.
+    `first_position` counts the elements of `out` before the block, and `block_strides` are in bytes.
     """
     descriptor = plan_copy_to_block(x.shape, x.strides, block_strides, x.itemsize)
     if descriptor is None:
@@ -104,11 +101,7 @@ def plan_copy_to_block(
     ):
         return None
     sizes = [shape[axis] for axis in axes]
-    for axis in range(len(sizes) - 1, 0, -1):
-        if len(sizes) > 2 and all(step[axis - 1] == step[axis] * sizes[axis] for step in steps):
-            sizes[axis - 1] *= sizes.pop(axis)
-            for step in steps:
-                del step[axis - 1]
+    merge_axes(sizes, steps, min_axes=2)
     numbers = [n // item_size for step in steps for n in step]
     return np.array([len(sizes), *sizes, *numbers], np.int32)
 
@@ -205,6 +198,6 @@ def _as_view(x: Array, shape: Shape) -> Array | None:
 
 
 def _is_transposed(x: Array) -> bool:
-    """Return whether the axes are in memory in another order than in the shape, apart from broadcast axes."""
+    """Return whether the axes are in memory in another order, apart from broadcast ones."""
     steps = [abs(step) for step, size in zip(x.strides, x.shape, strict=True) if step and size > 1]
     return steps != sorted(steps, reverse=True)

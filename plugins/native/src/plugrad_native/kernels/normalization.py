@@ -277,12 +277,8 @@ def sum_rows_by_parts(
 ) -> Array:
     """Return sums over all rows in double precision, computed by parts of fixed size.
 
-    Args:
-        c_function: takes the arrays, and writes `sum_count` sums for each part.
-        inputs: the arrays, and whether each has a row of channels for each row.
-        rows: the number of rows.
-        channels: the number of channels.
-        sum_count: the number of sums.
+    The function writes `sum_count` sums for each part. Each input is an array, and whether it has all rows of
+    channels.
     """
     count = -(-rows // ROWS_PER_PART)
     totals = np.empty((count, sum_count))

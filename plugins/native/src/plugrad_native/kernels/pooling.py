@@ -94,7 +94,7 @@ def make_max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
             [as_contiguous(input), dx],
             [as_contiguous(dy), as_contiguous(output)],
             work=dy.size * count_elements(window.size),
-            by_images=True,
+            keeps_images_whole=True,
         )
         return dx
 
@@ -117,7 +117,7 @@ def make_avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
             [dx],
             [as_contiguous(dy)],
             work=dy.size * count_elements(window.size),
-            by_images=True,
+            keeps_images_whole=True,
         )
         return dx
 

@@ -19,6 +19,7 @@ from plugrad_cpu.extend import (
     track_allocation,
 )
 from plugrad_native.declare import (
+    BOOL,
     CACHE_LINE_FLOATS,
     FLOAT_DTYPES,
     INT32,
@@ -100,15 +101,9 @@ def reduce_in_memory_order(
     """Return the reduction of axes that are not adjacent, in the order of memory, or None if NumPy is as fast.
 
     NumPy does so with small arrays, with those that repeat elements, of which a copy may be large, and with those that
-    have gaps, unless it makes copies itself.
-
-    Args:
-        reduce_adjacent_axes: reduces adjacent axes of a contiguous array; it takes ``axis`` and ``keep_dims``.
-        x: the array.
-        axes: the axes, sorted.
-        keep_dims: whether they remain with the size 1.
-        is_stepwise_exact: whether the reduction of some axes and then of the others is that of all of them. Otherwise
-            NumPy makes copies, and this function does if the axes or the elements are not adjacent.
+    have gaps, unless it makes copies itself: it does if the reduction of some axes and then of the others is not the
+    reduction of all of them (`is_stepwise_exact`). Then this function copies as well, if axes or elements are not
+    adjacent.
     """
     least = REDUCED_BY_RUNS_MIN_ELEMENTS if is_stepwise_exact else REDUCED_IN_COPIES_MIN_ELEMENTS
     if not least <= x.size < MAX_ELEMENTS or 0 in x.strides:
@@ -242,12 +237,7 @@ def reduce_long_row_by_parts(
 ) -> None:
     """Reduce all elements to one number by fixed parts, which threads share.
 
-    Args:
-        c_function: reduces rows.
-        part_functions: one reduces parts of a row to numbers in double precision, the other these to one, divided.
-        x: the elements.
-        out: the array for the result.
-        divisor: the number by which the result is divided.
+    The part functions reduce parts of a row to numbers in double precision, and these to one number, divided.
     """
     size, count = x.size, -(-x.size // LONG_ROW_PART_ELEMENTS)
     shares = thread_pool.count_parts(size, count, PARTS_PER_THREAD)
@@ -298,11 +288,10 @@ table.update(
     }
 )
 
-NUMPY_BOOL: Final = np.dtype(np.bool_)
 for _kernel, _name in ((reduction.all, "min_uint8"), (reduction.any, "max_uint8")):
     # bools are stored as 0 and 1
     register_small_result_functions(
-        _kernel, "axes", {NUMPY_BOOL: current_variant().kernel(_name)}, "axis"
+        _kernel, "axes", {BOOL: current_variant().kernel(_name)}, "axis"
     )
 
 

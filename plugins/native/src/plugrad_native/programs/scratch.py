@@ -1,4 +1,4 @@
-"""The memory that convolutions and their gradients take while they run, which a plan counts."""
+"""The scratch memory of convolutions and their gradients, which memory plans count."""
 
 from __future__ import annotations
 

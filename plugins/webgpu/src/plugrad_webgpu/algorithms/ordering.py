@@ -23,7 +23,8 @@ RadixEntryPointName = Literal["rank", "count_digits", "sum_digit_counts", "reord
 KEY_BITS = 32
 RADIX_DIGIT_BITS = 8
 SHORT_ROW_DIGIT_BITS = 4  # where the counts of more digits would take more memory than the elements
-SHORT_ROW_MAX_ELEMENTS = 2048  # rows that are sorted by short digits
+SHORT_ROW_MAX_ELEMENTS = 2048
+"""The largest number of elements in rows that are sorted by short digits."""
 RANK_SORT_MAX_ELEMENTS = (
     128  # elements: comparing all pairs of a longer row takes longer than sorting by digits
 )

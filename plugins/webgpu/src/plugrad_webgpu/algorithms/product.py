@@ -383,7 +383,7 @@ def _binding_declarations(element_types: Mapping[str, str]) -> str:
 
 
 def _store_statements(has_whole_vectors: bool) -> str:
-    """Return the WGSL that stores four columns, each after a check unless the rows are whole vectors."""
+    """Return the WGSL that stores four columns of a row; columns of vectors that are not whole are checked first."""
     lanes = [f"apply_epilogue(value[{i}], 4u * vector + {i}u)" for i in range(4)]
     if has_whole_vectors:
         return f"store(offset / 4u, vec4({', '.join(lanes)}));"

@@ -23,7 +23,8 @@ ProductSizes = tuple[int, int, int]
 
 BROADCAST_SUBGROUP_SIZE = 8  # invocations of the schedule "broadcast"
 NARROW_MAX_ROWS_OR_COLUMNS = 8  # fewer do not fill the tiles of a workgroup
-WIDE_MIN_COLUMNS = 64  # columns of the tile "broadcast 64"
+WIDE_MIN_COLUMNS = 64
+"""The columns of the tile "broadcast 64"."""
 JOINED_MIN_DEPTH = 512
 """The least number of elements of a sum for the tile "joined": two vectors for each invocation of a workgroup."""
 SPLIT_MIN_STEPS = 16

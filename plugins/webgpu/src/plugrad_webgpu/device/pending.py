@@ -49,6 +49,7 @@ MAX_CHAIN_INPUTS = 12
 MAX_CHAIN_INPUT_BYTES = 1 << 29
 """The largest size of all leaves of a chain, unless it has at most `MIN_CHAIN_INPUTS`."""
 MIN_CHAIN_INPUTS = 4
+"""The number of leaves that a chain may have, whatever their size."""
 MAX_OPEN_CHAINS = 64
 LARGE_RESULT_BYTES = 1 << 22
 """The size of results from which on only one chain is open."""

@@ -230,8 +230,9 @@ class HostBuffer(Buffer):
     __slots__ = ("values",)
 
     dtype: DType | None
+    """The dtype of the values, or None if they are not valid any more."""
     values: NDArray[Any]
-    """The flat elements; `dtype` is None when the storage on the device holds newer ones."""
+    """The flat elements, of which the storage has newer ones when `dtype` is None."""
 
     def __getattr__(self, name: str) -> Any:
         """Return the storage, copying the values to it at its first use.

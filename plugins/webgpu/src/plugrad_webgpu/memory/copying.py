@@ -56,7 +56,7 @@ def copy_view(x: GpuArray, shape: Shape, view: BufferView) -> GpuArray:
     if run is None:
         return device.launch(_copy_plan(shape, view, target, x.dtype), x)
     output = device.empty(shape, x.dtype)
-    device.copy(x, run.source_byte, output, run.target_byte, run.size)
+    device.copy(x, run.source_byte, output, run.target_byte, run.nbytes)
     return output
 
 
@@ -82,7 +82,7 @@ def copy_into(output: GpuArray, view: BufferView, x: GpuArray, shape: Shape | No
     if run is None:
         device.launch_into(_copy_plan(shape, source, view, x.dtype), output, x)
     else:
-        device.copy(x, run.source_byte, output, run.target_byte, run.size)
+        device.copy(x, run.source_byte, output, run.target_byte, run.nbytes)
 
 
 def slice_block(x: GpuArray, begin: Shape, size: Shape) -> GpuArray:
@@ -142,7 +142,7 @@ class _ByteRange(NamedTuple):
 
     source_byte: int
     target_byte: int
-    size: int
+    nbytes: int
 
 
 @lru_cache(maxsize=1024)
@@ -190,9 +190,13 @@ class _CopyShader(NamedTuple):
     """A variant of the copy shader: its offsets, steps, loop sizes and strides, and its template substitutions."""
 
     starts: tuple[int, ...]
+    """The indices of the first items of source and target."""
     steps: tuple[int, ...]
+    """The distances between the items of one invocation, in source and target, and the length of a row."""
     sizes: tuple[int, ...]
+    """The lengths of the loops over invocations."""
     strides: tuple[Strides, ...]
+    """The distances between items along the loops, in source and target."""
     substitutions: tuple[tuple[str, str], ...]
 
 

@@ -79,7 +79,7 @@ class RecordedCopy:
     writes: tuple[PlaceholderBuffer]
     source_byte: int
     target_byte: int
-    size: int
+    nbytes: int
 
 
 AnyPlaceholder = TypeVar("AnyPlaceholder", bound=PlaceholderBuffer)

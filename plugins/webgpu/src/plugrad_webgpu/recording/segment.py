@@ -44,6 +44,7 @@ class HostComputation(NamedTuple):
     """A host value, which a function computes at each call, and its buffer on the device."""
 
     step: HostValue
+    """The step of the graph, which has the function."""
     spec: Shaped
     buffer: PlaceholderBuffer
 
@@ -240,7 +241,7 @@ class Segment:
                     each.source_byte,
                     own,
                     each.target_byte,
-                    each.size,
+                    each.nbytes,
                 )
                 commands.append(command)
                 continue
