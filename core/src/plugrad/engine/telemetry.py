@@ -44,7 +44,7 @@ _plugin_watcher: Final = watching.Watcher(_report_call_to_plugins, synchronizes=
 
 
 def _update_watcher(_: str) -> None:
-    """Watch kernels as long as a loaded plugin implements the hook."""
+    """Add or remove the watcher of kernel calls, depending on whether a loaded plugin implements the hook."""
     caller = (
         getattr(state.manager.hook, KERNEL_FINISHED_HOOK_NAME)
         if state.manager is not None
