@@ -88,6 +88,10 @@ class Tracer(Backend):
         """Return whether one of the tensors behind an array is on a tape outside the traced function."""
         return False
 
+    def is_being_differentiated(self, array: Any) -> bool:
+        """Return whether one of the tensors behind an array is being differentiated outside the traced function."""
+        return False
+
     def without_tape(self, array: Any) -> Any:
         """Return an array with the same values that is on no tape outside the traced function."""
         return array
