@@ -57,7 +57,9 @@ ResultType = TypeVar("ResultType", covariant=True)
 
 
 _run_kernel: Callable[..., Any]
+"""The engine's function that runs a kernel."""
 _compile_call: Callable[[Kernel[..., Any]], Callable[..., Any]]
+"""The engine's function that compiles the function `Kernel.call` of a kernel."""
 
 
 def set_dispatcher(
@@ -140,11 +142,11 @@ class Kernel(Generic[ParameterTypes, ResultType]):
         self._inferred: Final[dict[tuple[Any, ...], Any]] = {}
         """What `infer` has returned, by the shapes, the dtypes and the attributes."""
 
-        def first(*args: Any) -> Any:
+        def compile_and_call(*args: Any) -> Any:
             self.call = _compile_call(self)
             return self.call(*args)
 
-        self.call: Callable[..., ResultType] = first
+        self.call: Callable[..., ResultType] = compile_and_call
         """What the engine compiles for the kernel, at its first call; see `plugrad.engine.dispatch.compile_call`.
 
         Ops call it with `ValidatedAttributes` attributes, or with none after comparing dtypes. Inputs that vary are one

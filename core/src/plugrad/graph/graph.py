@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shaped
 
 Value: TypeAlias = int
+"""The number of a value in its graph."""
 MAX_LISTED_VALUES: Final = 12
 """The most inputs or outputs that the text of a step lists; a step of an optimizer may have hundreds."""
 
@@ -30,8 +31,11 @@ class SourceLine(NamedTuple):
     """The line of the user's program in which a step was traced."""
 
     file: str
+    """The path of the file."""
     number: int
+    """The number of the line, from 1 on."""
     function: str
+    """The qualified name of the function that contains the line."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.number}, in {self.function}"
@@ -49,6 +53,7 @@ class Call:
     returns_list: bool
     """Whether the kernel has several outputs, even if their number is one."""
     line: SourceLine
+    """The user's line of which the trace made the step."""
     stops_gradient: bool = False
     """Whether the call is a `stop_gradient`, through which a program that is made of the graph passes no gradient."""
 
@@ -71,6 +76,7 @@ class HostValue:
     function: Callable[[], Any]
     outputs: tuple[Value]
     line: SourceLine
+    """The user's line of which the trace made the step."""
 
     @property
     def inputs(self) -> tuple[()]:
@@ -96,6 +102,7 @@ class Scan:
 
     body: Graph
     length: int
+    """The number of iterations."""
     carry: tuple[Value, ...]
     """The values of the initial carry."""
     slices: tuple[Value, ...]
@@ -107,6 +114,7 @@ class Scan:
     is_reversed: bool
     """Whether the loop begins with the last slice; results are stacked in the order of the slices in any case."""
     line: SourceLine
+    """The user's line of which the trace made the step."""
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -136,6 +144,7 @@ class Cond:
     operands: tuple[Value, ...]
     outputs: tuple[Value, ...]
     line: SourceLine
+    """The user's line of which the trace made the step."""
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -161,6 +170,7 @@ class While:
     captured: tuple[Value, ...]
     outputs: tuple[Value, ...]
     line: SourceLine
+    """The user's line of which the trace made the step."""
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -188,6 +198,7 @@ class Fused:
     Its arguments are the step's inputs, and its results the step's outputs.
     """
     line: SourceLine
+    """The user's line of which the trace made the step."""
 
     @property
     def inputs(self) -> tuple[Value, ...]:

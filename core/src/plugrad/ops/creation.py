@@ -524,13 +524,13 @@ def _dtype_or_default(dtype: DTypeLike | None, default: DType = float32) -> DTyp
     return default if dtype is None else as_dtype(dtype)
 
 
-def _numeric_dtype(op: str, given: DTypeLike) -> DType:
+def _numeric_dtype(op: str, dtype_like: DTypeLike) -> DType:
     """Return the dtype that the argument `dtype` names, which must be numeric or bool.
 
     Raises:
         ArgumentError: it is string.
     """
-    if (dtype := as_dtype(given)) is string:
+    if (dtype := as_dtype(dtype_like)) is string:
         raise ArgumentError(
             f"{op}: dtype={dtype} does not hold numbers; plugrad.full(shape, '') makes empty strings"
         )

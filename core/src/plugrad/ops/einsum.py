@@ -193,9 +193,9 @@ def _count_ellipsis_axes(subscripts: str, shape: Shape, equation: str) -> int:
 
 
 def _take_diagonals(
-    subscripts: str, shape: Shape, equation: str, steps: list[KernelCall]
+    subscripts: str, shape: Shape, equation: str, kernel_calls: list[KernelCall]
 ) -> tuple[str, Shape]:
-    """Add the steps that replace axes of one letter by their diagonal, and return the letters and sizes after them.
+    """Add the calls that replace axes of one letter by their diagonal; return the letters and the shape after them.
 
     Raises:
         ShapeError: two axes of one letter have different sizes.
@@ -212,12 +212,12 @@ def _take_diagonals(
         others = [i for i in range(len(subscripts)) if i not in (first, second)]
         order = (*others, first, second)
         if order != tuple(range(len(subscripts))):
-            steps.append(_make_kernel_call(movement.transpose, perm=order))
+            kernel_calls.append(_make_kernel_call(movement.transpose, perm=order))
         kept = tuple([shape[i] for i in others])
         # the diagonal: every (size + 1)-th element of the two axes laid end to end
-        steps.append(_make_kernel_call(movement.reshape, shape=(*kept, size * size)))
+        kernel_calls.append(_make_kernel_call(movement.reshape, shape=(*kept, size * size)))
         zeros, ones = (0,) * len(kept), (1,) * len(kept)
-        steps.append(
+        kernel_calls.append(
             _make_kernel_call(
                 movement.strided_slice,
                 begin=(*zeros, 0),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
 
     Bins: TypeAlias = int | TensorLike
+    """The number of bins, or the edges between them."""
 
 MAX_BIN_COUNT: Final = 2**31 - 1
 """The maximum number of bins, because positions of bins are int32."""

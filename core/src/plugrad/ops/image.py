@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import ShapeLike
 
     Numbers: TypeAlias = float | Sequence[float]
+    """One number, or one for each channel or axis."""
 
 ThresholdMethod = Literal["binary", "otsu"]
 LUMA_WEIGHTS = (0.2989, 0.5870, 0.1140)

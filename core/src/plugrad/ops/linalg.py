@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
     PairedAxes: TypeAlias = int | tuple[Sequence[int], Sequence[int]]
+    """The number of axes that `tensordot` sums over, or the axes of a and of b."""
 
 
 def matmul(

@@ -156,11 +156,11 @@ def solve_sylvester(a: TensorLike, b: TensorLike, q: TensorLike, /) -> Tensor:
     return kernel(*(as_supported_dtype(x, kernel, op) for x in promote_to_one_dtype([a, b, q], op)))
 
 
-def _newton_square_root(x: Tensor, steps: int) -> Tensor:
+def _newton_square_root(x: Tensor, step_count: int) -> Tensor:
     """Return a root by Newton's method in the product form, scaled by determinants; NaN if it has not converged."""
     unit = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
     root, middle = x, x
-    for _ in range(steps):
+    for _ in range(step_count):
         log = decomposition.log_determinant(stop_gradient(middle))[1]
         scale = exp(log * (-0.5 / x.shape[-1])).astype(x.dtype)
         scale = reshape(scale, (*scale.shape, 1, 1))

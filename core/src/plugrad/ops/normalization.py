@@ -243,8 +243,8 @@ def _layer_norm_saving_halves(
     names = [i for i, part in enumerate(operands) if part is not None]
 
     @custom_grad
-    def normalize(*given: Any) -> tuple[Tensor, Callable[..., Any]]:
-        *arrays, save = given
+    def normalize(*inputs_and_save: Any) -> tuple[Tensor, Callable[..., Any]]:
+        *arrays, save = inputs_and_save
         inputs: list[Tensor | None] = [None, None, None]
         for i, part in zip(names, arrays, strict=True):
             inputs[i] = part

@@ -103,11 +103,11 @@ def _make_coefficient_tensors(
     """Return the coefficients as 0-d tensors, all of which come from one call of a function."""
     numbers: Sequence[float] = ()
 
-    def compute_coefficient(i: int) -> float:
+    def compute_coefficient(coefficient_index: int) -> float:
         nonlocal numbers
-        if i == 0:
+        if coefficient_index == 0:
             numbers = compute_all()
-        return numbers[i]
+        return numbers[coefficient_index]
 
     dtype = first_variable.dtype if first_variable.dtype.is_inexact else float32
     if dtype not in backend.dtypes():

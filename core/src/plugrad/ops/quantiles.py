@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import AxisLike
 
     Levels: TypeAlias = float | Sequence[float] | np.ndarray[Any, Any]
+    """One or several levels of quantiles, from 0 to 1."""
 
 QuantileMethod: TypeAlias = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 """How a quantile that lies between two elements is computed."""

@@ -44,10 +44,10 @@ KEYS_CUBIC_COEFFICIENT: Final = -0.5
 """The coefficient of Keys' cubic kernel that reproduces parabolas, which is used for downsampling with `antialias`."""
 SHARP_CUBIC_COEFFICIENT: Final = -0.75
 """The coefficient of Keys' cubic kernel that image programs prefer, which gives sharper images."""
-BLOCKWISE_MIN_PIXELS: Final = (
-    256  # along an axis: more are resized in blocks of rows, as most weights are 0
-)
-RESULT_BLOCK_ROWS: Final = 128  # of the result
+BLOCKWISE_MIN_PIXELS: Final = 256
+"""The number of pixels along an axis above which it is resized in blocks, because most weights are 0."""
+RESULT_BLOCK_ROWS: Final = 128
+"""The number of rows of the result in each block."""
 
 
 @explain_wrong_calls
@@ -273,7 +273,7 @@ def grid_sample(
             f"{op}: images of shape {pixels.shape} must have pixels, and a grid for each; grid has shape {points.shape}"
         )
     # What lies so far out is beyond any image; infinite coordinates have no fraction.
-    points = clip(where(isnan(points), -1.0, points), -MAX_GRID_COORDINATE, MAX_GRID_COORDINATE)
+    points = clip(where(isnan(points), -1.0, points), -MAX_GRID_POINT, MAX_GRID_POINT)
     sizes = pixels.shape[1:-1]
     coordinates = [
         _as_coordinates(points[..., axes - 1 - axis], n, align_corners)
@@ -303,7 +303,8 @@ def grid_sample(
     return reduce(add, parts)
 
 
-MAX_GRID_COORDINATE: Final = 2.0**16
+MAX_GRID_POINT: Final = 2.0**16
+"""The largest absolute value of a grid point; points beyond are outside of any image."""
 
 
 class _Sampler:

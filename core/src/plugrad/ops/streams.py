@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
 
     Key: TypeAlias = int | Callable[[], int]
+    """The key of a stream, or a function that computes it anew in each call of a traced program."""
 
 ALGORITHM_NAME: Final = "Philox4x32-10"
 KEY_BITS: Final = 64

@@ -28,6 +28,7 @@ OP_OF_UFUNC: Final[dict[np.ufunc, Callable[..., Any]]] = {
     for name, op in vars(module).items()
     if isinstance(function := getattr(np, name, None), np.ufunc)
 } | {np.divmod: divmod_op}
+"""The op that each ufunc of NumPy calls for tensors."""
 
 REDUCTION_OF_UFUNC: Final[dict[np.ufunc, Callable[..., Tensor]]] = {
     np.add: methods.sum,
@@ -48,6 +49,7 @@ _OPTIONS_OF_METHOD: Final[dict[str, tuple[str, ...]]] = {
     "reduce": ("axis", "dtype", "keepdims"),
     "accumulate": ("axis", "dtype"),
 }
+"""The options that methods of ufuncs take for tensors."""
 
 
 def _apply_outer(op: Callable[..., Tensor], a: TensorLike, b: TensorLike) -> Tensor:

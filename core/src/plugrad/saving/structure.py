@@ -212,6 +212,7 @@ class StructureReader:
                 raise DamagedFile(f"{short_repr(node)} describes nothing that is saved")
 
     def _rebuild_entry(self, entry: Any) -> tuple[str | int, Any]:
+        """Return the key and the value that an entry of a dict's structure describes."""
         match entry:
             case [str() | int() as key, part]:
                 return key, self.rebuild(part)

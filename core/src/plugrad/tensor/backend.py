@@ -86,6 +86,7 @@ class KernelConfig(NamedTuple):
     setup_func: Callable[[Any], None] | None = None
     dispose_func: Callable[[Any], None] | None = None
     on_host: bool = False
+    """Whether the function takes and returns NumPy arrays."""
     dtypes: frozenset[DType] | None = None
     """The dtypes of the first input for which the implementation is meant; None for all."""
     broadcast_dtypes: frozenset[DType] = frozenset()

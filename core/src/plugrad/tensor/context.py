@@ -206,7 +206,7 @@ def _set_overrides(*entries: RegistryOverride) -> None:
 
 
 def _update_settings_entry(_: str) -> None:
-    """Copy this context's `config.override` settings into its active entry if they have changed."""
+    """Copy the settings of `config.override` into this thread's or task's execution context if they have changed."""
     context = current_context() or _EMPTY_CONTEXT
     if overridden_settings() != (context.settings or {}):
         _set_overrides(*_current_overrides())

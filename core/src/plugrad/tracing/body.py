@@ -28,9 +28,9 @@ class CapturedValue(NamedTuple):
     """A value of the enclosing trace that a loop body reads."""
 
     outer_tensor: Tensor
-    """The tensor around the body, with its node."""
-    inner_tensor: Any
-    """Its counterpart in the body."""
+    """The tensor of the enclosing trace, with its node on the tape."""
+    inner_array: Any
+    """The array that stands in for it in the body."""
     variable: Variable | None
     """The variable whose value was read, or None if it was a tensor."""
 
@@ -79,7 +79,7 @@ class CapturingTracer(Tracer):
             known = self.captured[key] = CapturedValue(
                 outer_tensor, self.make_placeholder(outer_tensor, variable), variable
             )
-        return Tensor(known.inner_tensor, self)
+        return Tensor(known.inner_array, self)
 
     def lift(self, x: Tensor) -> Tensor:
         """Capture a tensor from outside and return the body's tensor for it."""
@@ -175,7 +175,7 @@ class BodyTracer(CapturingTracer, GraphTracer):
         self.guards = parent.guards
 
     def release(self) -> None:
-        """Drop the arrays that the tracer itself keeps."""
+        """Drop the tensors and arrays that the tracer itself keeps."""
         super().release()
         self.captured.clear()
         self.drawn.clear()

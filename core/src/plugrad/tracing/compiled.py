@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from plugrad.tracing.in_place import InPlacePlan
 
     Compiler = Callable[[Graph], Callable[..., list[Any]] | None]
+    """A function that compiles a graph, or returns None if it does not accept the graph."""
 
 
 def compile_graph(graph: Graph) -> Callable[..., list[Any]]:

@@ -37,7 +37,7 @@ def miss_entry(_: tuple[Any, ...]) -> Any:
 
 
 def compile_entry(
-    program: Program, generation: Any, args: tuple[Any, ...]
+    program: Program, registry_state: Any, args: tuple[Any, ...]
 ) -> Callable[[tuple[Any, ...]], Any]:
     """Return a compiled entry: a function of a call's arguments that runs the program or returns `ENTRY_MISS`.
 
@@ -45,7 +45,7 @@ def compile_entry(
 
     Args:
         program: what runs for these arguments.
-        generation: the first part of the key under which it is known.
+        registry_state: the number of the latest change of registries and settings, as in the program's key.
         args: the arguments.
     """
     are_tensors = 0 < len(args) <= MAX_ENTRY_ARGUMENTS and all(type(x) is Tensor for x in args)
@@ -57,7 +57,9 @@ def compile_entry(
         "ENTRY_MISS": ENTRY_MISS,
         "Tensor": Tensor,
         "journal": journal,
-        "latest_change_number": generation if type(generation) is int else generation[0],
+        "latest_change_number": registry_state
+        if type(registry_state) is int
+        else registry_state[0],
         "around": around,
         "context": current_context,
         "watched": watched_variables.get,

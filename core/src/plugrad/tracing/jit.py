@@ -173,13 +173,13 @@ class Jitted(Generic[ParameterTypes, ResultType]):
         return self._trace(key, tensors, args, kwargs)(tensors)
 
     def _compile_repeated_call(
-        self, program: Program, generation: Any, args: tuple[Any, ...]
+        self, program: Program, registry_state: Any, args: tuple[Any, ...]
     ) -> None:
         """Compile an entry for a program that has run twice in a row."""
         if program is not self._last:
             self._last = program
         elif program.entry is None:
-            program.entry = compile_entry(program, generation, args)
+            program.entry = compile_entry(program, registry_state, args)
         self._enter = program.entry or miss_entry
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -236,8 +236,10 @@ class Jitted(Generic[ParameterTypes, ResultType]):
         if not self._kinds:
             return "it is traced: this is the first call"
 
-        def differing_arguments(traced_kind: dict[int | str, Any]) -> list[int | str]:
-            return [n for n in {**traced_kind, **kind} if traced_kind.get(n) != kind.get(n)]
+        def differing_arguments(traced_arguments: dict[int | str, Any]) -> list[int | str]:
+            return [
+                n for n in {**traced_arguments, **kind} if traced_arguments.get(n) != kind.get(n)
+            ]
 
         nearest = min(self._kinds, key=lambda known: len(differing_arguments(known)))
         names: dict[int | str, str] = dict(enumerate(self._parameter_names))
@@ -297,7 +299,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
             if known is not None:
                 return known
             name = _function_name(self.function)
-            function = self._bind_other_arguments(
+            function = self._bind_non_tensor_arguments(
                 args, dict(sorted(kwargs.items()))
             )  # as in the key
             backend: Backend = key[-1]
@@ -313,7 +315,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
             self._record_trace_arguments(*self._wrap_static_arguments(args, kwargs))
             return program
 
-    def _bind_other_arguments(
+    def _bind_non_tensor_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[list[Tensor]], Any]:
         """Return a function of the list of tensor arguments, with all other arguments fixed."""
@@ -431,11 +433,15 @@ def _drop_end_markers(key_parts: tuple[Any, ...]) -> list[Any]:
     ]
 
 
-def _format_argument_kind(kind: Mapping[int | str, Any], name: int | str) -> str:
-    """Format the shapes, dtypes and static values of an argument as text."""
-    if name not in kind:
+def _format_argument_kind(
+    key_parts_of_argument: Mapping[int | str, Any], argument: int | str
+) -> str:
+    """Format the shapes, dtypes and static values of one of several arguments as text."""
+    if argument not in key_parts_of_argument:
         return "absent"
-    return f"[{', '.join(map(_format_key_part, _drop_end_markers(kind[name])))}]"
+    return (
+        f"[{', '.join(map(_format_key_part, _drop_end_markers(key_parts_of_argument[argument])))}]"
+    )
 
 
 def _format_key_part(key_part: Any) -> str:

@@ -216,7 +216,7 @@ class Program:
         other.
         """
 
-        def gradients_of_call(tensors: list[Tensor]) -> list[Tensor]:
+        def compute_call_gradients(tensors: list[Tensor]) -> list[Tensor]:
             tracer = current_tracer()
             assert isinstance(tracer, GraphTracer)
             places = iter(tensors)
@@ -253,7 +253,7 @@ class Program:
                 for x, g in zip(differentiated, found, strict=True)
             ]
 
-        return gradients_of_call
+        return compute_call_gradients
 
 
 class ProgramNode(CustomNode):

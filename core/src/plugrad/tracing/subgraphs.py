@@ -66,7 +66,7 @@ class TracedBody:
         body = self.tracer
         inner = [
             (
-                body.captured[key].inner_tensor
+                body.captured[key].inner_array
                 if key in body.captured
                 else body.new_value(spec_of(c.outer_tensor))
             ).value

@@ -353,13 +353,15 @@ class BatchTracer(Tracer):
         """Return the array of a tensor; a tensor from outside is lifted first."""
         return self.wrap_outer_tensor((x if x.backend is self else self.lift(x)).array)
 
-    def _as_gradient(self, g: BatchedArray, x: BatchedArray, is_value_batched: bool) -> Tensor:
+    def _as_gradient(
+        self, gradient: BatchedArray, outer_array: BatchedArray, is_value_batched: bool
+    ) -> Tensor:
         """Return a gradient of the shape of an outer tensor: summed over the examples if they share it."""
-        if x.is_batched:
-            return self.with_batch_axis(g)
-        if g.is_batched or is_value_batched:
-            return reduction.sum(self.with_batch_axis(g), axis=(0,))
-        return g.tensor
+        if outer_array.is_batched:
+            return self.with_batch_axis(gradient)
+        if gradient.is_batched or is_value_batched:
+            return reduction.sum(self.with_batch_axis(gradient), axis=(0,))
+        return gradient.tensor
 
     def with_batch_axis(self, x: BatchedArray) -> Tensor:
         """Return the outer tensor with the axis of the examples; a shared tensor is repeated along this axis."""

@@ -234,17 +234,17 @@ MAX_CHUNK_ELEMENTS: Final = 2**23
 
 
 def _map_unit_tensors(
-    function: Callable[[Tensor], list[Tensor]], y: Tensor, tensors: Sequence[Tensor]
+    function: Callable[[Tensor], list[Tensor]], y: Tensor, computed_like: Sequence[Tensor]
 ) -> list[Tensor]:
     """Return the stacked results of a function for all unit tensors of the shape of `y`.
 
-    For no elements, the list is empty. The function computes with tensors as large as those that are given.
+    For no elements, the list is empty. The function computes tensors as large as those in `computed_like`.
     """
     if y.size < 2:
         found = function(ones_like(y)) if y.size else []
         return [expand_dims(part, axis=0) for part in found]
     units = reshape(eye(y.size, dtype=y.dtype, device=y.backend), (y.size, *y.shape))
-    chunk = max(1, MAX_CHUNK_ELEMENTS // max(x.size for x in tensors))
+    chunk = max(1, MAX_CHUNK_ELEMENTS // max(x.size for x in computed_like))
     try:
         return map_rows(function, units, chunk)
     except TracingError:  # it reads values, or was traced before

@@ -121,7 +121,7 @@ def _make_gradient_function(
     has_several = is_sequence(argnums)
 
     @_set_docstring(function, "The value and the gradient of" if with_value else "The gradient of")
-    def gradient_of(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
+    def compute_gradient(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
         leaves: list[Leaf] = []
         inputs: list[ArrayWithBackend] = []
         renamed = list(args)
@@ -148,7 +148,7 @@ def _make_gradient_function(
             return (value, others), gradient
         return (value, gradient) if with_value else gradient
 
-    return gradient_of
+    return compute_gradient
 
 
 def _split_off_aux(function: Callable[..., Any], aux: list[Any]) -> Callable[..., Any]:

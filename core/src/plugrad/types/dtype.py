@@ -67,6 +67,7 @@ class DType:
     itemsize: int
     """The bytes of one element."""
     kind: DTypeKind
+    """The kind, such as "signed" or "floating"."""
     numpy: np.dtype[Any]
     """NumPy's dtype."""
 
@@ -190,16 +191,25 @@ DTYPES: Final = (
     *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64),
     *(float16, float32, float64, complex64, complex128, string),
 )
+"""plugrad's own dtypes, without bfloat16 and those of plugins."""
 BOOL: Final = frozenset({bool_})
+"""The set of the dtype bool."""
 INTEGER: Final = frozenset(d for d in DTYPES if d.is_integer)
+"""The signed and unsigned integer dtypes."""
 FLOATING: Final = frozenset(d for d in DTYPES if d.kind == "floating")
+"""The floating dtypes."""
 COMPLEX: Final = frozenset(d for d in DTYPES if d.kind == "complex")
+"""The complex dtypes."""
 INEXACT: Final = FLOATING | COMPLEX
+"""The floating and complex dtypes, which are differentiable."""
 REAL: Final = INTEGER | FLOATING
+"""The integer and floating dtypes."""
 NUMERIC: Final = REAL | COMPLEX
+"""The integer, floating and complex dtypes."""
 STRING: Final = frozenset({string})
+"""The set of the dtype string."""
 ANY: Final = frozenset(DTYPES)
-"""The dtypes of kernels that only move or compare elements."""
+"""All dtypes, which kernels accept that only move or compare elements."""
 
 
 def _numpy_codes(numpy: np.dtype[Any]) -> tuple[str, str, str]:
