@@ -116,6 +116,13 @@ class Tracer(Backend):
         return None
 
 
+def is_on_open_tape(x: Tensor) -> bool:
+    """Return whether a tensor, or one that its traced array holds, is on the tape of a function that is running."""
+    if x.node is not None and x.node.is_being_differentiated():
+        return True
+    return isinstance(x.backend, Tracer) and x.backend.is_being_differentiated(x.array)
+
+
 def current_tracer() -> Tracer | None:
     """Return the tracer of the function that is being traced in this context, or None."""
     context = current_context()

@@ -31,7 +31,7 @@ def flatten_dicts(
         if isinstance(tree, dict):
             items = cast("dict[Any, Any]", tree).items()
             return {name: fill(part, tensors) for name, part in items}
-        return tensors[tree]
+        return tensors[int(tree)]
 
     positions: list[Any] = [replace_leaves(x) for x in args]
     return leaves, lambda tensors: [fill(tree, tensors) for tree in positions]
