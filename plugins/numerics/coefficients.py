@@ -159,6 +159,7 @@ TABULATED_FUNCTIONS = {
     "expi": (lambda x: mp.ei(x) - mp.log(x), 0, 6, 24, 13),
     "expi_tail": (lambda y: mp.ei(6 / y) * mp.exp(-6 / y) * 6 / y, 0, 1, 64, 13),
 }
+"""By name: the function, the two ends of its interval, the number of pieces, and their degree."""
 
 ROOTS_IN_TWO_PARTS = {
     "lgamma_near_poles": LGAMMA_DISTANCES,
@@ -209,8 +210,11 @@ def coefficient_table(function_name):
 if __name__ == "__main__":
     saved_arrays = {}
     for name in TABULATED_FUNCTIONS:
-        start_and_density, piece_coefficients = coefficient_table(name)
-        saved_arrays[f"{name}.ends"], saved_arrays[name] = start_and_density, piece_coefficients
+        start_and_pieces_per_unit, piece_coefficients = coefficient_table(name)
+        saved_arrays[f"{name}.ends"], saved_arrays[name] = (
+            start_and_pieces_per_unit,
+            piece_coefficients,
+        )
         last_to_first = piece_coefficients[:, -1] / piece_coefficients[:, 0]
         print(name, piece_coefficients.shape, abs(last_to_first).max())
     for name, roots in ROOTS_IN_TWO_PARTS.items():

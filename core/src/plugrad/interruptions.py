@@ -68,6 +68,7 @@ def hold_safely(lock: Any) -> AbstractContextManager[object]:
 
 
 _CHECKS_SIGNALS_AFTER_ENTER: Final = sys.version_info >= (3, 14)
+"""Whether this Python may call a handler of signals between a lock's ``__enter__`` and the block."""
 
 
 def is_interruption(error: BaseException) -> bool:

@@ -56,6 +56,7 @@ class _RecordedCall(NamedTuple):
     memory: int | None
     """The bytes in use on the device after the call, if they were measured."""
     steps: tuple[str, ...] = ()
+    """The kernels of a fused step; empty for a call of one kernel."""
 
     @property
     def inputs(self) -> list[str]:

@@ -20,6 +20,7 @@ MIN_COLUMN_WIDTH: Final = 12
 INDENT: Final = "  "
 """The indentation of text under a heading."""
 BOLD: Final = "1"
+"""A style of text, as the code of an ANSI escape sequence."""
 FAINT: Final = "2"
 RED: Final = "31"
 GREEN: Final = "32"

@@ -427,6 +427,7 @@ def unload_hooks(plugin: Plugin) -> None:
 
 
 def _register_gradients(implementer: Any) -> None:
+    """Register the gradients that the hook of a plugin returns."""
     from plugrad.tape.rules import register_gradient  # as in _load
 
     brings = getattr(implementer, "plugrad_register_gradients", None)

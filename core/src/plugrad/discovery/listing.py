@@ -181,6 +181,7 @@ def _invalidate_plugin_list() -> None:
 
 
 def _list_plugins(*, refresh: bool = False) -> list[Plugin]:
+    """Return the record of each installed or added plugin, from a cache unless `refresh`."""
     if state.listing is None or refresh:
         if state.scan is None or refresh:
             state.scan = scan_distributions()
@@ -210,7 +211,7 @@ def shadowed_distributions() -> tuple[ShadowedDistribution, ...]:
     """Return plugin distributions that another copy hides, mostly left by an old installation."""
     with state.lock:
         _list_plugins()
-        return state.scan.shadowed if state.scan else ()
+        return state.scan.shadowed_distributions if state.scan else ()
 
 
 def _make_plugin(entry_point: EntryPoint) -> Plugin:
@@ -255,17 +256,18 @@ def _read_manifest(plugin: Plugin, *, is_required: bool) -> None:
         )
 
 
-def _check_name(kind: PluginKind, name: str) -> None:
+def _check_name(plugin_kind: PluginKind, name: str) -> None:
+    """Raise unless a plugin's name has the form that its kind requires."""
     backend = r"[a-z][a-z0-9_]*"  # its settings are in variables of the environment, which have no hyphens
     other = r"[a-z][a-z0-9_-]*"
-    if kind == "kernels":
+    if plugin_kind == "kernels":
         if not re.fullmatch(rf"{backend}\.{other}", name):
             raise ValueError(
                 f"the kernel pack name {name!r} must be a backend's name, a dot and a name, as in 'webgpu.acme'"
             )
-    elif not re.fullmatch(pattern := backend if kind == "backend" else other, name):
-        raise ValueError(f"the {kind} name {name!r} must match {pattern}")
-    if kind == "backend" and name == "plugins":
+    elif not re.fullmatch(pattern := backend if plugin_kind == "backend" else other, name):
+        raise ValueError(f"the {plugin_kind} name {name!r} must match {pattern}")
+    if plugin_kind == "backend" and name == "plugins":
         raise ValueError("no backend can be called 'plugins', which is a section of the settings")
 
 

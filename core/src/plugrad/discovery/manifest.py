@@ -299,9 +299,11 @@ BACKEND_MANIFEST_PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "packs": _parse_strings,
     "options": _parse_options,
 }
+"""By the key of a backend's manifest, the function that checks and converts its value."""
 PLUGIN_MANIFEST_PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
     **{key: BACKEND_MANIFEST_PARSERS[key] for key in ("api", "summary", "url", "priority")},
     **{key: BACKEND_MANIFEST_PARSERS[key] for key in ("kernels", "replaces")},
     "commands": _parse_commands,
     "hooks": _parse_strings,
 }
+"""By the key of another plugin's manifest, the function that checks and converts its value."""

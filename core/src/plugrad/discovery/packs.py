@@ -62,6 +62,7 @@ def register_plugin_kernels(backend: Backend) -> DeferredWarnings:
 
 
 def _register_pack(pack: Plugin, backend: Backend, deferred_warnings: DeferredWarnings) -> None:
+    """Give a device the kernels of a pack; a failure becomes a warning."""
     if pack.status in ("available", "active"):
         error = _register_and_set_up(pack, backend, deferred_warnings)
         if error is None:
@@ -87,6 +88,7 @@ def _register_pack(pack: Plugin, backend: Backend, deferred_warnings: DeferredWa
 def _register_hook_kernels(
     plugin: Plugin, backend: Backend, deferred_warnings: DeferredWarnings
 ) -> None:
+    """Give a device the kernels of a plugin's hooks; a failure becomes a warning."""
     error = _register_and_set_up(plugin, backend, deferred_warnings)
     if error is not None:
         deferred_warnings.append(
@@ -143,6 +145,7 @@ def _dispose_kernel(plugin_name: str, config: KernelConfig, backend: Backend) ->
 
 
 def _deactivate_pack(pack: Plugin) -> None:
+    """Remove what a pack has registered, so that it is loaded again when it is needed."""
     pack.status = "available"
     pack.rollback()
 

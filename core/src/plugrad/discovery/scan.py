@@ -42,7 +42,7 @@ class ScanResult(NamedTuple):
     """The result of scanning the installed distributions."""
 
     entry_points: tuple[EntryPoint, ...]
-    shadowed: tuple[ShadowedDistribution, ...]
+    shadowed_distributions: tuple[ShadowedDistribution, ...]
 
 
 class DistributionReader(NamedTuple):

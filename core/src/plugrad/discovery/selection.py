@@ -269,6 +269,7 @@ def first_usable_backend(device_specs: str, layer: str) -> Backend:
 
 
 def _open_first_usable(device_specs: str, layer: str) -> Backend:
+    """Return the first backend of a list that can be opened."""
     if not isinstance(device_specs, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass other libraries' devices
         raise ArgumentError(
             f"{layer}: {short_repr(device_specs)} must be a string, such as 'cpu' or 'webgpu:1'"
@@ -346,6 +347,7 @@ def reason_not_startable(plugin: Plugin) -> str:
 
 
 def _has_hardware(plugin: Plugin) -> bool:
+    """Return whether a plugin finds a device that is not emulated in software."""
     return not all(device.is_software for device in probe(plugin).devices)
 
 

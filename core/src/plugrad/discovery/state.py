@@ -25,6 +25,7 @@ class Selection(NamedTuple):
 
     backend: Backend
     layer: str
+    """The layer that decided, such as the argument of `use` or a configuration file."""
 
     @property
     def device(self) -> str:

@@ -101,6 +101,7 @@ def _gelu_tanh_second_derivative(x: Tensor) -> Tensor:
 
 GELU_SECOND_DERIVATIVE_ZERO_BEYOND = 25
 GELU_SLOPE = 2 * sqrt(2 / pi)
+"""gelu is about ``x * sigmoid(GELU_SLOPE * (x + GELU_CUBIC * x**3))``."""
 GELU_CUBIC = 0.044715
 gradient(
     activation.gelu_gradient,

@@ -73,6 +73,7 @@ gradient(
 GradientThunks = dict[str, Callable[[], Tensor]]
 """By input, the function that computes its gradient when it is called."""
 Attrs = Mapping[str, Any]
+"""The attributes of a call by name."""
 
 
 def _layer_norm_thunks(dy: Tensor, saved: list[Any], attrs: Attrs) -> GradientThunks:
@@ -269,6 +270,7 @@ def _lrn_gradient_y(
     alpha: float,
     beta: float,
 ) -> Tensor:
+    """Return the gradient for the result of the forward pass, which is an input of its own."""
     norm = _local_response_normalizer(x, depth_radius, bias, alpha)
     return -2 * alpha * beta * dy_input / norm * _sum_neighbours(dy * x, depth_radius)
 
@@ -276,6 +278,7 @@ def _lrn_gradient_y(
 def _lrn_gradient_dy(
     dy: Tensor, x: Tensor, y: Tensor, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Tensor:
+    """Return the gradient for dy, in which the gradient is linear."""
     norm = _local_response_normalizer(x, depth_radius, bias, alpha)
     neighbours = _sum_neighbours(dy * x, depth_radius)
     return dy * norm**-beta - 2 * alpha * beta * y / norm * neighbours

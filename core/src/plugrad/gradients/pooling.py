@@ -23,6 +23,7 @@ class _WindowCells(NamedTuple):
 
     paddings: Pairs
     slices: tuple[dict[str, Any], ...]
+    """By cell, the begin and the size of the slice."""
 
     def gather_cells(self, images: Tensor, padding_value: float = 0) -> list[Tensor]:
         """Return, for each cell, the elements under it in all windows; the padding holds `padding_value`."""
@@ -41,6 +42,7 @@ class _WindowCells(NamedTuple):
 
 
 def _window_cells(image: Shape, window: Window) -> _WindowCells:
+    """Return the padding and the slices for a window over images of a shape."""
     batch, *size, channels = image
     return _WindowCells(
         ((0, 0), *window_margins(tuple(size), window), (0, 0)),

@@ -12,6 +12,7 @@ from plugrad.transforms.gradients import vjp
 GradientThunks = dict[str, Callable[[], Tensor]]
 """By input, the function that computes its gradient when it is called."""
 Attrs = Mapping[str, Any]
+"""The attributes of a call by name."""
 
 
 class LSTMActivations(NamedTuple):

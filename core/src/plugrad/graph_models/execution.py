@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
 
 NodeOutputs = tuple[Any, ...]
+"""The values of all outputs of a node."""
 
 
 class ExecutionPlan:
@@ -123,6 +124,7 @@ class ModelRunner:
             ) from error
 
     def _compute(self, node: Node, inputs: list[Any]) -> NodeOutputs:
+        """Return the outputs of a node, which the host computes if they are small."""
         if node.op in ("Const", "Placeholder", "PlaceholderWithDefault", "NoOp"):
             return self._compute_source_node(node, inputs)
         small = compute_on_host(node.op, inputs, node.attributes)
@@ -188,6 +190,7 @@ def cached_execution_plan(graph: Graph, outputs: tuple[OutputReference, ...]) ->
 
 
 def _pick_output(values: Mapping[str, NodeOutputs], reference: OutputReference) -> Any:
+    """Return the value of one output of a node."""
     found = values[reference.node]
     if reference.port >= len(found):
         raise DamagedFile(f"node {reference.node!r} has no output {reference.port}")

@@ -26,6 +26,7 @@ NodeOutputs = tuple[Any, ...]
 FrameContext = tuple[tuple[str, int], ...]
 """The loops in which a token is, from the outside: for each, the name of its frame and the iteration."""
 ROOT_CONTEXT: Final[FrameContext] = ()
+"""The context outside of all loops."""
 
 
 class DeadToken:
@@ -33,6 +34,7 @@ class DeadToken:
 
 
 DEAD_TOKEN: Final = DeadToken()
+"""The only object of the class `DeadToken`."""
 
 
 class NodeComputer(Protocol):
@@ -106,6 +108,7 @@ class _ControlFlowRun:
         return found
 
     def _count_expected_inputs(self, node: Node) -> int:
+        """Return how many inputs of a node come from nodes that run in frames."""
         return sum(source not in self.fixed for source, _ in _find_inputs(node))
 
     def run_until_done(self) -> None:
@@ -131,6 +134,7 @@ class _ControlFlowRun:
                     self._send(context, name, (DEAD_TOKEN,))
 
     def _list_loop_invariant_inputs(self, node: Node) -> list[int]:
+        """Return the positions of a node's inputs that are the same in every frame."""
         return [place for place, r in enumerate(node.inputs) if r.node in self.fixed]
 
     def _send(self, context: FrameContext, node_name: str, outputs: NodeOutputs) -> None:

@@ -16,6 +16,7 @@ class OutputReference(NamedTuple):
 
     node: str
     port: int = 0
+    """The position among the node's outputs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from plugrad.graph_models.registry import Operator
 
     Json = Mapping[str, Any]
+    """An object of JSON."""
 
 DTYPE_OF_TENSORFLOW_NAME: Final[dict[str, str]] = {
     "DT_FLOAT": "float32", "DT_INT32": "int32", "DT_BOOL": "bool", "DT_STRING": "string",
@@ -69,7 +70,8 @@ def read_functions(topology: Json) -> dict[str, Graph]:
     return graphs
 
 
-def _read_function(name: str, signature: Json, function: Json) -> Graph:
+def _read_function(function_name: str, signature: Json, function: Json) -> Graph:
+    """Return the graph of a function of the model."""
     inputs = [
         _require_text(part.get("name"), "an argument")
         for part in _read_object_list(signature, "inputArg")
@@ -82,7 +84,9 @@ def _read_function(name: str, signature: Json, function: Json) -> Graph:
     nodes = _read_nodes(_read_object_list(function, "nodeDef"), arguments)
     results = _require_mapping(function.get("ret") or {}, "the results of a function")
     if any(part not in results for part in wanted):
-        raise DamagedFile(f"function {name!r} does not have the results {', '.join(wanted)}")
+        raise DamagedFile(
+            f"function {function_name!r} does not have the results {', '.join(wanted)}"
+        )
     outputs = [_parse_reference(results[part], nodes) for part in wanted]
     return Graph(nodes, tuple(inputs), tuple(outputs))
 
@@ -247,6 +251,7 @@ def _decode_attribute(value: Any) -> Any:
 
 
 def _decode_scalar(kind: str, value: Any) -> Any:
+    """Return a value decoded by its kind, one of TensorFlow's letters or names for a type."""
     match kind:
         case "s":
             return _decode_string(value)

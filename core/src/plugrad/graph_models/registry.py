@@ -26,10 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 HostArray: TypeAlias = NDArray[Any]
+"""Marks an input that an operator takes as a NumPy array."""
 AnyInput: TypeAlias = Any
+"""Marks an input that an operator takes as it is, such as a list of tensors."""
 FunctionRunner: TypeAlias = "Callable[[str, list[Any]], list[Any]]"
+"""Runs a function of the model, given its name and arguments, and returns its outputs."""
 
 INPUT_ANNOTATIONS: Final = ("Tensor", "HostArray", "AnyInput")
+"""The annotations that the inputs of an operator's function may have."""
 OPERATORS: Final[dict[str, Operator]] = {}
 """By name: what computes an operator."""
 HOST_OPERATORS: Final[dict[str, Callable[..., Any]]] = {}

@@ -154,6 +154,7 @@ FORMULAS: Final[dict[Kernel[..., Any], Formula]] = {
     optimizers.adam: adam,
     optimizers.adamax: adamax,
 }
+"""By kernel, the formula for one variable."""
 
 
 def apply_to_lists(kernel: Kernel[..., Any], formula: Formula) -> Callable[..., list[Array]]:

@@ -57,7 +57,9 @@ def _step_by_signs(
 
 
 MOMENT_UPDATE_RULE: Final = ComposedStep(_step_by_moments, 9)
+"""The update rule of `NAdam` and `RAdam`."""
 SIGN_UPDATE_RULE: Final = ComposedStep(_step_by_signs, 6)
+"""The update rule of `Lion`."""
 
 
 class NAdam(Adam):

@@ -130,6 +130,7 @@ class Optimizer(ABC):
 
     @property
     def _name(self) -> str:
+        """The name of the optimizer's class, for error messages."""
         return type(self).__name__
 
     def with_transforms(self, *functions: GradientTransform) -> Self:
@@ -305,13 +306,15 @@ class Optimizer(ABC):
         moved = [(turn, group[0][0], [state for _, _, state in group]) for turn, group in groups]
         numbers: list[tuple[float, ...]] = []
 
-        def compute(group: int) -> tuple[float, ...]:
+        def compute(group_index: int) -> tuple[float, ...]:
+            """Return the coefficients of a group; the first group's call counts the step."""
             nonlocal numbers
-            if group == 0:
+            if group_index == 0:
                 numbers = self._begin_step(moved)
-            return numbers[group]
+            return numbers[group_index]
 
         def take_step(log: HostLog) -> None:
+            """Update the variables of all groups."""
             if not groups:
                 host_value(lambda: self._begin_step([]), shape=(0,))
                 assign_all([], [], log)

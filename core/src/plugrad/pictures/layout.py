@@ -61,6 +61,7 @@ class _RowItem:
     width: float
     height: float
     x: float = 0.0
+    """The horizontal centre."""
 
 
 def arrange_graph(nodes: Sequence[Node], edges: Sequence[Edge]) -> Arrangement:
@@ -97,12 +98,14 @@ def arrange_graph(nodes: Sequence[Node], edges: Sequence[Edge]) -> Arrangement:
 
 
 def _node_size(node: Node) -> tuple[float, float]:
+    """Return the width and the height of a node's box, in pixels."""
     # Titles are bold and proportional, lines small and of one width.
     width = max(len(node.title) * 8.2, *(len(line) * 6.9 for line in node.lines))
     return width + 22, LINE_HEIGHT * (1 + len(node.lines)) + 12
 
 
 def _find_neighbours(edges: Sequence[Edge]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """Return by node the nodes from which edges come, and those to which edges lead."""
     sources: dict[int, list[int]] = defaultdict(list)
     targets: dict[int, list[int]] = defaultdict(list)
     for source, target in edges:

@@ -74,6 +74,7 @@ def draw_svg(
 
 
 def _css_class(node: Node) -> str:
+    """Return the class of a node in the style sheet."""
     if node.kind == "kernel" and node.is_backward:
         return "backward"
     return CSS_CLASS_OF_KIND.get(node.kind, node.kind)

@@ -47,6 +47,7 @@ class Node:
     details: list[str] = field(default_factory=list[str])
     """The further lines of the tooltip."""
     is_backward: bool = False
+    """Whether it belongs to the gradient."""
     owner: int | None = None
     """The node whose gradient this one computes."""
 
@@ -190,6 +191,7 @@ def _named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _iter_named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the leaves of a tree with their paths, without a check of its depth."""
     if isinstance(tree, dict):
         for key, part in cast("dict[Any, Any]", tree).items():
             yield from _iter_named_leaves(part, f"{name}[{key!r}]")

@@ -141,6 +141,7 @@ def shift_axes_rule(*names: str) -> BatchingRule:
 
 
 def _shift_axes(axes: int | tuple[int, ...]) -> int | tuple[int, ...]:
+    """Return axes after an axis was inserted in front of them."""
     return tuple([axis + 1 for axis in axes]) if isinstance(axes, tuple) else axes + 1
 
 
@@ -179,6 +180,7 @@ class RegisteredBatching(NamedTuple):
 registered_batchings: Final[dict[str, RegisteredBatching]] = {}
 """The registry itself; it lacks what nobody has asked for yet: see `set_loader`."""
 _load_batching_rule: Callable[[str], None] | None = None
+"""The function that `set_loader` has set."""
 
 
 def set_loader(loader: Callable[[str], None]) -> None:

@@ -147,5 +147,5 @@ def _check_promotion_rules(dtype: DType, promotion: object) -> dict[DType, DType
     return rules
 
 
-def _registration_error(name: object, problem: str) -> RegistrationError:
-    return RegistrationError(f"register_dtype({short_repr(name)}): {problem}")
+def _registration_error(dtype_name: object, problem: str) -> RegistrationError:
+    return RegistrationError(f"register_dtype({short_repr(dtype_name)}): {problem}")

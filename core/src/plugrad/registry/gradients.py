@@ -86,6 +86,7 @@ gradients: Final[dict[str, RegisteredGradient]] = {}
 It lacks what nobody has asked for yet: see `set_loader`.
 """
 _load_gradient: Callable[[str], None] | None = None
+"""The function that `set_loader` has set."""
 
 
 def set_loader(loader: Callable[[str], None]) -> None:

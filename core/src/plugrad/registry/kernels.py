@@ -183,6 +183,7 @@ def order_kernel_tables(backend: Backend, owners: Sequence[str]) -> None:
 
 
 def _sort_tables(tables: KernelTables, owners: Sequence[str]) -> KernelTables:
+    """Return kernel tables in the order of their owners; those of others come last."""
     places = {owner: place for place, owner in enumerate(owners)}
     return {o: tables[o] for o in sorted(tables, key=lambda o: places.get(o, len(places)))}
 
@@ -280,6 +281,7 @@ def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) 
 
 
 def _warn_in_debug_mode(configs: Iterable[KernelConfig]) -> None:
+    """Warn of each kernel that is replaced, if the setting debug is on."""
     # Without the lock: to read a setting may load plugins, and a warning may call anything.
     for config in configs:
         if _find_kernel_by_name(*config[:2]) is not None and settings.get("debug"):

@@ -93,6 +93,7 @@ rows_with_views: Final = [
     for row in first_row_of_each_kernel
     if any(x and x.shape and x.dtype == ROW_DTYPE for x in row.inputs)
 ]
+"""Rows whose inputs may be views, such as transposed ones."""
 
 
 def check_shapes(row: Row, backend: Backend) -> None:
@@ -160,11 +161,13 @@ def check_special_values(row: Row, backend: Backend) -> None:
 
 
 def _transposed_view(array: Array) -> Tensor:
+    """Return a tensor with the values of an array, as a transposed view."""
     order = tuple(reversed(range(array.ndim)))
     return permute_dims(asarray(array.transpose(order)), order)
 
 
 def _flipped_view(array: Array) -> Tensor:
+    """Return a tensor with the values of an array, as a view with all axes reversed."""
     return flip(asarray(np.flip(array)))
 
 

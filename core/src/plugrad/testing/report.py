@@ -25,6 +25,7 @@ CONFORMANCE_LEVELS: Final = (
 FLOAT32_LEVEL: Final = "float32"
 """The level outside that order: whether a backend is complete for programs in float32."""
 Outcome = Literal["passed", "failed", "skipped", "xfailed"]
+"""The result of a test."""
 OUTCOMES: Final[tuple[Outcome, ...]] = ("passed", "failed", "skipped", "xfailed")
 REPORT_FORMAT_VERSION: Final = 1
 MAX_LISTED_FAILURES: Final = 20

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from plugrad.testing.rows import Row
 
 BackendCheck = Callable[[Backend, str], None]
+"""A check of a backend and of the spec of its device."""
 
 CORE_FAMILIES = frozenset(
     (

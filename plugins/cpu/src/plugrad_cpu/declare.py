@@ -14,6 +14,7 @@ table = KernelTable("cpu")
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+"""The type of a decorated function."""
 _marked_functions: Final[set[int]] = set()
 """The identities of functions that `mark_results_tracked` has marked."""
 
@@ -38,7 +39,9 @@ class FastPath(NamedTuple):
     make: Callable[[Implementation], Implementation]
     """Returns a function that passes calls on to another one."""
     pack: KernelTable
+    """The kernels of the pack that has registered it."""
     equivalent_implementations: tuple[Implementation, ...]
+    """The implementations that give the same results; if another one is in effect, it is not used."""
 
 
 _fast_paths: Final[dict[str, FastPath]] = {}

@@ -301,6 +301,7 @@ def _count_sole_references() -> int:
 
 
 SOLE_REFERENCE_COUNT: Final = _count_sole_references()
+"""The reference count of an object that only one variable refers to."""
 
 
 RUNS_THREADS_AT_ONCE: Final = not getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -310,7 +311,9 @@ pool: Final = SharedPool() if RUNS_THREADS_AT_ONCE else Pool()
 if isinstance(pool, SharedPool) and hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=pool.renew_lock)
 empty: Final = pool.empty
+"""Returns an uninitialized array whose memory comes from the pool: see `Pool.empty`."""
 make_room: Final = pool.make_room
+"""Raises if more bytes would exceed the limit: see `Pool.make_room`."""
 
 
 def empty_like(x: Array, dtype: np.dtype[Any] | None = None) -> Array:

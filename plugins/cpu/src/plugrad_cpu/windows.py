@@ -10,6 +10,7 @@ from plugrad_cpu.declare import Array
 from plugrad_cpu.memory import empty
 
 AxisSlices = tuple[slice, ...]
+"""A slice for each axis."""
 
 
 @lru_cache(maxsize=1024)

@@ -229,6 +229,7 @@ class DataParallel:
         self._apply_reduced(step.reduction, variables, step.reduced)
 
     def _is_single_rank_without_options(self) -> bool:
+        """Return whether a step is one of the optimizer alone."""
         if self._is_direct is None:
             self._is_direct = self.world.size == 1 and self.clip is None and not self.shard_state
         return self._is_direct
@@ -236,6 +237,7 @@ class DataParallel:
     def _begin_step(
         self, op: str, variables: Sequence[Variable], examples: int | None
     ) -> _TrainingStep:
+        """Return a new step for the gradients of some variables."""
         if not variables:
             raise ArgumentError(f"{op}: none of the variables is trainable")
         key = tuple(variables)

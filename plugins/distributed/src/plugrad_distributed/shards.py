@@ -113,6 +113,7 @@ class OptimizerShards:
         }
 
     def _gather_state_values(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the values of all ranks as rows, after a check that they have one shape and dtype."""
         self.world.check_agreement(describe_arrays("the state of the optimizer", [values]))
         return self.world.gather(np.ascontiguousarray(values))
 

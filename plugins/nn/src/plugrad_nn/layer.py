@@ -120,11 +120,13 @@ class Child(NamedTuple):
 
     name: str
     step: Any
+    """The layer or function."""
     params: Params
+    """The parameters of the layer."""
     shape: Any
     """The shape of one input, or the shapes of several."""
     result: tuple[int, ...]
-    """The shape of one result."""
+    """The shape of one result of the layer."""
 
 
 class LayerType(ABCMeta):

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from plugrad_numerics.order_tables import SecondSolutionBelow1
 
     Orders: TypeAlias = Sequence[float] | NDArray[Any]
+    """One order, or several of them."""
     Function: TypeAlias = Callable[..., Tensor]
+    """A Bessel function of an order, a Python number, and x."""
 
 MAX_BESSEL_ORDER: Final = 64
 """The largest order, of either sign: its tables take seconds, those of orders up to 16 tenths of a second."""

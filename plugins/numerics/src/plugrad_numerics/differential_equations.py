@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
     Derivative = Callable[..., Tensor]
+    """The derivative of y, from y, the time and further arguments."""
 
 # The method of orders 5 and 4 (Dormand and Prince, 1980).
 RUNGE_KUTTA_NODES: Final = (0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1)

@@ -257,3 +257,4 @@ CONVERSIONS_TO_GAMMA: Final[dict[type, Callable[[Any], Distribution]]] = {
     gamma_family.Chi2: lambda p: p.as_gamma(),
     continuous.Exponential: lambda p: gamma_family.Gamma(plugrad.ones_like(p.rate), p.rate),
 }
+"""The functions that return a distribution of a class as a gamma distribution."""

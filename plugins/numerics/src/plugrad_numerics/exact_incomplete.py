@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
     Step: TypeAlias = Callable[[DoubleDouble, Tensor], DoubleDouble]
+    """Returns the next outer value of a nested expression, from the inner one and the number of the term."""
 
 CONTINUED_FRACTION_TERMS: Final = 240
 """How many terms of a series, or levels of a continued fraction, are computed."""

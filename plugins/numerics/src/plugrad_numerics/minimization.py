@@ -55,11 +55,11 @@ def minimize(
     start, *parameters = as_floats("minimize", x0, *args)
     shape = start.shape
 
-    def evaluate_flat(x: Tensor, *rest: Tensor) -> Tensor:
-        return plugrad.sum(function(plugrad.reshape(x, shape), *rest))
+    def evaluate_flat(x: Tensor, *args: Tensor) -> Tensor:
+        return plugrad.sum(function(plugrad.reshape(x, shape), *args))
 
-    def gradient_of_function(x: Tensor, *rest: Tensor) -> Tensor:
-        return plugrad.grad(evaluate_flat)(x, *rest)
+    def gradient_of_function(x: Tensor, *args: Tensor) -> Tensor:
+        return plugrad.grad(evaluate_flat)(x, *args)
 
     def find_minimum(x: Tensor, args: Sequence[Tensor]) -> Tensor:
         return _minimize_by_descent(evaluate_flat, gradient_of_function, x, args, tol, max_steps)

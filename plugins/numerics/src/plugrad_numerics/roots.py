@@ -45,8 +45,8 @@ def root(
     start, *parameters = as_floats("root", x0, *args)
     shape = start.shape
 
-    def evaluate_flat(x: Tensor, *rest: Tensor) -> Tensor:
-        found = function(plugrad.reshape(x, shape), *rest)
+    def evaluate_flat(x: Tensor, *args: Tensor) -> Tensor:
+        found = function(plugrad.reshape(x, shape), *args)
         if found.size != x.size:
             raise ShapeError(
                 f"root: the function returns shape {found.shape}; it must have the size of x, {shape}"

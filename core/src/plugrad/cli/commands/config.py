@@ -96,6 +96,7 @@ def _format_value(value: object) -> str:
 
 
 def _print_explanations(records: list[dict[str, Any]]) -> None:
+    """Print what each setting means, its value, and what decides it."""
     for record in records:
         layout.print_heading(record["key"])
         lines = [

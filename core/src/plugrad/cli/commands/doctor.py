@@ -61,8 +61,9 @@ def _report_unreadable_settings(error: ConfigError) -> dict[str, Any]:
     }
 
 
-def _examine_plugins(names: list[str], timeout_seconds: float) -> dict[str, Any]:
-    candidates = select_plugins(names)
+def _examine_plugins(plugin_names: list[str], timeout_seconds: float) -> dict[str, Any]:
+    """Return the report on plugins, all of them by default, after trying each in a separate process."""
+    candidates = select_plugins(plugin_names)
     packed = {p.backend_name for p in candidates if p.kind == "kernels"}
     candidates += [b for b in backends() if b.name in packed and b not in candidates]
     refused = {
@@ -70,7 +71,7 @@ def _examine_plugins(names: list[str], timeout_seconds: float) -> dict[str, Any]
     }
     tried = [p for p in candidates if id(p) not in refused and p.kind != "kernels"]
     wanted = [_make_job(plugin) for plugin in tried]
-    if not names:
+    if not plugin_names:
         wanted.append(Job("report_active_backend", {}))
     outcomes = jobs.run_jobs(wanted, timeout_seconds)
     by_plugin = {id(p): outcome for p, outcome in zip(tried, outcomes, strict=False)}
@@ -82,7 +83,7 @@ def _examine_plugins(names: list[str], timeout_seconds: float) -> dict[str, Any]
             plugin, refused.get(id(plugin)), by_plugin.get(id(plugin))
         )
     ]
-    if names:  # a plugin that is asked for by name is expected to run
+    if plugin_names:  # a plugin that is asked for by name is expected to run
         found = [f._replace(level="problem") if "cannot start here" in f.text else f for f in found]
     else:
         found += [
@@ -92,7 +93,7 @@ def _examine_plugins(names: list[str], timeout_seconds: float) -> dict[str, Any]
         ]
     return {
         "environment": describe_environment(),
-        "active": {} if names else describe_active_backend(outcomes[-1]),
+        "active": {} if plugin_names else describe_active_backend(outcomes[-1]),
         "plugins": [
             _summarize_plugin(p, refused.get(id(p)), by_plugin.get(id(p)), found)
             for p in candidates
@@ -117,6 +118,7 @@ def _find_core_problem(outcomes: list[Outcome]) -> Iterator[Finding]:
 
 
 def _make_job(plugin: Plugin) -> Job:
+    """Return the job that tries a plugin."""
     if plugin.kind == "backend":
         return Job("try_backend", {"name": plugin.qualified_name, "last_step": "compute"})
     return Job(
@@ -199,6 +201,7 @@ def _describe_capabilities(outcome: Outcome) -> str:
 
 
 def _print_report(report: dict[str, Any], problems: int) -> None:
+    """Print the environment, the plugins and the findings."""
     if report["environment"]:
         layout.print_heading("Environment")
         layout.print_pairs(_list_environment(report["environment"], report["active"]))

@@ -25,6 +25,7 @@ KEYS_KNOWN_AFTER_LOADING: Final = (
     "kernels",
     "packs",
 )
+"""The keys of a plugin's record whose values are known only after it was loaded."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -67,6 +68,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _make_job(plugin: Plugin) -> Job | None:
+    """Return the job that loads a plugin, or None if there is nothing to load."""
     usable = plugin.status in ("available", "active", "conflict")
     if plugin.kind == "backend" and usable:
         return Job("try_backend", {"name": plugin.qualified_name, "last_step": "open"})
@@ -76,6 +78,7 @@ def _make_job(plugin: Plugin) -> Job | None:
 
 
 def _list_details(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the names and values of a plugin's properties, as text."""
     from plugrad.cli.environment import find_homepage
 
     yield "summary", record["summary"] or "none"

@@ -164,21 +164,22 @@ def _find_packs(backends: list[Plugin], outcomes: list[Outcome]) -> PacksByBacke
 
 
 def _backend_label(backend: Plugin) -> str:
+    """Return a backend's name, or its qualified name if two plugins have the same."""
     return backend.name if backend.status != "conflict" else backend.qualified_name
 
 
 def _print_kernel_list(
-    names: list[str],
+    kernel_names: list[str],
     contracts: dict[str, dict[str, Any]],
     implementations: KernelsByBackend,
     packs: PacksByBackend,
 ) -> None:
     def format_backend(backend: str, kernel: str) -> str:
         owners = packs[backend].get(kernel, ())
-        names = [owner.rpartition("::")[2].rpartition(".")[2] for owner in owners]
+        kernel_names = [owner.rpartition("::")[2].rpartition(".")[2] for owner in owners]
         if implementations[backend][kernel] == "composite":
-            names.append("composite")
-        return f"{backend} ({', '.join(names)})" if names else backend
+            kernel_names.append("composite")
+        return f"{backend} ({', '.join(kernel_names)})" if kernel_names else backend
 
     rows = [
         (
@@ -192,7 +193,7 @@ def _print_kernel_list(
             )
             or "–",
         )
-        for name in names
+        for name in kernel_names
     ]
     layout.print_table(("KERNEL", "FAMILY", "TAKES", "BACKENDS"), rows, indent="")
 
@@ -202,19 +203,19 @@ def _format_signature(contract: dict[str, Any]) -> str:
     return ", ".join(contract["inputs"]) + (f"; {attributes}" if attributes else "")
 
 
-def _print_batching_rules(names: list[str], contracts: dict[str, dict[str, Any]]) -> None:
-    rows = [(name, contracts[name]["family"], contracts[name]["batching"]) for name in names]
+def _print_batching_rules(kernel_names: list[str], contracts: dict[str, dict[str, Any]]) -> None:
+    rows = [(name, contracts[name]["family"], contracts[name]["batching"]) for name in kernel_names]
     layout.print_table(("KERNEL", "FAMILY", "UNDER VMAP"), rows, indent="")
     loops = sum(how.startswith("loop") for _, _, how in rows)
     layout.print_line()
     layout.print_line(
-        f"{layout.format_count(len(names), 'kernel')}, of which {loops or 'none'} {'run' if loops > 1 else 'runs'} "
-        "once for each example. 'aligned' needs no rule, 'shared' has no inputs."
+        f"{layout.format_count(len(kernel_names), 'kernel')}, of which {loops or 'none'} "
+        f"{'run' if loops > 1 else 'runs'} once for each example. 'aligned' needs no rule, 'shared' has no inputs."
     )
 
 
 def _print_support_matrix(
-    names: list[str], contracts: dict[str, dict[str, Any]], implementations: KernelsByBackend
+    kernel_names: list[str], contracts: dict[str, dict[str, Any]], implementations: KernelsByBackend
 ) -> None:
     labels = {"own": "yes", "host": "host", "declared": "yes", "composite": "composite"}
     rows = [
@@ -223,11 +224,11 @@ def _print_support_matrix(
             contracts[name]["family"] if name in contracts else "–",
             *(labels[table[name]] if name in table else "–" for table in implementations.values()),
         )
-        for name in names
+        for name in kernel_names
     ]
     layout.print_table(("KERNEL", "FAMILY", *implementations), rows, indent="")
     totals = ", ".join(
-        f"{backend} {sum(name in table for name in names)}"
+        f"{backend} {sum(name in table for name in kernel_names)}"
         for backend, table in implementations.items()
     )
     layout.print_line()
@@ -237,4 +238,4 @@ def _print_support_matrix(
     )
     if any(row.count("composite") for row in rows):
         explained += " 'composite' runs the kernel's body of ops on the device."
-    layout.print_line(f"{layout.format_count(len(names), 'kernel')}: {totals}.{explained}")
+    layout.print_line(f"{layout.format_count(len(kernel_names), 'kernel')}: {totals}.{explained}")

@@ -27,6 +27,7 @@ class TensorList:
     elements: tuple[Tensor | None, ...]
     """None is an element that nobody has set; it is zeros where it is read."""
     shape: Shape | None
+    """The shape of each element; -1 is an unknown size."""
     dtype: str
 
     def with_element(self, index: int, element: Tensor) -> TensorList:
@@ -277,6 +278,7 @@ def _require_tensor_list(value: Any) -> TensorList:
 
 
 def _dummy_flow() -> Any:
+    """Return a value for the input that orders accesses to arrays, which are ordered here anyhow."""
     return np.array(1.0, np.float32)
 
 

@@ -36,21 +36,21 @@ SCAN_OPS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _declare_reduction(name: str, compute: Callable[..., Any]) -> None:
-    @register_operator(name)
+def _declare_reduction(operator_name: str, compute: Callable[..., Any]) -> None:
+    @register_operator(operator_name)
     def reduce(x: Tensor, axes: HostArray, *, keep_dims: bool = False) -> Tensor:
         wanted = tuple(int(axis) for axis in axes.ravel())
         return compute(x, axis=wanted, keepdims=keep_dims) if wanted else x
 
 
-def _declare_arg_reduction(name: str, compute: Callable[..., Any]) -> None:
-    @register_operator(name)
+def _declare_arg_reduction(operator_name: str, compute: Callable[..., Any]) -> None:
+    @register_operator(operator_name)
     def find(x: Tensor, axis: HostArray) -> Tensor:
         return compute(x, axis=int(axis.item()))
 
 
-def _declare_scan(name: str, compute: Callable[..., Any]) -> None:
-    @register_operator(name)
+def _declare_scan(operator_name: str, compute: Callable[..., Any]) -> None:
+    @register_operator(operator_name)
     def accumulate(
         x: Tensor, axis: HostArray, *, exclusive: bool = False, reverse: bool = False
     ) -> Tensor:

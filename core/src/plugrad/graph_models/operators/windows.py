@@ -240,15 +240,15 @@ def _run_fused(
 
 
 def _apply_activation(
-    x: Tensor, name: str, supported_activations: set[str], alpha: float
+    x: Tensor, activation_name: str, supported_activations: set[str], alpha: float
 ) -> Tensor:
-    if name not in supported_activations:
+    if activation_name not in supported_activations:
         raise ArgumentValueError(
-            f"fused_ops names {name!r}; known are {', '.join(sorted(supported_activations))}"
+            f"fused_ops names {activation_name!r}; known are {', '.join(sorted(supported_activations))}"
         )
-    if name == "leakyrelu":
+    if activation_name == "leakyrelu":
         return activation.leaky_relu(x, alpha)
-    return getattr(activation, name)(x)
+    return getattr(activation, activation_name)(x)
 
 
 def _window_arguments(

@@ -19,6 +19,7 @@ from plugrad.types.windows import sliding_window
 # What goes into the activation is an odd number of eighths, away from all kinks. The factors are
 # small, so that the steps of finite differences in single precision do not cross a kink.
 multiples_of_half = lambda shape: Input(random_multiples(2, 2, 0), shape)  # noqa: E731
+"""Return an input of random multiples of 1/2 in a shape."""
 multiples_of_eighth = lambda shape: Input(random_multiples(32, 4, 1 / 8), shape)  # noqa: E731
 
 

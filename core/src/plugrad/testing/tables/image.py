@@ -33,8 +33,10 @@ def crop_boxes(
     return np.stack(found)
 
 
-def evenly_spaced_points(first: float, last: float, count: int) -> Array:
-    return np.linspace(first, last, count) if count > 1 else np.array([(first + last) / 2])
+def evenly_spaced_points(first: float, last: float, point_count: int) -> Array:
+    return (
+        np.linspace(first, last, point_count) if point_count > 1 else np.array([(first + last) / 2])
+    )
 
 
 def rotate_images(images: Array, radians: float, fill: Any, center: tuple[float, float]) -> Array:

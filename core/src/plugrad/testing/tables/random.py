@@ -73,6 +73,7 @@ UNIFORM_OF_ZERO_STATE = (WORDS_OF_ZERO_STATE >> 8) * 2.0**-24
 
 
 def _as_words(numbers: list[int]) -> list[int]:
+    """Return numbers as 32-bit words, which are int32 in the state of a generator."""
     return np.array([n & WORD_MASK for n in numbers], "uint32").view("int32").tolist()
 
 

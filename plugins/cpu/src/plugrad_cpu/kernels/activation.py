@@ -70,7 +70,8 @@ def softplus(x: Array) -> Array:
 
 GELU_SLOPE = 2 * sqrt(2 / pi)
 GELU_CUBIC = 0.044715
-BLOCK_ELEMENTS = 65_536  # elements: intermediate results stay in the cache, and calls are few
+BLOCK_ELEMENTS = 65_536
+"""How many elements are computed at a time: intermediate results stay in the cache, and calls are few."""
 # Where gelu has reached 0 or x, and its slope 0 or 1, in each precision: infinity is not multiplied by 0.
 GELU_ZERO_BEYOND = {np.dtype(np.float32): 14.5, np.dtype(np.float64): 40.0}
 GELU_TANH_ZERO_BEYOND = 40

@@ -12,7 +12,8 @@ from plugrad_cpu.kernels.reduction import sum_accurately
 from plugrad_cpu.memory import empty, empty_like
 from plugrad_cpu.sharing import run_in_ranges
 
-BLOCK_ELEMENTS = 65_536  # elements: intermediate results stay in the cache, and calls are few
+BLOCK_ELEMENTS = 65_536
+"""How many elements are computed at a time: intermediate results stay in the cache, and calls are few."""
 
 
 @table.implements(normalization.softmax)

@@ -10,6 +10,7 @@ from plugrad.kernels.random import greatest_chosen_word
 from plugrad_cpu.declare import Array, table
 
 numpy_implementations: Final = host_implementations(random)
+"""The implementations of the core, by kernel."""
 table.update(numpy_implementations)
 
 
