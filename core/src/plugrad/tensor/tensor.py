@@ -24,7 +24,6 @@ from plugrad.errors import (
 from plugrad.settings.layers import config
 from plugrad.tensor.backend import HOST, dlpack_device_of, export_array, export_values, read_array
 from plugrad.tensor.keeping import keep_alive
-from plugrad.tensor.tracer import is_on_open_tape
 from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype, string
 from plugrad.types.shapes import count_elements
 
@@ -321,7 +320,9 @@ class Tensor(Methods):
         >>> plugrad.grad(lambda x: x * x.is_being_differentiated())(2.0)
         tensor(1., dtype=float32)
         """
-        return self.dtype.is_inexact and is_on_open_tape(self)
+        return (
+            self.node is not None and self.dtype.is_inexact and self.node.is_being_differentiated()
+        )
 
     def _as_python_scalar(self, convert: Callable[[Any], ResultType]) -> ResultType:
         name = getattr(convert, "__name__", "conversion")

@@ -88,10 +88,6 @@ class Tracer(Backend):
         """Return whether one of the tensors behind an array is on a tape outside the traced function."""
         return False
 
-    def is_being_differentiated(self, array: Any) -> bool:
-        """Return whether one of the tensors behind an array is being differentiated outside the traced function."""
-        return False
-
     def without_tape(self, array: Any) -> Any:
         """Return an array with the same values that is on no tape outside the traced function."""
         return array
@@ -114,13 +110,6 @@ class Tracer(Backend):
         `next_state` returns that of a draw outside the traced function.
         """
         return None
-
-
-def is_on_open_tape(x: Tensor) -> bool:
-    """Return whether a tensor, or one that its traced array holds, is on the tape of a function that is running."""
-    if x.node is not None and x.node.is_being_differentiated():
-        return True
-    return isinstance(x.backend, Tracer) and x.backend.is_being_differentiated(x.array)
 
 
 def current_tracer() -> Tracer | None:

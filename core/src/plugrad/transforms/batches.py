@@ -239,10 +239,6 @@ class BatchTracer(Tracer):
             isinstance(held.backend, Tracer) and held.backend.is_recorded(held.array)
         )
 
-    def is_being_differentiated(self, array: Any) -> bool:
-        """Return whether the tensor that an array holds is being differentiated, at any level."""
-        return self.wrap_outer_tensor(array).tensor.is_being_differentiated()
-
     def without_tape(self, array: Any) -> Any:
         """Return an array that holds the same tensor, off the tape."""
         found = self.wrap_outer_tensor(array)
