@@ -64,6 +64,7 @@ class ArrayKeyAxes(NamedTuple):
     size: int
     """The number of elements along them."""
     positions: Any  # NDArray[Any] | Tensor
+    """The positions along the flattened axis."""
 
 
 def hashable_key(key_parts: tuple[Any, ...]) -> tuple[Any, ...] | None:

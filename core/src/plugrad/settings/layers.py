@@ -76,8 +76,10 @@ class Setting(NamedTuple):
     """A value and the layer that decided it."""
 
     key: str
+    """The name of the setting."""
     value: Any
     layer: str
+    """The layer, such as an environment variable or the path of a file."""
 
 
 class Config:
