@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import plugrad
-from plugrad.errors import GradientLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +43,7 @@ def check_captures(op: str, function: Callable[..., Tensor], *args: Tensor) -> N
         GradientLost: it does.
     """
     if function(*map(plugrad.stop_gradient, args)).is_being_differentiated():
-        raise GradientLost(
+        raise plugrad.errors.GradientLost(
             f"{op}: the function reads a tensor or variable that is being differentiated and is not among its "
             "arguments, so its gradient would be lost; pass it as one of args, or write "
             "plugrad.stop_gradient(x) for a constant"
