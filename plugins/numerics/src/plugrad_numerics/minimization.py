@@ -56,9 +56,11 @@ def minimize(
     shape = start.shape
 
     def evaluate_flat(x: Tensor, *args: Tensor) -> Tensor:
+        """Return the value of the function at a vector x."""
         return plugrad.sum(function(plugrad.reshape(x, shape), *args))
 
     def gradient_of_function(x: Tensor, *args: Tensor) -> Tensor:
+        """Return the gradient of the function at a vector x."""
         return plugrad.grad(evaluate_flat)(x, *args)
 
     def find_minimum(x: Tensor, args: Sequence[Tensor]) -> Tensor:

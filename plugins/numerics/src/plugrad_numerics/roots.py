@@ -46,6 +46,7 @@ def root(
     shape = start.shape
 
     def evaluate_flat(x: Tensor, *args: Tensor) -> Tensor:
+        """Return the values of the function as a vector, at a vector x."""
         found = function(plugrad.reshape(x, shape), *args)
         if found.size != x.size:
             raise ShapeError(
