@@ -50,7 +50,8 @@ def custom_grad(
     >>> plugrad.grad(lambda x: 5 * clipped_identity(x))(2.0)
     tensor(1., dtype=float32)
 
-    A saved tensor remembers how it was computed, so the gradient can be differentiated again.
+    A saved tensor remembers how it was computed, so the gradient can be differentiated again. Tensors that `function`
+    reads and does not take get no gradient.
 
     Raises:
         ArgumentError: an argument is not a tensor, or `function` or `grad_func` returns something
@@ -219,6 +220,7 @@ def as_tensor_list(tensors: tuple[Any, ...]) -> list[Tensor]:
 
 
 def _type_name(result: object) -> str:
+    """Return the name of a result's type, or the names of the types in a tuple."""
     if isinstance(result, tuple):
         return f"({', '.join(type(x).__name__ for x in cast('tuple[object, ...]', result))})"
     return type(result).__name__
