@@ -40,7 +40,7 @@ TRIGAMMA_COEFFICIENTS: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 
 DIGAMMA_ROOT: Final = 1.4616321449683622, 9.549995429965697e-17
 """The root of digamma above 0, in two parts whose sum has more digits than a float64."""
 GAMMA_MAX_ARGUMENT: Final = 171.7
-"""The argument from which on the gamma function exceeds float64."""
+"""The argument above which the gamma function exceeds float64."""
 LAST_TABULATED_POLE: Final = 32
 """The last negative whole number near which `gammaln` has a table; farther ones have no number near a root."""
 MAX_REFINED_ARGUMENT: Final = 1e6

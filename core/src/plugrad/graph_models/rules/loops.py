@@ -94,6 +94,7 @@ def _stacked_output_shapes(
 def _write_zeros(
     writer: GraphWriter, dtype: str, first_shape: Sequence[int], second_shape: Sequence[int]
 ) -> str:
+    """Write zeros of a shape that may depend on the batch."""
     return writer.write_node(
         "Fill",
         [writer.write_integers(first_shape, second_shape), writer.write_number(0, dtype)],

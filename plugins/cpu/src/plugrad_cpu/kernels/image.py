@@ -179,7 +179,7 @@ def _sample_pixels(
     interpolation: Interpolation,
     fill_mode: FillMode,
 ) -> list[SampledPixels]:
-    """Return the pixels for the points (rows, columns) of the images with these numbers.
+    """Return the pixels for points of the images at some indices.
 
     They are the nearest pixel, or the four pixels around; for a point on a row, both rows are this one.
     """

@@ -101,7 +101,7 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
 
 
 BAND_MASK_MAX_ELEMENTS: Final = 1024
-"""Up to so many elements, a choice by a matrix of bools takes less time than copies of rows."""
+"""The largest matrices whose band is chosen by a matrix of bools, which is faster than copies of rows."""
 
 
 @lru_cache(maxsize=64)
