@@ -147,6 +147,7 @@ def basic_slice(full_shape: Shape, key_parts: tuple[Any, ...]) -> BasicSlice:
 
 
 def _slice_bounds(key_slice: slice, axis_size: int) -> tuple[int, int, int]:
+    """Return the begin, end and stride of a slice along an axis, counted from the front."""
     try:
         return key_slice.indices(axis_size)
     except TypeError:

@@ -63,6 +63,7 @@ def _make_window(
     dilations: ShapeLike,
     rounding: Rounding,
 ) -> Window:
+    """Return the window that the arguments of an op describe; errors name the op."""
     axes = len(window_size)
     if rounding is not None:
         check_choice(rounding, tuple(filter(None, ROUNDING_FUNCTIONS)), op, "dim_rounding_mode")

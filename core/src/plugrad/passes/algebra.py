@@ -115,6 +115,7 @@ _COMPLEX_PART_KERNELS: Final = frozenset({complex_numbers.real, complex_numbers.
 
 
 def _drop_copy(known_values: _KnownValues, call: Call) -> Call | Value:
+    """Replace a call by its input, unless it stops gradients."""
     return call if call.stops_gradient else _first_input(call)
 
 
@@ -136,14 +137,17 @@ def _cancel_inverse(known_values: _KnownValues, call: Call) -> Call | Value:
 
 
 def _drop_division_by_one(known_values: _KnownValues, call: Call) -> Call | Value:
+    """Replace ``x / 1`` by x."""
     return _drop_identity_element(known_values, call, 1, (1,))
 
 
 def _drop_product_with_one(known_values: _KnownValues, call: Call) -> Call | Value:
+    """Replace ``1 * x`` and ``x * 1`` by x."""
     return _drop_identity_element(known_values, call, 1, (1, 0))
 
 
 def _drop_difference_with_zero(known_values: _KnownValues, call: Call) -> Call | Value:
+    """Replace ``x - 0`` by x."""
     return _drop_identity_element(known_values, call, 0, (1,))
 
 
