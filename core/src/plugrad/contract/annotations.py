@@ -88,6 +88,7 @@ def _is_named_tuple_class(annotation: Any) -> bool:
 
 
 def _items_match(items: tuple[Any, ...], annotations: tuple[Any, ...]) -> bool:
+    """Return whether the items of a tuple match its annotations, the last of which may be an ellipsis."""
     if annotations[-1] is Ellipsis:
         return all(matches_annotation(value, annotations[0]) for value in items)
     return len(items) == len(annotations) and all(map(matches_annotation, items, annotations))
@@ -111,6 +112,7 @@ def describe_annotation(annotation: Any) -> str:
 
 
 def _describe_alternatives(annotation: Any) -> list[str]:
+    """Return descriptions of the values that an annotation permits."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return [repr(part) for part in parts]

@@ -164,6 +164,8 @@ def _module_attribute_of_rule(rule: Callable[..., Any]) -> str:
 
 
 def _format_signature(parameters: Parameters) -> str:
+    """Return inputs and attributes with their defaults as text."""
+
     def format_parameter(name: str) -> str:
         has_default = name in parameters.defaults
         return f"{name}={parameters.defaults[name]!r}" if has_default else name

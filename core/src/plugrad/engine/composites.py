@@ -161,6 +161,7 @@ def _run_body(
 
 
 def _make_recursion_error(kernel_name: str, running_kernels: Sequence[str]) -> KernelFailed:
+    """Return the error for a composite whose body calls its own kernel."""
     path = " -> ".join((*running_kernels[running_kernels.index(kernel_name) :], kernel_name))
     return KernelFailed(
         f"the body of {kernel_name} calls {kernel_name} itself ({path}), so it would never end; compose it of other "
@@ -169,6 +170,7 @@ def _make_recursion_error(kernel_name: str, running_kernels: Sequence[str]) -> K
 
 
 def _describe_types(result: object) -> str:
+    """Return the type of a result, or the types in a list, as text."""
     if isinstance(result, list):
         return f"a list of ({', '.join(type(y).__name__ for y in cast('list[object]', result))})"
     return f"a {type(result).__name__}"

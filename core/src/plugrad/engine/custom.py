@@ -219,6 +219,7 @@ def as_tensor_list(tensors: tuple[Any, ...]) -> list[Tensor]:
 
 
 def _type_name(result: object) -> str:
+    """Return the name of a result's type, or the names of the types in a tuple."""
     if isinstance(result, tuple):
         return f"({', '.join(type(x).__name__ for x in cast('tuple[object, ...]', result))})"
     return type(result).__name__

@@ -284,6 +284,7 @@ def holds_strings(x: Any) -> bool:
 
 
 def _accepts_strings(kernel_name: str) -> bool:
+    """Return whether a kernel may get arrays of strings."""
     contract = get_contract(kernel_name)
     if contract is None or (contract.is_elementwise and string not in contract.accepts):
         return False

@@ -24,6 +24,7 @@ _is_reporting_to_plugins: Final[ContextVar[bool]] = ContextVar(
 
 
 def _report_call_to_plugins(call: Call) -> None:
+    """Call the hook of all plugins for one call of a kernel."""
     if _is_reporting_to_plugins.get():
         return
     inputs: list[Any] = [x for x in call.arrays if x is not None and x is not call.backend]

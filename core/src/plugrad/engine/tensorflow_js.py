@@ -112,6 +112,7 @@ def translate_window_attributes(
 
 
 def _with_channels_last(input_name: str, x: Tensor | None, spatial_rank: int) -> Tensor | None:
+    """Return an input that has images, or broadcasts to images, with the channels last; else unchanged."""
     if x is None or input_name not in (*IMAGE_INPUT_NAMES, *BROADCAST_INPUT_NAMES):
         return x
     return (

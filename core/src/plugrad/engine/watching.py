@@ -30,7 +30,9 @@ class Call(NamedTuple):
     attrs: Mapping[str, Any]
     result: Any
     start: int
+    """The time in nanoseconds."""
     end: int
+    """The time in nanoseconds."""
 
 
 class Event(NamedTuple):
@@ -41,7 +43,9 @@ class Event(NamedTuple):
     """The text that profiles show in place of a backend's label."""
     nbytes: int
     start: int
+    """The time in nanoseconds."""
     end: int
+    """The time in nanoseconds."""
     steps: tuple[str, ...] = ()
     """The names of the kernels that a fused step of a compiled graph computes."""
 

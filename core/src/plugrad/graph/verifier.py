@@ -75,6 +75,7 @@ def verify_graph(graph: Graph) -> None:
 
 
 def _check_new_value(graph: Graph, value: Value, location: str, defined: set[Value]) -> None:
+    """Record a value as defined; raise if it is defined already, or has no shape and dtype."""
     if value in defined:
         _raise_invalid_graph(f"{location}, defines %{value}, which is defined already")
     if value not in graph.specs:
@@ -83,6 +84,7 @@ def _check_new_value(graph: Graph, value: Value, location: str, defined: set[Val
 
 
 def _check_step(graph: Graph, step: Step, location: str) -> None:
+    """Raise unless the outputs of a step are what its contract or its subgraphs give."""
     specs = graph.specs
     found = [specs[value] for value in step.outputs]
     for body in step.graphs:
@@ -120,6 +122,7 @@ def _check_step(graph: Graph, step: Step, location: str) -> None:
 def _check_loop(
     graph: Graph, step: Scan | Cond | While, location: str, output_specs: Sequence[Shaped]
 ) -> None:
+    """Raise unless the subgraphs of a loop or a conditional fit its values."""
     specs = graph.specs
     if isinstance(step, Cond):
         operands = [specs[value] for value in step.operands]
@@ -169,6 +172,7 @@ def _result_specs(graph: Graph) -> list[Shaped]:
 
 
 def _as_spec(array: object) -> Shaped:
+    """Return the shape and dtype of an array."""
     shape, dtype = getattr(array, "shape", ()), getattr(array, "dtype", None)
     return Shaped(tuple(shape), as_dtype(dtype))
 

@@ -203,27 +203,32 @@ def _image_size(dy: Spec) -> Pair:
 
 
 def _check_images(image_shape: Shape) -> None:
+    """Raise unless a shape is that of images."""
     if len(image_shape) != 4:
         raise ShapeError(f"images have shape (batch, height, width, channels), not {image_shape}")
 
 
 def _check_has_pixels(image_shape: Shape) -> None:
+    """Raise unless images of a shape have at least one pixel."""
     _check_images(image_shape)
     if 0 in image_shape[1:3]:
         raise ShapeError(f"images of shape {image_shape} have no pixels")
 
 
 def _check_size(image_size: Pair) -> None:
+    """Raise unless the height and width of images are at least 1."""
     if min(image_size) < 1:
         raise ShapeError(f"images of size {image_size} have no pixels")
 
 
 def _check_rotation(radians: float, center: tuple[float, float]) -> None:
+    """Raise unless the angle and the center are finite."""
     if not all(map(isfinite, (radians, *center))):
         raise ArgumentValueError(f"radians={radians} and center={center} must be finite")
 
 
 def _check_fill(fill_value: FillValue, image_shape: Shape) -> None:
+    """Raise unless there is one fill value, or one for each channel."""
     if isinstance(fill_value, tuple) and len(fill_value) != image_shape[3]:
         raise ArgumentValueError(
             f"fill_value={fill_value} must be one number, or one for each of the {image_shape[3]} channels"
@@ -231,6 +236,7 @@ def _check_fill(fill_value: FillValue, image_shape: Shape) -> None:
 
 
 def _check_gradient(dy: Spec, expected_shape: Shape, image_shape: Shape) -> None:
+    """Raise unless dy has the shape of the result for images of a shape."""
     if dy.shape != expected_shape:
         raise ShapeError(
             f"dy has shape {dy.shape}; the result for images of shape {image_shape} has shape {expected_shape}"

@@ -240,6 +240,7 @@ def local_response_normalization_gradient(
 
 
 def _check_local_response_normalization(image_shape: Shape, depth_radius: int) -> None:
+    """Raise unless images have an axis of channels and the radius is valid."""
     if not image_shape:
         raise ShapeError("x is 0-d; it must have a last axis, which holds the channels")
     if depth_radius < 0:

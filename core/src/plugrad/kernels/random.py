@@ -23,6 +23,7 @@ WORD_DTYPES = frozenset({int32})
 
 
 def _check_state(state: Spec) -> None:
+    """Raise unless a random state has the words of a key and a counter."""
     if state.shape != (STATE_WORDS,):
         raise ShapeError(
             f"state must have the shape (6,): two words of a key and four of a counter; its shape is {state.shape}"

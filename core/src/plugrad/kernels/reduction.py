@@ -124,6 +124,7 @@ def argmin(x: Spec, *, axis: Axis) -> Spec:
 
 
 def _check_not_empty(shape: Shape, axes: Axes) -> None:
+    """Raise if a shape has no elements along axes."""
     if 0 in [shape[i] for i in axes]:
         raise ShapeError(
             f"shape {shape} has no elements along axes {axes}; there must be at least one to choose from"

@@ -82,6 +82,7 @@ def resize_nearest_neighbor_gradient(
 
 
 def _resize_shape(image_shape: Shape, size: Pair) -> Shape:
+    """Return the shape of resized images; raise if they have no pixels."""
     if len(image_shape) != 4 or 0 in image_shape[1:3]:
         raise ShapeError(
             f"images have shape (batch, height, width, channels) and at least one pixel, not {image_shape}"
@@ -92,6 +93,7 @@ def _resize_shape(image_shape: Shape, size: Pair) -> Shape:
 
 
 def _gradient_spec(kernel_name: str, images: Spec, dy: Spec, size: Pair) -> Spec:
+    """Return the shape of the images and the dtype of dy, after a check of both."""
     check_dtype(f"{kernel_name} (dy)", dy, FLOATING)
     expected = _resize_shape(images.shape, size)
     if dy.shape != expected:

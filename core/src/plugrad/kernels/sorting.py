@@ -98,6 +98,7 @@ def upper_bound(sorted_sequence: Spec, values: Spec) -> Spec:
 
 
 def _search_spec(kernel_name: str, sorted_sequence: Spec, values: Spec) -> Spec:
+    """Return the shape and dtype of the positions that a search returns."""
     check_same_dtype(kernel_name, sorted_sequence, values)
     rows, wanted = sorted_sequence.shape, values.shape
     if not rows or not wanted or rows[:-1] != wanted[:-1]:

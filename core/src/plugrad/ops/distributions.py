@@ -111,6 +111,7 @@ def truncated_normal_quantile(x: Tensor) -> Tensor:
 
 
 def _evaluate_polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
+    """Return the values of a polynomial, given from the highest coefficient on."""
     first, *others = coefficients
     return reduce(lambda y, coefficient: y * x + coefficient, others, x * 0 + first)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
     KernelCall: TypeAlias = "tuple[Kernel[..., Any], ValidatedAttributes]"
+    """A kernel of one input, with the attributes of the call."""
 
 SUBSCRIPT_LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """The letters that may name axes: `string.ascii_letters`, whose module takes a millisecond to import."""

@@ -94,7 +94,7 @@ def in_top_k(predictions: TensorLike, targets: TensorLike, k: int = 1) -> Tensor
 
 
 def _as_class_indices(x: TensorLike, class_count: int, op: str, name: str) -> Tensor:
-    """Return class numbers as int32; numbers outside ``[0, count)`` become -1.
+    """Return class numbers as int32; numbers outside ``[0, class_count)`` become -1.
 
     Raises:
         DTypeError: they are not integers.

@@ -102,7 +102,7 @@ def histogram(
 
 
 def _equidistant_edges(x: Tensor, bin_count: int, value_range: Any) -> Tensor:
-    """Return edges at equal distances, exact at both ends."""
+    """Return the edges of bins of equal width, exact at both ends."""
     steps = asarray(np.arange(bin_count + 1) / bin_count, dtype=x.dtype, device=x.backend)
     if value_range is None:
         if not x.size:

@@ -64,6 +64,7 @@ class ArrayKeyAxes(NamedTuple):
     size: int
     """The number of elements along them."""
     positions: Any  # NDArray[Any] | Tensor
+    """The positions along the flattened axis."""
 
 
 def hashable_key(key_parts: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -146,6 +147,7 @@ def basic_slice(full_shape: Shape, key_parts: tuple[Any, ...]) -> BasicSlice:
 
 
 def _slice_bounds(key_slice: slice, axis_size: int) -> tuple[int, int, int]:
+    """Return the begin, end and stride of a slice along an axis, counted from the front."""
     try:
         return key_slice.indices(axis_size)
     except TypeError:

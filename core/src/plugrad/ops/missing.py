@@ -272,6 +272,7 @@ def _count_non_nan(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
 
 
 def _run_accumulation(accumulate: Callable[..., Tensor], x: Tensor, axis: int | None) -> Tensor:
+    """Accumulate along an axis, or over the flattened tensor if the axis is None."""
     return accumulate(reshape(x, (-1,))) if axis is None else accumulate(x, axis=axis)
 
 

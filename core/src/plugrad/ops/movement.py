@@ -314,24 +314,24 @@ def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
     return run_join(movement.pack, parts, axis, "stack")
 
 
-def run_join(kernel: Kernel[..., Tensor], parts: list[Tensor], axis: int, op: str) -> Tensor:
+def run_join(kernel: Kernel[..., Tensor], tensors: list[Tensor], axis: int, op: str) -> Tensor:
     """Run a kernel that joins tensors of one dtype along an axis.
 
     Raises:
         AxisError: the axis is out of range; the message begins with `op`.
     """
-    first = parts[0].array
+    first = tensors[0].array
     shape = first.shape
     # True and 1.0 would be found in the cache, as 1
     attributes = _join_attributes if type(axis) is int else _join_attributes.__wrapped__
-    for x in parts:
+    for x in tensors:
         if x.array.shape != shape:
-            shapes = tuple([x.array.shape for x in parts])
+            shapes = tuple([x.array.shape for x in tensors])
             attrs = attributes(kernel, shapes, 1, first.dtype, axis, op)
             break
     else:
-        attrs = attributes(kernel, (shape,), len(parts), first.dtype, axis, op)
-    return kernel.call(parts, attrs)
+        attrs = attributes(kernel, (shape,), len(tensors), first.dtype, axis, op)
+    return kernel.call(tensors, attrs)
 
 
 @lru_cache(maxsize=1024)

@@ -40,6 +40,7 @@ _KERNELS_WITHOUT_DILATION: Final[dict[tuple[PoolingType, int], Kernel[..., Tenso
     ("max", 3): pooling3d.max_pool3d,
     ("avg", 3): pooling3d.avg_pool3d,
 }
+"""The kernels of windows without dilations, by the type of pooling and the number of spatial axes."""
 
 
 @explain_wrong_calls

@@ -74,6 +74,7 @@ def cosine_window(
 
 
 def _cosine_window(op: str, window_length: int, a: float, b: float, dtype: DTypeLike) -> Tensor:
+    """Return the window ``a - b * cos(2 pi i / n)``."""
     length = check_integer(window_length, op, "window_length", least=0)
     a = check_finite(a, op, "a")
     b = check_finite(b, op, "b")
@@ -122,6 +123,7 @@ def _frame_signal(
     pad_end: bool = False,
     pad_value: Scalar = 0,
 ) -> Tensor:
+    """Return the frames of a signal, after a check of the arguments."""
     x = as_tensor(signal, op, "signal")
     frame_length = check_integer(frame_length, op, "frame_length", least=1)
     frame_step = check_integer(frame_step, op, "frame_step", least=1)

@@ -349,6 +349,7 @@ def _kernel_calls_of_slice(shape: Shape, key_slice: BasicSlice) -> _KernelCallSe
 
 
 def _run_kernel_calls(x: Tensor, calls: _KernelCallSequence) -> Tensor:
+    """Return the result of the last call; each call takes the result of the one before."""
     for kernel, attrs in calls:
         x = kernel.call(x, attrs)
     return x

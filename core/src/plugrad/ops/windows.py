@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def resolve_window(
     op: str,
-    make_window: Callable[..., Window],
+    slide_window: Callable[..., Window],
     image_shape: Shape,
     window_size: Shape,
     strides: ShapeLike | None,
@@ -35,7 +35,7 @@ def resolve_window(
 ) -> Window:
     """Return the window over images (batch, spatial axes …, channels) that the arguments of an op describe.
 
-    Its size is the default of its strides. `make_window` is `sliding_window` or `pool_window`.
+    Its size is the default of its strides. `slide_window` is `sliding_window` or `pool_window`.
 
     Raises:
         ArgumentValueError: a value is not allowed.
@@ -46,7 +46,7 @@ def resolve_window(
         map(type, given)
     )  # what programs mostly pass: a key of the cache
     return (_make_cached_window if is_plain else _make_window)(
-        op, make_window, image_shape, window_size, *given
+        op, slide_window, image_shape, window_size, *given
     )
 
 
@@ -55,7 +55,7 @@ _CACHEABLE_TYPES: Final = frozenset({int, str, type(None)})
 
 def _make_window(
     op: str,
-    make_window: Callable[..., Window],
+    slide_window: Callable[..., Window],
     image_shape: Shape,
     window_size: Shape,
     strides: ShapeLike | None,
@@ -63,6 +63,7 @@ def _make_window(
     dilations: ShapeLike,
     rounding: Rounding,
 ) -> Window:
+    """Return the window that the arguments of an op describe; errors name the op."""
     axes = len(window_size)
     if rounding is not None:
         check_choice(rounding, tuple(filter(None, ROUNDING_FUNCTIONS)), op, "dim_rounding_mode")
@@ -70,7 +71,7 @@ def _make_window(
     gaps = as_sizes(dilations, axes, f"{op}: dilations")
     cells = parse_padding(padding, axes, op, rounding)
     try:
-        return make_window(image_shape[1:-1], window_size, steps, cells, gaps, rounding)
+        return slide_window(image_shape[1:-1], window_size, steps, cells, gaps, rounding)
     except (ArgumentValueError, ShapeError) as error:
         raise type(error)(f"{op}: {error}") from None
 

@@ -61,16 +61,16 @@ class _KnownValues:
         self.contiguous_values: set[Value] = set()
         self.has_changed = False
 
-    def record_call(self, step: Call) -> None:
+    def record_call(self, call: Call) -> None:
         """Record a call as the maker of its outputs."""
-        if step.returns_list:
+        if call.returns_list:
             return
-        (output,) = step.outputs
-        self.makers[output] = step
-        kernel = step.kernel
+        (output,) = call.outputs
+        self.makers[output] = call
+        kernel = call.kernel
         if kernel.is_elementwise:
             is_contiguous = kernel not in _COMPLEX_PART_KERNELS and all(
-                map(self.is_contiguous, step.inputs)
+                map(self.is_contiguous, call.inputs)
             )
         elif kernel is linalg.matmul:
             is_contiguous = len(self.specs[output].shape) == 2
@@ -114,68 +114,72 @@ _COMPLEX_PART_KERNELS: Final = frozenset({complex_numbers.real, complex_numbers.
 # --- what is given back --------------------------------------------------------------------------
 
 
-def _drop_copy(known_values: _KnownValues, step: Call) -> Call | Value:
-    return step if step.stops_gradient else _first_input(step)
+def _drop_copy(known_values: _KnownValues, call: Call) -> Call | Value:
+    """Replace a call by its input, unless it stops gradients."""
+    return call if call.stops_gradient else _first_input(call)
 
 
-def _drop_if_unchanged(known_values: _KnownValues, step: Call) -> Call | Value:
+def _drop_if_unchanged(known_values: _KnownValues, call: Call) -> Call | Value:
     """Replace a call by its input if the input already has the result's shape and dtype."""
-    x = _first_input(step)
-    is_same = known_values.specs[x] == known_values.specs[step.outputs[0]]
-    return x if is_same and known_values.is_contiguous(x) else step
+    x = _first_input(call)
+    is_same = known_values.specs[x] == known_values.specs[call.outputs[0]]
+    return x if is_same and known_values.is_contiguous(x) else call
 
 
-def _cancel_inverse(known_values: _KnownValues, step: Call) -> Call | Value:
+def _cancel_inverse(known_values: _KnownValues, call: Call) -> Call | Value:
     """Replace f(f(x)) by x, for an f that is its own inverse."""
-    inner = known_values.find_maker(step.inputs[0], step.kernel)
+    inner = known_values.find_maker(call.inputs[0], call.kernel)
     return (
         _first_input(inner)
         if inner is not None and known_values.is_contiguous(inner.inputs[0])
-        else step
+        else call
     )
 
 
-def _drop_division_by_one(known_values: _KnownValues, step: Call) -> Call | Value:
-    return _drop_identity_element(known_values, step, 1, (1,))
+def _drop_division_by_one(known_values: _KnownValues, call: Call) -> Call | Value:
+    """Replace ``x / 1`` by x."""
+    return _drop_identity_element(known_values, call, 1, (1,))
 
 
-def _drop_product_with_one(known_values: _KnownValues, step: Call) -> Call | Value:
-    return _drop_identity_element(known_values, step, 1, (1, 0))
+def _drop_product_with_one(known_values: _KnownValues, call: Call) -> Call | Value:
+    """Replace ``1 * x`` and ``x * 1`` by x."""
+    return _drop_identity_element(known_values, call, 1, (1, 0))
 
 
-def _drop_difference_with_zero(known_values: _KnownValues, step: Call) -> Call | Value:
-    return _drop_identity_element(known_values, step, 0, (1,))
+def _drop_difference_with_zero(known_values: _KnownValues, call: Call) -> Call | Value:
+    """Replace ``x - 0`` by x."""
+    return _drop_identity_element(known_values, call, 0, (1,))
 
 
 def _drop_identity_element(
-    known_values: _KnownValues, step: Call, identity_element: int, input_positions: tuple[int, ...]
+    known_values: _KnownValues, call: Call, identity_element: int, input_positions: tuple[int, ...]
 ) -> Call | Value:
     """Replace a call by its other input if an input at one of the positions is filled with the identity element.
 
     Complex numbers are left alone: the product of inf and 1 + 0j has a part that is NaN.
     """
-    spec = known_values.specs[step.outputs[0]]
+    spec = known_values.specs[call.outputs[0]]
     if spec.dtype.kind == "complex":
-        return step
+        return call
     for place in input_positions:
-        x = step.inputs[1 - place]
+        x = call.inputs[1 - place]
         is_kept = x is not None and known_values.specs[x] == spec and known_values.is_contiguous(x)
         if (
             x is not None
             and is_kept
-            and known_values.is_filled(step.inputs[place], identity_element)
+            and known_values.is_filled(call.inputs[place], identity_element)
         ):
             return x
-    return step
+    return call
 
 
 # --- movements, which are views where arrays have strides ----------------------------------------
 
 
-def _merge_reshapes(known_values: _KnownValues, step: Call) -> Call | Value:
+def _merge_reshapes(known_values: _KnownValues, call: Call) -> Call | Value:
     """Merge two reshapes if one only adds or removes axes of size 1, which is a view of any array."""
-    x = _first_input(step)
-    shape: Shape = step.attrs["shape"]
+    x = _first_input(call)
+    shape: Shape = call.attrs["shape"]
     specs = known_values.specs
     if specs[x].shape == shape:
         return x
@@ -183,40 +187,40 @@ def _merge_reshapes(known_values: _KnownValues, step: Call) -> Call | Value:
         x, movement.expand_dims
     )
     if inner is None:
-        return step
+        return call
     start, middle = specs[_first_input(inner)], specs[x]
     if _sizes_other_than_1(middle) not in (
         _sizes_other_than_1(start),
-        _sizes_other_than_1(specs[step.outputs[0]]),
+        _sizes_other_than_1(specs[call.outputs[0]]),
     ):
-        return step
-    return _first_input(inner) if start.shape == shape else replace(step, inputs=inner.inputs)
+        return call
+    return _first_input(inner) if start.shape == shape else replace(call, inputs=inner.inputs)
 
 
 def _sizes_other_than_1(spec: Shaped) -> list[int]:
     return [size for size in spec.shape if size != 1]
 
 
-def _merge_transposes(known_values: _KnownValues, step: Call) -> Call | Value:
+def _merge_transposes(known_values: _KnownValues, call: Call) -> Call | Value:
     """Merge two transposes; replace an identity permutation by its input."""
-    perm: Shape = step.attrs["perm"]
-    inner = known_values.find_maker(step.inputs[0], movement.transpose)
+    perm: Shape = call.attrs["perm"]
+    inner = known_values.find_maker(call.inputs[0], movement.transpose)
     if inner is not None:
         perm = tuple([inner.attrs["perm"][axis] for axis in perm])
-    x = _first_input(inner or step)
+    x = _first_input(inner or call)
     if perm == tuple(range(len(perm))):
         return x
-    return step if inner is None else replace(step, inputs=(x,), attrs={"perm": perm})
+    return call if inner is None else replace(call, inputs=(x,), attrs={"perm": perm})
 
 
-def _drop_full_slice(known_values: _KnownValues, step: Call) -> Call | Value:
+def _drop_full_slice(known_values: _KnownValues, call: Call) -> Call | Value:
     """Replace a slice of everything by its input."""
-    x = _first_input(step)
-    return x if known_values.specs[x] == known_values.specs[step.outputs[0]] else step
+    x = _first_input(call)
+    return x if known_values.specs[x] == known_values.specs[call.outputs[0]] else call
 
 
-def _first_input(step: Call) -> Value:
-    value = step.inputs[0]
+def _first_input(call: Call) -> Value:
+    value = call.inputs[0]
     assert value is not None
     return value
 

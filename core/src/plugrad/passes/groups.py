@@ -253,6 +253,7 @@ def find_readers(graph: Graph) -> dict[Value, set[int]]:
 
 
 def _make_group(graph: Graph, step_indices: Sequence[int], readers: dict[Value, set[int]]) -> Group:
+    """Return the group of the steps at these positions."""
     made = dict.fromkeys(graph.steps[i].outputs[0] for i in step_indices)
     inputs = dict.fromkeys(v for i in step_indices for v in graph.steps[i].inputs if v is not None)
     own_steps = set(step_indices)

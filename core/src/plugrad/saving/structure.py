@@ -101,6 +101,7 @@ class StructureWriter:
         )
 
     def _describe_entry(self, key: Any, entry_value: Any, path: TreePath) -> list[Any]:
+        """Return the structure of an entry of a dict: its key, and the structure of its value."""
         if type(key) not in (str, int):
             raise ArgumentError(
                 f"save: {_format_path(path)} has the key {short_repr(key)}; keys must be strings or integers"
@@ -108,6 +109,7 @@ class StructureWriter:
         return [key, self.describe(entry_value, (*path, key))]
 
     def _describe_leaf(self, leaf: Any, path: TreePath) -> dict[str, Any]:
+        """Return the structure of a tensor, variable or array, whose values are added to `arrays`."""
         name = ".".join(map(str, path)).encode(errors="replace").decode()  # no half surrogate pairs
         while name in self.arrays or name in RESERVED_NAMES:
             name += "_"
@@ -157,6 +159,7 @@ def _format_path(path: TreePath) -> str:
 
 
 def _remedy_for_unstorable(part: object) -> str:
+    """Return what to save in place of an object that cannot be saved, for an error."""
     if hasattr(part, "get_state"):
         return "save what its method get_state returns"
     if hasattr(part, "state"):
@@ -226,6 +229,7 @@ class StructureReader:
         conversion: Mapping[Any, Any],
         node: Mapping[str, Any] | None = None,
     ) -> Any:
+        """Return the tensor, variable or array whose values are stored under a name; the same object each time."""
         if (leaf := self._leaves.get((leaf_type, array_name))) is not None:
             return leaf
         if array_name not in self._arrays:
@@ -242,6 +246,7 @@ class StructureReader:
 
 
 def _parse_number(convert: Any, value: object) -> Any:
+    """Return the converted value; raise DamagedFile if the conversion fails."""
     try:
         return convert(value)
     except (TypeError, ValueError):

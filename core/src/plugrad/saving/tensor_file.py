@@ -120,6 +120,7 @@ def _parse_header(header_bytes: bytes) -> dict[str, Any]:
 
 
 def _dict_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object's pairs as a dict; raise ValueError if a name occurs twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name is there twice")
@@ -127,6 +128,7 @@ def _dict_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_metadata(metadata: object) -> dict[str, str]:
+    """Return the metadata of a file after a check that they are texts by name."""
     if isinstance(metadata, dict):
         texts = cast("dict[str, Any]", metadata)
         if all(isinstance(text, str) for text in texts.values()):

@@ -63,6 +63,7 @@ def overridden_settings() -> Mapping[str, Any]:
 
 
 def _set_overrides(entries: tuple[tuple[object, str, Any], ...]) -> None:
+    """Set the overrides of this thread or task."""
     _overrides_variable.set(_Overrides(entries, {name: value for _, name, value in entries}))
 
 
@@ -76,8 +77,10 @@ class Setting(NamedTuple):
     """A value and the layer that decided it."""
 
     key: str
+    """The name of the setting."""
     value: Any
     layer: str
+    """The layer, such as an environment variable or the path of a file."""
 
 
 class Config:
@@ -150,6 +153,7 @@ class Config:
         redo()
 
     def _exchange(self, setting_name: str, old_value: object, new_value: object) -> None:
+        """Replace a setting's value unless it has changed since, and notify the listeners."""
         with self._lock:
             journal.exchange_table_entry(self._set, setting_name, old_value, new_value)
             self._changes += 1
@@ -276,6 +280,7 @@ class Config:
     # --- keys ------------------------------------------------------------------------------------
 
     def _find_key(self, setting_name: str, layer: str) -> SettingKey:
+        """Return the key of a setting; raise if a layer has a name that is not a setting."""
         if not isinstance(setting_name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
             raise ConfigError(
                 f"{layer}: {short_repr(setting_name)} is not a setting; its name is a string"
@@ -309,6 +314,7 @@ class Config:
         return option_key(backend, option, declared[option])
 
     def _parse_value(self, setting_name: str, value: object, layer: str) -> Any:
+        """Return the parsed value of a setting; raise if it is malformed."""
         key = self._find_key(setting_name, layer)
         try:
             return key.parse(value)
@@ -365,6 +371,7 @@ class Config:
                 yield variable.removeprefix(prefix).lower()
 
     def _read_files(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the path and the settings of each configuration file, the strongest first."""
         from pathlib import Path
 
         try:

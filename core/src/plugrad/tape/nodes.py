@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 InputGradients = list[tuple[int, Tensor | None]]
+"""The position of each input that needs a gradient, with its gradient."""
 GradientOfNode = dict[Any, Any]
 """The sum of the gradients that have reached each node; for a call with several outputs, a dict of sums by output."""
 next_node_order: Final = count().__next__
@@ -81,11 +82,16 @@ class Call(Node):
     attrs: Mapping[str, Any]
     backend: Backend
     dtypes: Sequence[Any]
+    """The dtypes of the inputs."""
     outputs: Any
+    """The array of the output, or the list of those of several outputs."""
     gradient_plan: VjpPlan
     saved: Sequence[Any]
+    """The arrays of the inputs that the plan needs."""
     shapes: Sequence[Shape | None]
+    """The shapes of the inputs, None for an absent one."""
     specs: Sequence[Shaped]
+    """The shapes and dtypes of several outputs."""
 
     def split_outputs(self, outputs: Sequence[Tensor]) -> None:
         """Give each of several outputs a node of its own."""

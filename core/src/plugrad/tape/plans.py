@@ -51,7 +51,7 @@ class RuleApplication(NamedTuple):
     saved_index: int | None = None
     """The index, among the call's saved inputs, of the one that the rule needs after `dy`; None for only `dy`."""
     saved_position: int = 0
-    """The position of that one among all inputs."""
+    """The position, among all inputs, of the saved input that the rule needs."""
 
 
 class GradientPlan:

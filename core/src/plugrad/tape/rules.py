@@ -131,6 +131,7 @@ def not_differentiable(*kernels: Kernel[..., Any], because: str) -> None:
 
 
 def _check_kernel(function_name: str, kernel: object) -> None:
+    """Raise unless the argument of a function of gradients is a kernel."""
     if not isinstance(kernel, Kernel):
         raise ArgumentError(
             f"{function_name} takes a kernel, such as plugrad.kernels.unary.exp, not {short_repr(kernel)}; "
@@ -197,6 +198,7 @@ def register_gradient(
 def _compile_gradient(
     config: GradientConfig | Kernel[..., Any], rules: Mapping[str, GradientRule]
 ) -> RegisteredGradient:
+    """Return a gradient in the explicit or the table form as an entry of the registry, after a check."""
     if isinstance(config, Kernel):
         return RegisteredGradient(
             config.name, _make_rule_table_planner(config, rules), tuple(rules)

@@ -63,8 +63,11 @@ class Memory(NamedTuple):
     buffers: int
     bytes: int
     peak: int
+    """The largest number of bytes that were in use at one time."""
     limit: int | None = None
+    """The largest number of bytes that may be in use."""
     details: Mapping[str, int] = MappingProxyType({})
+    """Further numbers of the backend by name."""
 
 
 @explain_wrong_fields
@@ -125,6 +128,7 @@ class Backend(ABC):
     is_asynchronous: ClassVar[bool] = False
     """Whether kernels return before their work is done, and other threads may run while `to_numpy` waits for it."""
     device: str = ""
+    """The name of the opened device."""
     distribution: str = ""
     """The installed distribution that brings the backend; core sets it."""
     is_closed: bool = False

@@ -426,6 +426,7 @@ def _wrap_static_arguments(
 
 
 def _drop_end_markers(key_parts: tuple[Any, ...]) -> list[Any]:
+    """Return the parts of a key without the types of containers and the markers of their ends."""
     return [
         part
         for part in key_parts
@@ -452,12 +453,14 @@ def _format_key_part(key_part: Any) -> str:
 
 
 def _replace_tensor_by_slot(leaf: Any) -> Any:
+    """Return `TENSOR_SLOT` for a tensor or array, and a static argument without its `IdentityKey`."""
     if isinstance(leaf, Tensor | np.ndarray | np.generic) and not isinstance(leaf, Variable):
         return TENSOR_SLOT
     return leaf.target if isinstance(leaf, IdentityKey) else leaf
 
 
 def _fill_tensor_slot(leaf: Any, tensors: Iterator[Tensor]) -> Any:
+    """Return the next tensor for a slot; return any other leaf unchanged."""
     return next(tensors) if leaf is TENSOR_SLOT else leaf
 
 

@@ -34,6 +34,7 @@ def compile_loop(
 def _compile_scan(
     step: Scan, backend: Backend, run_body: Callable[..., list[Any]]
 ) -> Callable[..., list[Any]]:
+    """Return a function that runs the body of a scan for each slice and stacks the results."""
     carries, slices, length = len(step.carry), len(step.slices), step.length
     order = range(length - 1, -1, -1) if step.is_reversed else range(length)
     specs = [step.body.specs[value] for value in step.body.results[carries:]]
@@ -66,6 +67,8 @@ def _compile_scan(
 def _compile_cond(
     backend: Backend, run_yes: Callable[..., list[Any]], run_no: Callable[..., list[Any]]
 ) -> Callable[..., list[Any]]:
+    """Return a function of a flag and operands that runs one of two branches."""
+
     def run(flag: Any, *operands: Any) -> list[Any]:
         return (run_yes if backend.to_numpy(flag).item() else run_no)(*operands)
 
@@ -78,6 +81,7 @@ def _compile_while(
     run_condition: Callable[..., list[Any]],
     run_body: Callable[..., list[Any]],
 ) -> Callable[..., list[Any]]:
+    """Return a function that runs the body of a loop while its condition holds."""
     count = len(step.carry)
 
     def run(*arrays: Any) -> list[Any]:
