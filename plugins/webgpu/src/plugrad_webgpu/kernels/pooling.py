@@ -273,7 +273,7 @@ def count_valid_cells(x: GpuArray, window: Window, image_size: Shape) -> GpuArra
 
 
 def _compute_valid_cell_counts(*window_numbers: int) -> NDArray[np.float32]:
-    """Return the counts of `count_valid_cells`, given the six numbers of each axis."""
+    """Return valid cell counts, given sizes, outputs, paddings, cells, strides and dilations, each of all axes."""
     counts = np.ones((1,), np.float32)
     for n, out, before, cells, stride, dilation in np.reshape(window_numbers, (6, -1)).T:
         starts = np.arange(out, dtype=np.int64) * stride - before

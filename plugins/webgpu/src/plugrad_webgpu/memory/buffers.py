@@ -84,7 +84,7 @@ class Storage:
 
 
 class StoragePart(Storage):
-    """A part of a storage."""
+    """A range of bytes of a storage, which is bound by itself."""
 
     __slots__ = ("offset",)
 

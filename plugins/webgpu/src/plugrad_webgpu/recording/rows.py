@@ -1,4 +1,4 @@
-"""Row kernels that compute the elementwise calls of their result, so that it is not written and read in between.
+"""Row kernels, such as softmax, that compute the elementwise calls on their result before they store it.
 
 Each of these kernels stores its results by a function of its shader, in place of which there may be a chain of
 calls. The kernel then runs where the calls would have.
