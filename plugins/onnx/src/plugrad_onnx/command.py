@@ -123,6 +123,7 @@ def time_model(arguments: Namespace) -> None:
         tensors = [plugrad.asarray(inputs[name]) for name in model.inputs]
 
         def run_once() -> list[NDArray[Any]]:
+            """Run the model, and wait for its outputs."""
             result: Any = call(*tensors)
             results: list[Any] = [*result] if isinstance(result, tuple) else [result]
             return [as_array(part) for part in results]

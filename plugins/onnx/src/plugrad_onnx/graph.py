@@ -184,7 +184,7 @@ class GraphBuilder:
     def _make_node(
         self,
         proto: onnx.NodeProto,
-        name: str,
+        node_name: str,
         operator: Operator,
         opset: int,
         given_attributes: Mapping[str, onnx.AttributeProto],
@@ -193,7 +193,7 @@ class GraphBuilder:
         depth: int,
     ) -> Node:
         """Return a node that calls an operator with an implementation."""
-        where = describe_node(name, operator.domain, operator.name, opset)
+        where = describe_node(node_name, operator.domain, operator.name, opset)
         values: dict[str, Any] = {}
         graphs: dict[str, Graph] = {}
         for key, attribute in given_attributes.items():
@@ -218,7 +218,9 @@ class GraphBuilder:
             )
         captured = {free for graph in graphs.values() for free in graph.free_names()}
         outputs = [unique_names[n] for n in proto.output]
-        return Node(name, operator, opset, inputs, outputs, values, graphs, tuple(sorted(captured)))
+        return Node(
+            node_name, operator, opset, inputs, outputs, values, graphs, tuple(sorted(captured))
+        )
 
     def parse_attribute(self, proto: onnx.AttributeProto, node_description: str) -> Any:
         """Return the value of an attribute; tensors become arrays.
@@ -273,7 +275,7 @@ class GraphBuilder:
     def _make_expansion_node(
         self,
         proto: onnx.NodeProto,
-        name: str,
+        node_name: str,
         opset: int,
         attributes: Mapping[str, onnx.AttributeProto],
         opsets: Mapping[str, int],
@@ -294,7 +296,7 @@ class GraphBuilder:
             [unique_names[n] for n in proto.output],
         )
         return Node(
-            name,
+            node_name,
             operator,
             opset,
             inputs,
@@ -396,17 +398,17 @@ def _resolve_attributes(
     return attributes
 
 
-def _find_schema(domain: str, name: str, opset: int) -> Any:
+def _find_schema(domain: str, operator_name: str, opset: int) -> Any:
     """Return the schema of an operator in the package onnx, or None."""
     try:
-        return onnx.defs.get_schema(name, opset, domain)
+        return onnx.defs.get_schema(operator_name, opset, domain)
     except onnx.defs.SchemaError:
         return None
 
 
-def _describe_remedy(domain: str, name: str, opset: int) -> str:
+def _describe_remedy(domain: str, operator_name: str, opset: int) -> str:
     """Return the reason why an operator is unknown, and a remedy."""
-    versions = OPERATORS.get((domain, name))
+    versions = OPERATORS.get((domain, operator_name))
     if versions:
         return (
             f"this operator is known from opset {versions[-1].since_opset} on. Convert the model with "
@@ -417,7 +419,7 @@ def _describe_remedy(domain: str, name: str, opset: int) -> str:
             f"operators of the domain {domain!r} are not known. Export the model with ONNX's own "
             "operators, or add the operator as a function of the model."
         )
-    if _find_schema(domain, name, onnx.defs.onnx_opset_version()) is None:
+    if _find_schema(domain, operator_name, onnx.defs.onnx_opset_version()) is None:
         return "ONNX has no such operator. Export the model with an exporter for ONNX."
     return (
         "plugrad-onnx lacks this operator. Export the model with other operators, or declare one "

@@ -66,7 +66,7 @@ def copy_array(x: GpuArray) -> GpuArray:
 
 
 def _read_view_on_host(values: NDArray[Any], shape: Shape, view: BufferView) -> NDArray[Any]:
-    """Return the elements of flat values in a view, flat again."""
+    """Return the elements of a view of flat values, in one row."""
     if 0 in shape:
         return values[:0]
     size = values.itemsize
@@ -86,7 +86,7 @@ def copy_into(output: GpuArray, view: BufferView, x: GpuArray, shape: Shape | No
 
 
 def slice_block(x: GpuArray, begin: Shape, size: Shape) -> GpuArray:
-    """Return the block of a size at `begin`; the array itself if the block is all of it."""
+    """Return the block of a size that begins at the index `begin`; the array itself if the block is all of it."""
     if size == x.shape:
         return x
     return copy_view(x, size, slice_view(x.shape, begin, (1,) * len(size)))
@@ -301,6 +301,7 @@ def _copy_substitutions(
 
 @cache
 def _copy_program(axes: int, substitutions: tuple[tuple[str, str], ...]) -> Program:
+    """Return the program of a copy with loops over a number of axes."""
     numbers = {"axes": str(axes), "places": str(axes - 1), "last": str(axes - 1)}
     return Program(
         f"copy {axes} axes", partial(shader, "movement", **numbers, **dict(substitutions))
