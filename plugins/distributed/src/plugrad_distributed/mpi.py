@@ -23,7 +23,7 @@ LAUNCHER_VARIABLES: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "M
 BUSY_POLL_SECONDS: Final = 1e-4
 """For how long a request is tested in a row, before the thread begins to sleep between tests."""
 POLL_INTERVAL_SECONDS: Final = 2e-5
-"""The seconds between two later tests. MPI's own waiting takes a whole core, which the computation may need."""
+"""The seconds between later tests of a request. MPI's own waiting takes a whole core, which computations may need."""
 BARRIER_MIN_BYTES: Final = 1 << 16
 """The bytes of an exchange before which ranks meet: MPI moves bytes only while requests are tested."""
 BUSY_POLL_SECONDS_PER_BYTE: Final = 1e-8
