@@ -162,9 +162,11 @@ def _cofactors(x: Tensor) -> Tensor:
     return where(is_finite, found, np.nan)
 
 
-def _minor_product(x: Tensor, column: int, other_column: int) -> Tensor:
-    """Return an element of the next row times one of the row after it, from two other columns."""
-    return roll(x, (-1, -column), axis=(-2, -1)) * roll(x, (-2, -other_column), axis=(-2, -1))
+def _minor_product(x: Tensor, first_offset: int, second_offset: int) -> Tensor:
+    """Return for each (i, j) the product of elements (i + 1, j + first_offset) and (i + 2, j + second_offset)."""
+    return roll(x, (-1, -first_offset), axis=(-2, -1)) * roll(
+        x, (-2, -second_offset), axis=(-2, -1)
+    )
 
 
 def _cofactors_by_svd(x: Tensor) -> Tensor:
@@ -469,7 +471,7 @@ def _qr_vjp(dy: list[Tensor], outs: list[Tensor]) -> Tensor:
 
 
 def _tall_qr_vjp(d_q: Tensor, d_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
-    """Return the gradient for the leading columns, as many as R has; NaN if it uses linearly dependent columns."""
+    """Return the gradient for the leading columns, the same number as R has; NaN for linearly dependent columns."""
     constant = stop_gradient(r)
     limits = singular_value_tolerance(r) * sqrt(sum(abs(constant) ** 2, axis=-2))
     is_singular = any(abs(diagonal(constant)) <= limits, axis=-1)
@@ -567,7 +569,7 @@ gradient(decomposition.lu, input=_lu_vjp)
 def _eig_vjp(
     dy: list[Tensor], outs: list[Tensor], absent: frozenset[int], input_spec: Spec
 ) -> Tensor:
-    """Return the gradient; it is NaN if it depends on the phases of eigenvectors, or on those of equal eigenvalues.
+    """Return the gradient; it is NaN if it depends on phases of eigenvectors, or on eigenvectors of equal eigenvalues.
 
     The length of eigenvectors is 1: a change of the matrix moves none along itself.
     """

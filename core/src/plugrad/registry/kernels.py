@@ -70,7 +70,7 @@ def _set_registrations(key: KernelKey, registrations: tuple[_RegisteredKernel, .
     replaced = bool(before) or any(
         _list_table_implementations(key[0], d) for d in open_devices_of_backend(key[1])
     )
-    journal.record_change(("kernel", *key), undo, redo, replaced=replaced)
+    journal.record_change(("kernel", *key), undo, redo, is_replacement=replaced)
     _store_registrations(key, registrations)
 
 
@@ -333,21 +333,24 @@ def _check_conditions(config: KernelConfig) -> None:
     raise RegistrationError(f"{config.kernel_name} on {config.backend_name!r}: {problem}")
 
 
-def _check_backend(name: str) -> None:
+def _check_backend(backend_name: str) -> None:
     """Raise if a backend's name is probably misspelt: its kernels would never be called.
 
     Raises:
         RegistrationError: an installed backend has a similar name, and none this one.
     """
     known = settings.options_by_backend()
-    if name not in known and get_contract(name) is not None:
+    if backend_name not in known and get_contract(backend_name) is not None:
         raise RegistrationError(
-            f"KernelConfig: {name!r} is the name of a kernel; it stands before that of the backend"
+            f"KernelConfig: {backend_name!r} is the name of a kernel; it stands before that of the backend"
         )
     # Backends may rightly have similar names, such as one_gpu.
-    if name not in known and (meant := suggest_similar_name(name, known, min_similarity=0.75)):
+    if backend_name not in known and (
+        meant := suggest_similar_name(backend_name, known, min_similarity=0.75)
+    ):
         raise RegistrationError(
-            f"KernelConfig: no backend is called {name!r}{meant}; the installed ones are {', '.join(sorted(known))}"
+            f"KernelConfig: no backend is called {backend_name!r}{meant}; "
+            f"the installed ones are {', '.join(sorted(known))}"
         )
 
 
@@ -386,7 +389,9 @@ def _remove_from_tables(kernel_name: str, backend: Backend) -> None:
             redo = partial(
                 _exchange_in_table, backend, table, kernel_name, config, journal.MISSING_VALUE
             )
-            journal.record_change(("kernel", kernel_name, backend.name), undo, redo, replaced=True)
+            journal.record_change(
+                ("kernel", kernel_name, backend.name), undo, redo, is_replacement=True
+            )
             redo()
             return
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class _Pooling(Layer):
+    """A pooling over windows of any number of spatial axes."""
+
     pool_size: SizeOrSizes = 2
     strides: SizeOrSizes | None = None
     padding: str = "valid"
@@ -195,6 +197,8 @@ class GlobalAveragePooling(Layer):
 
 @dataclass(frozen=True, repr=False)
 class _AdaptivePooling(Layer):
+    """A pooling with a given number of windows along each spatial axis."""
+
     output_size: SizeOrSizes
 
     rank: ClassVar[int]

@@ -23,6 +23,8 @@ NORM_EPSILON = 1e-12
 
 
 class _Reparametrized(Layer):
+    """A layer around another one, of which it computes a parameter."""
+
     layer: Layer
     name: str
 

@@ -23,7 +23,7 @@ AverageKind: TypeAlias = Literal["macro", "micro", "weighted", "none"]
 
 
 class Metric(ABC):
-    """Sums over batches and the result computed from them; the base class of this page's metrics.
+    """Sums over batches and the result computed from them; the base class of metrics that add up.
 
     A subclass names its sums and their shapes, returns those of a batch from `measure`, and the result from `compute`:
 

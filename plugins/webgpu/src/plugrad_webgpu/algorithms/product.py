@@ -208,13 +208,13 @@ def _product_plan(
     source: LeftOperandSource,
     dtype: DType,
     batch_sizes: tuple[int, int],
-    sizes: tuple[int, int, int],
+    product_sizes: tuple[int, int, int],
     are_transposed: tuple[bool, bool],
     epilogue: _EpilogueSource,
     has_subgroups: bool,
 ) -> Plan:
     """Return the plan of a batch of products, whose output is (splits, batch, rows, columns)."""
-    rows, depth, columns = sizes
+    rows, depth, columns = product_sizes
     blocks, lines = tile.row_blocks, 4
     if tile.schedule in ("direct", "joined"):
         if rows <= 4:

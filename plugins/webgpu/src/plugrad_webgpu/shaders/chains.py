@@ -261,12 +261,14 @@ def program_with_epilogue(
 
 
 def _chain_source(shader_key: ChainShaderKey) -> str:
+    """Return the WGSL of a chain's shader."""
     return shader(
         "elementwise", workgroup=str(WORKGROUP_INVOCATIONS), **_chain_substitutions(shader_key, 0)
     )
 
 
 def _chain_substitutions(shader_key: ChainShaderKey, first_binding: int) -> dict[str, str]:
+    """Return the template substitutions of a chain, whose arrays have the bindings from `first_binding` on."""
     functions, values = _functions_and_call_statements(shader_key)
     return {
         "fields": "\n".join(_parameter_fields(shader_key)),

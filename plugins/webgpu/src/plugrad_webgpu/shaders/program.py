@@ -152,6 +152,7 @@ def parameters_as_words(parameters: bytes) -> NDArray[Any]:
 
 
 def _to_words(value: int | float | complex) -> bytes:
+    """Return a number as one or two little-endian 32-bit words."""
     if isinstance(value, TwoWordInteger):
         return value.to_bytes(8, "little", signed=True)
     with np.errstate(over="ignore"):  # beyond float32 is infinity
