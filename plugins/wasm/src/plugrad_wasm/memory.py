@@ -14,6 +14,7 @@ takes the lock of the store.
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections import defaultdict
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -308,7 +309,13 @@ class LinearMemory:
 
     def write_numbers(self, numbers: Sequence[int]) -> WasmArray:
         """Write 32-bit numbers, such as addresses of other arrays, to a new array, and return it."""
-        return self.from_numpy(np.array(numbers, np.uint32), uint32)
+        out = self.empty((len(numbers),), uint32)
+        host = self.host
+        assert host is not None
+        host[out.address : out.address + 4 * len(numbers)] = struct.pack(
+            f"<{len(numbers)}I", *numbers
+        )
+        return out
 
     def to_numpy(self, array: WasmArray) -> NDArray[Any]:
         """Return the elements on the host: a view that keeps a large array alive, or a copy of a small one.

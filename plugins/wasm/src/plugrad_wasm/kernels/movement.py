@@ -6,6 +6,7 @@ from functools import lru_cache
 from operator import mul
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from plugrad.extend import count_elements
 from plugrad.kernels import movement
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import run_strided, table
@@ -60,7 +61,7 @@ def copy_strided(
         return
     descriptor = copy_descriptor(sizes, source_strides, target_strides)
     export, starts = COPY_EXPORTS[source.dtype.itemsize], (source_offset, target_offset)
-    work = target.size
+    work = count_elements(sizes)
     run_strided(source, export, descriptor, (source, target), (1, 2), work=work, starts=starts)
 
 
