@@ -20,13 +20,15 @@ LGAMMA_POLES = range(2, 33)
 
 
 @mp.workdps(90)
-def find_root(function, least, most):
+def find_root(function, lower_bound, upper_bound):
     """Return the root between two numbers, by halving until nothing is left to halve."""
-    sign = mp.sign(function(least))
+    sign = mp.sign(function(lower_bound))
     for _ in range(4 * mp.mp.dps):
-        middle = (least + most) / 2
-        least, most = (middle, most) if mp.sign(function(middle)) == sign else (least, middle)
-    return (least + most) / 2
+        middle = (lower_bound + upper_bound) / 2
+        lower_bound, upper_bound = (
+            (middle, upper_bound) if mp.sign(function(middle)) == sign else (lower_bound, middle)
+        )
+    return (lower_bound + upper_bound) / 2
 
 
 def log_gamma(x):
@@ -61,13 +63,13 @@ DIGAMMA_ROOTS = [
 
 
 @mp.workdps(90)
-def log_gamma_near_pole(place):
-    """Return (log_gamma + log(abs(u / root))) / (u - root) at u = x + n, which is smooth at the root.
+def log_gamma_near_pole(pole_and_distance):
+    """Return (log_gamma + log(abs(u / root))) / (u - root) at a distance u from a pole, which is smooth at the root.
 
-    The whole part of the place counts poles and sides, the rest is 8 * abs(u).
+    The whole part of the argument counts poles and sides, and the rest is 8 * abs(u).
     """
-    k = int(mp.floor(place))
-    u, root = (place - k) / 8 * (-1) ** k, LGAMMA_DISTANCES[k]
+    k = int(mp.floor(pole_and_distance))
+    u, root = (pole_and_distance - k) / 8 * (-1) ** k, LGAMMA_DISTANCES[k]
     return (log_gamma(u - LGAMMA_POLES[k // 2]) + mp.log(abs(u / root))) / (u - root)
 
 
@@ -157,6 +159,7 @@ TABULATED_FUNCTIONS = {
     "expi": (lambda x: mp.ei(x) - mp.log(x), 0, 6, 24, 13),
     "expi_tail": (lambda y: mp.ei(6 / y) * mp.exp(-6 / y) * 6 / y, 0, 1, 64, 13),
 }
+"""By name: the function, the two ends of its interval, the number of pieces, and their degree."""
 
 ROOTS_IN_TWO_PARTS = {
     "lgamma_near_poles": LGAMMA_DISTANCES,
@@ -167,10 +170,10 @@ ROOTS_IN_TWO_PARTS = {
 """Roots that are written in two parts, of which the second is what the first lacks."""
 
 
-def interpolating_polynomial(function, first, last, degree):
+def interpolating_polynomial(function, start, end, degree):
     """Return the coefficients of the interpolating polynomial in t, which is -1 and 1 at the ends."""
     n = degree + 1
-    middle, half = (first + last) / 2, (last - first) / 2
+    middle, half = (start + end) / 2, (end - start) / 2
     angles = [mp.pi * (2 * k + 1) / (2 * n) for k in range(n)]
     values = [function(middle + half * mp.cos(a)) for a in angles]
     series = [
@@ -192,9 +195,9 @@ def interpolating_polynomial(function, first, last, degree):
     return found
 
 
-def coefficient_table(name):
-    """Return where the pieces of a function begin and how many there are in 1, and their coefficients."""
-    function, first, last, pieces, degree = TABULATED_FUNCTIONS[name]
+def coefficient_table(function_name):
+    """Return the start and the pieces per unit interval of a function's table, and the coefficients of its pieces."""
+    function, first, last, pieces, degree = TABULATED_FUNCTIONS[function_name]
     width = (mp.mpf(last) - first) / pieces
     rows = [
         interpolating_polynomial(function, first + k * width, first + (k + 1) * width, degree)
@@ -205,11 +208,17 @@ def coefficient_table(name):
 
 
 if __name__ == "__main__":
-    arrays = {}
+    saved_arrays = {}
     for name in TABULATED_FUNCTIONS:
-        head, rows = coefficient_table(name)
-        arrays[f"{name}.ends"], arrays[name] = head, rows
-        print(name, rows.shape, abs(rows[:, -1] / rows[:, 0]).max())
+        start_and_pieces_per_unit, piece_coefficients = coefficient_table(name)
+        saved_arrays[f"{name}.ends"], saved_arrays[name] = (
+            start_and_pieces_per_unit,
+            piece_coefficients,
+        )
+        last_to_first = piece_coefficients[:, -1] / piece_coefficients[:, 0]
+        print(name, piece_coefficients.shape, abs(last_to_first).max())
     for name, roots in ROOTS_IN_TWO_PARTS.items():
-        arrays[f"{name}.roots"] = np.array([[float(r), float(r - float(r))] for r in roots])
-    np.savez_compressed(Path(__file__).parent / "src/plugrad_numerics/coefficients.npz", **arrays)
+        saved_arrays[f"{name}.roots"] = np.array([[float(r), float(r - float(r))] for r in roots])
+    np.savez_compressed(
+        Path(__file__).parent / "src/plugrad_numerics/coefficients.npz", **saved_arrays
+    )

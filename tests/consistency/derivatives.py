@@ -59,7 +59,7 @@ def record_tape_calls() -> Iterator[list[Call]]:
 
         def __setattr__(self, name: str, value: object) -> None:
             super().__setattr__(name, value)
-            if name == "plan":
+            if name == "gradient_plan":
                 calls.append(self)
 
     dispatch.Call = CollectedCall
@@ -81,7 +81,7 @@ def recorded_kernels(case: Case) -> set[str]:
     leaves = [x if x is None else make_differentiable(plugrad.asarray(x)) for x in arrays]
     with record_tape_calls() as calls, np.errstate(all="ignore"):
         case.op(*leaves, **case.attrs)
-    return {call.plan.kernel.name for call in calls}
+    return {call.gradient_plan.kernel.name for call in calls}
 
 
 @cache

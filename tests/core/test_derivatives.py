@@ -286,6 +286,58 @@ def test_checkpoint_passes_other_arguments_on():
         plugrad.checkpoint(lambda x: [x])(plugrad.ones(2))
 
 
+def drop_by_seed(x, seed):
+    return plugrad.sum(plugrad.dropout(x, 0.5, seed=seed) * x)
+
+
+def draw_from_spawned_generator(x, seed):
+    generator = plugrad.random.Generator(seed).spawn(2)[1]
+    return plugrad.sum(generator.normal(x.shape) * x) + generator.state["counter"]
+
+
+def drop_by_restarted_generator(x, seed):
+    plugrad.random.seed(seed)
+    return plugrad.sum(plugrad.dropout(x, 0.5) * x)
+
+
+@pytest.mark.parametrize(
+    "f", [drop_by_seed, draw_from_spawned_generator, drop_by_restarted_generator]
+)
+def test_checkpoint_draws_the_numbers_of_a_seed_again(f):
+    x = plugrad.ones((5, 8))
+    plain = plugrad.grad(f)(x, 3)
+    saved = plugrad.checkpoint(f)
+    for transformed in (
+        plugrad.grad(saved),
+        plugrad.jit(plugrad.grad(saved)),
+        plugrad.grad(plugrad.checkpoint(plugrad.jit(f))),
+    ):
+        np.testing.assert_array_equal(transformed(x, 3).numpy(), plain.numpy())
+
+
+def test_checkpoint_refuses_to_differentiate_draws_that_would_differ_in_the_second_run():
+    x, generator = plugrad.ones((5, 8)), plugrad.random.Generator(0)
+    traced = plugrad.jit(lambda x: plugrad.sum(plugrad.dropout(x, 0.5)))
+    functions = [
+        lambda x: plugrad.sum(plugrad.dropout(x, 0.5) * x),
+        lambda x: plugrad.sum(generator.spawn(1)[0].uniform(x.shape) * x),
+        traced,
+    ]
+    for f in functions:
+        saved = plugrad.checkpoint(f)
+        assert saved(x).shape == ()  # without a gradient, nothing runs again
+        for transformed in (
+            plugrad.grad(saved),
+            plugrad.jit(plugrad.grad(saved)),
+            plugrad.grad(plugrad.jit(saved)),
+            plugrad.vmap(plugrad.grad(saved), randomness="same"),
+        ):
+            with pytest.raises(
+                ArgumentError, match=r"checkpoint: .* draws random .* pass it a seed"
+            ):
+                transformed(x)
+
+
 @pytest.mark.parametrize(
     "f",
     [

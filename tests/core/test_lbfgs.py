@@ -183,7 +183,7 @@ def test_steps_satisfy_the_wolfe_conditions(name, first):
         return LinePoint(step, value(step), slope(step), None)
 
     start = LinePoint(0.0, value(0.0), slope(0.0), None)
-    found = search_line(evaluate, start, first, smallest=0.0)
+    found = search_line(evaluate, start, first, min_interval=0.0)
     assert found.value <= start.value + 1e-4 * found.step * start.slope
     assert abs(found.slope) <= 0.9 * abs(start.slope)
     assert found.step > 0
@@ -199,10 +199,14 @@ def test_a_line_search_that_ends_early_returns_the_lowest_point():
         return points[-1]
 
     start = LinePoint(0.0, value(0.0), slope(0.0), None)
-    found = search_line(evaluate, start, 1e-3, evaluations=3, smallest=0.0)
+    found = search_line(evaluate, start, 1e-3, evaluations_left=3, min_interval=0.0)
     assert found.value == min(p.value for p in points)
     rising = LinePoint(0.0, 0.0, -1.0, None)
     up = search_line(
-        lambda a: LinePoint(a, 1.0 + a, 1.0, None), rising, 1.0, evaluations=5, smallest=0.0
+        lambda a: LinePoint(a, 1.0 + a, 1.0, None),
+        rising,
+        1.0,
+        evaluations_left=5,
+        min_interval=0.0,
     )
     assert up is rising

@@ -353,7 +353,7 @@ def test_options_that_plugrad_lacks_are_named(name, monkeypatch):
     if function is None:
         pytest.skip(f"this NumPy has no {name}")
     op = numpy_table.OP_OF_NUMPY_FUNCTION[name]
-    known = bind_parameters(function, op.function, tuple(op.names.items()))
+    known = bind_parameters(function, op.function, tuple(op.renamed_parameters.items()))
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:
@@ -364,8 +364,8 @@ def test_options_that_plugrad_lacks_are_named(name, monkeypatch):
     x = plugrad.ones((2, 2))
     for option, parameter in parameters.items():
         if (
-            option in known.names
-            or option in known.positions
+            option in known.keywords
+            or option in known.positional
             or parameter.kind is parameter.VAR_KEYWORD
         ):
             continue

@@ -42,8 +42,8 @@ def expected_exactness(kernel):
     """Return whether the batched values and gradients of a kernel equal those of the loop bit by bit."""
     is_exact = kernel.family not in INEXACT_FAMILIES and kernel.name not in INEXACT_KERNELS
     return {
-        "exact_values": is_exact,
-        "exact_gradients": is_exact and kernel.name not in KERNELS_WITH_INEXACT_GRADIENTS,
+        "is_value_exact": is_exact,
+        "is_gradient_exact": is_exact and kernel.name not in KERNELS_WITH_INEXACT_GRADIENTS,
     }
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __array_api_version__: Final = "2024.12"
 SUPPORTED_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", __array_api_version__)
+"""The versions of the standard that are supported."""
 MAX_AXES: Final = 32
 """The limit of cpu and wasm; webgpu takes fewer axes if a kernel cannot merge any two of them."""
 

@@ -64,6 +64,8 @@ def define_einops_backend(backends: ModuleType) -> None:
     from plugrad.ops import creation, einsum, movement  # only programs with einops need them here
 
     class PlugradBackend(abstract):
+        """The functions that einops calls on plugrad's tensors."""
+
         framework_name = "plugrad"
 
         def is_appropriate_type(self, tensor: object) -> bool:

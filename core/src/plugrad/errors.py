@@ -374,14 +374,16 @@ def short_repr(value: object) -> str:
         return f"<{type(value).__name__}>"
 
 
-def suggest_similar_name(name: object, known: Iterable[str], *, similarity: float = 0.6) -> str:
+def suggest_similar_name(
+    name: object, known_names: Iterable[str], *, min_similarity: float = 0.6
+) -> str:
     """Return ``" (did you mean 'x'?)"`` if a known name is close to `name`, in any case, otherwise an empty string."""
     from difflib import get_close_matches  # needed only when something is wrong
 
     if not isinstance(name, str) or len(name) > 100:
         return ""
-    by_lower_case = {k.lower(): k for k in known}
-    close = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=similarity)
+    by_lower_case = {k.lower(): k for k in known_names}
+    close = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=min_similarity)
     return f" (did you mean {by_lower_case[close[0]]!r}?)" if close else ""
 
 

@@ -13,13 +13,13 @@ FULL_COLLECTION_FACTOR: Final = 100
 """How much rarer full collections are: with Python's thresholds, one for about 7 million new objects."""
 _original_thresholds: Final[dict[int, int]] = {}
 """The third thresholds that programs had set, by those that were put in their place."""
-_collections_are_rare = False
+_are_collections_rare = False
 
 
 def make_full_collections_rare() -> None:
     """Make full collections rare, in all threads, until `restore_full_collections` is called."""
-    global _collections_are_rare
-    _collections_are_rare = True
+    global _are_collections_rare
+    _are_collections_rare = True
     first, second, usual = get_threshold()
     if usual not in _original_thresholds:
         rare = usual * FULL_COLLECTION_FACTOR + 1  # one more, which hardly any program chooses
@@ -29,9 +29,9 @@ def make_full_collections_rare() -> None:
 
 def restore_full_collections() -> None:
     """Put the threshold back that was in force before, unless the program has set another one meanwhile."""
-    global _collections_are_rare
-    if _collections_are_rare:
-        _collections_are_rare = False
+    global _are_collections_rare
+    if _are_collections_rare:
+        _are_collections_rare = False
         first, second, rare = get_threshold()
         if rare in _original_thresholds:
             set_threshold(first, second, _original_thresholds[rare])

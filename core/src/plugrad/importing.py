@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from types import ModuleType
 
-MAX_WAIT_SECONDS: Final = 5.0  # seconds that a fork waits at most
+MAX_FORK_WAIT_SECONDS: Final = 5.0
+"""How long a fork waits at most for imports in other threads."""
 _importing_threads: Final[set[int]] = set()
 """The threads that import a module."""
 
@@ -68,7 +69,7 @@ def list_module_names(package: str) -> tuple[str, ...]:
 
 def _wait_for_imports() -> None:
     """Wait until no other thread is importing a module, so that a fork is safe."""
-    end = time.monotonic() + MAX_WAIT_SECONDS
+    end = time.monotonic() + MAX_FORK_WAIT_SECONDS
     while _importing_threads - {get_ident()} and time.monotonic() < end:
         time.sleep(0.001)
 

@@ -68,6 +68,7 @@ def hold_safely(lock: Any) -> AbstractContextManager[object]:
 
 
 _CHECKS_SIGNALS_AFTER_ENTER: Final = sys.version_info >= (3, 14)
+"""Whether this Python may call a handler of signals between a lock's ``__enter__`` and the block."""
 
 
 def is_interruption(error: BaseException) -> bool:
@@ -163,24 +164,24 @@ def _has_caller(frame: FrameType, caller: FrameType) -> bool:
     )
 
 
-def _instruction_at(trace: TracebackType) -> str:
+def _instruction_at(traceback: TracebackType) -> str:
     """Return the name of the instruction at which an exception appeared, or "" if it was no Python code."""
     from opcode import opname  # rarely needed
 
-    code = trace.tb_frame.f_code.co_code
-    if not 0 <= trace.tb_lasti < len(code):
+    code = traceback.tb_frame.f_code.co_code
+    if not 0 <= traceback.tb_lasti < len(code):
         return ""
-    name = opname[code[trace.tb_lasti]]
-    is_generators = name == "RESUME" and code[trace.tb_lasti + 1] != 0
+    name = opname[code[traceback.tb_lasti]]
+    is_generators = name == "RESUME" and code[traceback.tb_lasti + 1] != 0
     # Exceptions may be thrown into a generator there; into that of an expression, which nobody holds, hardly.
-    if is_generators and trace.tb_frame.f_code.co_name != "<genexpr>":
+    if is_generators and traceback.tb_frame.f_code.co_name != "<genexpr>":
         return ""
     return name
 
 
-def _may_be_compiled(kind: type[BaseException]) -> bool:
+def _may_be_compiled(exception_class: type[BaseException]) -> bool:
     """Return whether compiled code may raise exceptions of a class."""
-    package = kind.__module__.partition(".")[0]
+    package = exception_class.__module__.partition(".")[0]
     if package == "builtins" or package in sys.stdlib_module_names:
         return True
     return any(

@@ -35,7 +35,7 @@ class KernelProfile(NamedTuple):
     calls: int
     seconds: float
     bytes: int
-    """Those of the inputs and of the results."""
+    """The bytes of the inputs and of the results, in all calls together."""
     shapes: dict[InputShapes, int]
     """How many calls had inputs of these shapes; absent inputs are left out."""
     steps: tuple[str, ...] = ()
@@ -43,6 +43,8 @@ class KernelProfile(NamedTuple):
 
 
 class _RecordedCall(NamedTuple):
+    """A call of a kernel, with its times in nanoseconds."""
+
     kernel: str
     backend: str
     start: int
@@ -54,6 +56,7 @@ class _RecordedCall(NamedTuple):
     memory: int | None
     """The bytes in use on the device after the call, if they were measured."""
     steps: tuple[str, ...] = ()
+    """The kernels of a fused step; empty for a call of one kernel."""
 
     @property
     def inputs(self) -> list[str]:
@@ -140,6 +143,7 @@ class profile:  # noqa: N801 - a context manager: it reads as a verb
         )
 
     def _memory_in_use(self, backend: Backend) -> int | None:
+        """Return the bytes in use on a backend if memory is measured, or None."""
         # To ask a device that computes later makes it compute.
         used = read_memory(backend) if self._watcher.synchronizes else None
         return None if used is None else used.bytes

@@ -75,7 +75,7 @@ def test_buckets_begin_with_the_last_variables_and_hold_one_dtype():
         for size, dtype in ((4, "float32"), (2, "float16"), (3, "float32"), (100, "float32"))
     ]
     found = make_buckets(variables, 28)
-    assert [(str(b.dtype), b.positions, b.size) for b in found] == [
+    assert [(str(b.dtype), b.positions, b.element_count) for b in found] == [
         ("float32", (3,), 100),
         ("float32", (2, 0), 7),
         ("float16", (1,), 2),

@@ -53,7 +53,10 @@ def test_buckets_add_messages_and_no_bytes():
     whole, parts = (make_buckets(variables, limit) for limit in (8 * 1024, 2 * 1024))
     assert (len(whole), len(parts)) == (1, 4)
     found = [
-        [ALL_REDUCE_ALGORITHMS["ring"](arrays_by_rank(16, bucket.size)) for bucket in buckets]
+        [
+            ALL_REDUCE_ALGORITHMS["ring"](arrays_by_rank(16, bucket.element_count))
+            for bucket in buckets
+        ]
         for buckets in (whole, parts)
     ]
     assert sum(t.bytes for t in found[1]) == found[0][0].bytes

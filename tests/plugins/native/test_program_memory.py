@@ -289,7 +289,7 @@ def test_calls_of_other_plugins_keep_their_order():
 
     graph = graph_of(function, random_tensor(512, 512), plugrad.asarray(np.arange(512)))
     others = ("OneHot", "Sort")
-    ordered = order.order_steps(graph, is_own=lambda call: call.kernel.name not in others)
+    ordered = order.order_steps(graph, is_effect_free=lambda call: call.kernel.name not in others)
     named = [[s.kernel.name for s in g.steps if s.kernel.name in others] for g in (graph, ordered)]
     assert named[1] == named[0] == ["OneHot", "Sort", "Sort"]
 

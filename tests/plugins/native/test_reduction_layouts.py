@@ -118,7 +118,7 @@ def test_c_reduces_adjacent_axes_of_dense_arrays_only():
         (x[::-1], (1, 2), True, [((48, 40, 33), (1, 2))]),
         (x[:, 1:], (1, 2), False, [((48, 39, 33), (1, 2))]),
     ):
-        found = reduction.reduce_in_memory_order(reduce, y, axes, False, by_runs=by_runs)
+        found = reduction.reduce_in_memory_order(reduce, y, axes, False, is_stepwise_exact=by_runs)
         assert found.shape == y.sum(axis=axes).shape
         assert reduced == expected
         reduced.clear()
@@ -129,4 +129,7 @@ def test_c_reduces_adjacent_axes_of_dense_arrays_only():
         (np.broadcast_to(x[:1], x.shape), False),
         (x[:1, :, :4].T, False),
     ):
-        assert reduction.reduce_in_memory_order(reduce, y, (0, 2), False, by_runs=by_runs) is None
+        assert (
+            reduction.reduce_in_memory_order(reduce, y, (0, 2), False, is_stepwise_exact=by_runs)
+            is None
+        )

@@ -160,7 +160,7 @@ def test_memory_of_each_part_begins_at_a_cache_line(monkeypatch):
     monkeypatch.setattr(thread_pool, "count", 3)
     monkeypatch.setattr(thread_pool, "run_in_parts", lambda *call, **_: given.append(call))
     x = random_float32(1_000_000)
-    parallel_for(EXP_FUNCTION, ((x, 1),), x.size, work=x.size, scratch=17)
+    parallel_for(EXP_FUNCTION, ((x, 1),), x.size, work=x.size, scratch_floats=17)
     ((_, arguments, steps, *_),) = given
     assert steps[-1] == -32
     assert arguments[-1].size == 32 * 9

@@ -1,6 +1,7 @@
 """Error messages for calls in the style of other frameworks."""
 
 import re
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -178,3 +179,10 @@ def test_model_errors_name_replacements_of_other_frameworks_attributes(name, tmp
         plugrad.save(scope["path"], scope["params"])
         for code in written_calls(hint):
             eval(code, scope)
+
+
+def test_help_and_editors_show_the_arguments_of_layers():
+    assert [*signature(nn.Dropout).parameters] == ["rate"]
+    assert [*signature(nn.Dense).parameters][:3] == ["units", "activation", "use_bias"]
+    assert [*signature(nn.Dense(3)).parameters] == ["params", "x", "mode"]
+    assert not any("*args" in str(signature(layer)) for layer in (nn.LSTM, nn.Conv2D, nn.Graph))

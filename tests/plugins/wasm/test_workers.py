@@ -25,7 +25,7 @@ def share_small_work(monkeypatch):
     """Let even small work be divided among threads."""
     monkeypatch.setattr(declare, "ELEMENTWISE_PART_STEPS", declare.PartStepLimits(100, 1000))
     monkeypatch.setattr(declare, "RELEASE_GIL_MIN_ELEMENTS", 10)
-    for name in ("MIN_MATMUL_STEPS_PER_PART", "FLOAT32_MATMUL_PART_STEPS"):
+    for name in ("MATMUL_PART_STEPS", "FLOAT32_MATMUL_PART_STEPS"):
         monkeypatch.setattr(declare, name, declare.PartStepLimits(1000, 50_000))
     for module in (depthwise, morphology, pooling):
         monkeypatch.setattr(module, "ELEMENTWISE_PART_STEPS", declare.PartStepLimits(100, 1000))
@@ -202,7 +202,7 @@ def test_calls_in_parts_match_single_calls(monkeypatch, run, runner_class, rng):
         with monkeypatch.context() as patch:
             for portion in (
                 "ELEMENTWISE_PART_STEPS",
-                "MIN_MATMUL_STEPS_PER_PART",
+                "MATMUL_PART_STEPS",
                 "FLOAT32_MATMUL_PART_STEPS",
             ):
                 patch.setattr(declare, portion, declare.PartStepLimits(50, 200))
@@ -219,7 +219,7 @@ def test_parts_of_convolutions_join(monkeypatch, run, runner_class, rng, threads
     for name, inputs, attrs in (*iter_pooling_calls(rng), *iter_convolution_calls(rng)):
         right = run(name, *inputs, **attrs)
         with monkeypatch.context() as patch:
-            for portion in ("MIN_MATMUL_STEPS_PER_PART", "FLOAT32_MATMUL_PART_STEPS"):
+            for portion in ("MATMUL_PART_STEPS", "FLOAT32_MATMUL_PART_STEPS"):
                 patch.setattr(declare, portion, declare.PartStepLimits(50, most))
             for module in (depthwise, morphology, pooling):
                 patch.setattr(module, "ELEMENTWISE_PART_STEPS", declare.PartStepLimits(50, most))

@@ -399,7 +399,7 @@ def test_long_sums_of_few_rows_are_shared_by_a_workgroup(run, monkeypatch):
     ids=str,
 )
 def test_tiles_of_software_devices(run, monkeypatch, sizes, processors, subgroup, expected):
-    monkeypatch.setattr("plugrad_webgpu.algorithms.tiles.PROCESSORS", processors)
+    monkeypatch.setattr("plugrad_webgpu.algorithms.tiles.PROCESSOR_COUNT", processors)
     monkeypatch.setattr(run.device, "is_software", True)
     monkeypatch.setattr(run.device, "tiles", {})
     monkeypatch.setattr(run.device, "_subgroup", subgroup)

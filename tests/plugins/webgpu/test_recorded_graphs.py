@@ -98,7 +98,7 @@ def test_host_values_of_many_calls_in_one_batch(monkeypatch):
 
     f = plugrad.jit(lambda x: (x + draw(), draw() * 2))
     x = plugrad.zeros(2)
-    found = [f(x) for _ in range(3 * segment.HOST_VALUE_BUFFERS)]
+    found = [f(x) for _ in range(3 * segment.HOST_VALUE_BUFFER_COUNT)]
     for i, (a, b) in enumerate(found):
         assert (a.tolist(), b.tolist()) == ([2 * i + 1, 0.5], [4 * i + 4, 1])
 
@@ -170,11 +170,11 @@ def test_commands_are_kept_for_many_arrays_of_one_size(rng):
     def step():
         return optimizer.minimize(lambda: sum(plugrad.sum(w * w) for w in weights), weights)
 
-    for _ in range(2 * segment.HOST_VALUE_BUFFERS):
+    for _ in range(2 * segment.HOST_VALUE_BUFFER_COUNT):
         step()
     (part,) = recording_parts(step)
     known = {*part._commands}
-    for _ in range(2 * segment.HOST_VALUE_BUFFERS):
+    for _ in range(2 * segment.HOST_VALUE_BUFFER_COUNT):
         step()
     assert {*part._commands} == known
 

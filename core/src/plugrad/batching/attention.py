@@ -29,12 +29,12 @@ def _attention_gradient(
 
 
 def _broadcast_mask_to_queries(
-    batch: Batch, mask: Tensor | None, position: int, q: Tensor
+    batch: Batch, mask: Tensor | None, mask_position: int, q: Tensor
 ) -> Tensor | None:
     """Return a mask with the same leading axes as the queries, or with none."""
-    if mask is None or (mask.ndim == 2 and not batch.is_batched[position]):
+    if mask is None or (mask.ndim == 2 and not batch.is_batched[mask_position]):
         return mask
-    mask = insert_axes_to_rank(batch.with_batch_axis(mask, position), q.ndim)
+    mask = insert_axes_to_rank(batch.with_batch_axis(mask, mask_position), q.ndim)
     return movement.broadcast_to(mask, shape=(*q.shape[:-2], *mask.shape[-2:]))
 
 

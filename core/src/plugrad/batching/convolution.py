@@ -96,12 +96,14 @@ def _im2col(x: Tensor, window: Window) -> Tensor:
     )
 
 
-def _col2im(rows: Tensor, shape: Shape, window: Window) -> Tensor:
-    """Add the elements of each window's row back to images: the transpose of `_im2col`."""
-    images, *spatial, channels = shape
+def _col2im(rows: Tensor, image_shape: Shape, window: Window) -> Tensor:
+    """Return images to which the elements of each window's row are added back: the transpose of `_im2col`."""
+    images, *spatial, channels = image_shape
     cells = cell_slices(window)
     edges = ((0, 0), *window_margins(tuple(spatial), window), (0, 0))
-    padded = tuple([before + n + after for n, (before, after) in zip(shape, edges, strict=True)])
+    padded = tuple(
+        [before + n + after for n, (before, after) in zip(image_shape, edges, strict=True)]
+    )
     each = movement.reshape(rows, shape=(images, *window.out, len(cells), channels))
     parts = [
         movement.strided_slice_gradient(
@@ -112,27 +114,29 @@ def _col2im(rows: Tensor, shape: Shape, window: Window) -> Tensor:
         )
     ]
     begin = tuple([before for before, _ in edges])
-    return movement.slice(binary.add_n(*parts), begin=begin, size=shape)
+    return movement.slice(binary.add_n(*parts), begin=begin, size=image_shape)
 
 
 def _cell_slice_attributes(
-    shape: Shape, begin: Shape, end: Shape, window: Window
+    padded_shape: Shape, begin: Shape, end: Shape, window: Window
 ) -> dict[str, Shape]:
-    """Return the attributes of the slice of padded images that one cell of a window covers."""
+    """Return the attributes of `strided_slice` for the pixels of padded images that one cell of a window covers."""
     return {
         "begin": (0, *begin, 0),
-        "end": (shape[0], *end, shape[-1]),
+        "end": (padded_shape[0], *end, padded_shape[-1]),
         "strides": (1, *window.strides, 1),
     }
 
 
 def register_convolution_rules(
-    forward: Kernel[..., Any], for_input: Kernel[..., Any], for_filter: Kernel[..., Any]
+    convolution_kernel: Kernel[..., Any],
+    input_gradient_kernel: Kernel[..., Any],
+    filter_gradient_kernel: Kernel[..., Any],
 ) -> None:
-    """Register the rules of a convolution and of its gradients."""
-    register_batching(forward, convolve)
-    register_batching(for_input, input_gradient)
-    register_batching(for_filter, filter_gradient)
+    """Register the batching rules of a convolution and of its gradients."""
+    register_batching(convolution_kernel, convolve)
+    register_batching(input_gradient_kernel, input_gradient)
+    register_batching(filter_gradient_kernel, filter_gradient)
 
 
 register_convolution_rules(

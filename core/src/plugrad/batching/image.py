@@ -55,9 +55,11 @@ def _crop_and_resize_gradient(
     image_shape: Shape,
     method: Interpolation,
 ) -> Tensor:
-    def gradient_of_images(dy: Tensor, boxes: Tensor, box_ind: Tensor, shape: Shape) -> Tensor:
+    def gradient_of_images(
+        dy: Tensor, boxes: Tensor, box_ind: Tensor, folded_shape: Shape
+    ) -> Tensor:
         return image.crop_and_resize_image_gradient(
-            dy, boxes, box_ind, image_shape=shape, method=method
+            dy, boxes, box_ind, image_shape=folded_shape, method=method
         )
 
     n = batch.size
@@ -71,7 +73,7 @@ def _crop_and_resize_gradient(
     return batch.unfold(gradient_of_images(batch.fold(dy, 0), batch.fold(boxes, 1), numbers, shape))
 
 
-def _flatten_image_indices(batch: Batch, box_ind: Tensor, images: int) -> Tensor:
+def _flatten_image_indices(batch: Batch, box_ind: Tensor, image_count: int) -> Tensor:
     """Return the image index of each box among the images of all examples together.
 
     A number without an image stays one.
@@ -79,7 +81,7 @@ def _flatten_image_indices(batch: Batch, box_ind: Tensor, images: int) -> Tensor
     found = unary.cast(batch.with_batch_axis(box_ind, 2), dtype=int32)
     count, zero, nowhere = (
         creation.fill.on(found.backend, shape=(), value=value, dtype=int32)
-        for value in (images, 0, batch.size * images)
+        for value in (image_count, 0, batch.size * image_count)
     )
     found = binary.select(binary.less(found, zero), binary.add(found, count), found)
     is_image = binary.logical_and(binary.greater_equal(found, zero), binary.less(found, count))
@@ -88,13 +90,13 @@ def _flatten_image_indices(batch: Batch, box_ind: Tensor, images: int) -> Tensor
     return movement.reshape(numbers, shape=(numbers.shape[0] * numbers.shape[1],))
 
 
-def _one_transform_per_image(batch: Batch, transforms: Tensor, images: int) -> Tensor:
+def _one_transform_per_image(batch: Batch, transforms: Tensor, image_count: int) -> Tensor:
     """Return one transform for each image of all examples."""
     if not batch.is_batched[1] and transforms.shape[0] == 1:
         return transforms
     spread = batch.with_batch_axis(transforms, 1)
-    spread = movement.broadcast_to(spread, shape=(batch.size, images, 8))
-    return movement.reshape(spread, shape=(batch.size * images, 8))
+    spread = movement.broadcast_to(spread, shape=(batch.size, image_count, 8))
+    return movement.reshape(spread, shape=(batch.size * image_count, 8))
 
 
 def _transform(

@@ -30,7 +30,7 @@ def _matmul(batch: Batch, a: Tensor, b: Tensor, *, transpose_a: bool, transpose_
 
 
 def _outer_product(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
-    """Return the product of a column and a row for each example, such as the gradient of a weight matrix.
+    """Return the product of a column vector and a row vector for each example, such as a weight matrix's gradient.
 
     There is nothing to sum, so they are products of elements, in a third of the time.
     """

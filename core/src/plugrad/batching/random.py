@@ -14,7 +14,7 @@ from plugrad.types.shapes import count_elements
 from plugrad.types.specs import Shape
 
 WORDS_PER_PHILOX_BLOCK = 4
-"""The words of one number of a counter."""
+"""The 32-bit random words that one counter value of Philox gives."""
 BATCHED_STATES_ERROR_MESSAGE = "the states are batched, as run_kernel may hand them over"
 
 

@@ -17,9 +17,9 @@ def _coordinate_and_batch_ranks(indices: Tensor) -> tuple[int, int]:
     return (indices.shape[-1], indices.ndim - 1) if indices.ndim > 1 else (1, 1)
 
 
-def _prepend_example_index(batch: Batch, indices: Tensor, position: int) -> Tensor:
+def _prepend_example_index(batch: Batch, indices: Tensor, input_position: int) -> Tensor:
     """Return coordinates with the index of the example prepended."""
-    indices = batch.with_batch_axis(indices, position)
+    indices = batch.with_batch_axis(indices, input_position)
     if indices.ndim == 2:  # vectors of positions
         indices = movement.reshape(indices, shape=(*indices.shape, 1))
     return prepend_example_index(batch, indices)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 EXIT_SUCCESS: Final = 0
 EXIT_FINDING: Final = 1
+"""The exit status of a command that has found a problem."""
 EXIT_MISUSE: Final = 2
+"""The exit status for wrong arguments."""
 EXIT_INTERRUPTED: Final = 130
 
 COMMAND_SUMMARIES: Final = {

@@ -31,9 +31,9 @@ class ReportFile:
         """Open the file at `path`."""
         self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115 - until the process ends
 
-    def add(self, **found: object) -> None:
+    def add(self, **finding: object) -> None:
         """Write a finding as one line."""
-        print(json.dumps(found), file=self._file, flush=True)
+        print(json.dumps(finding), file=self._file, flush=True)
 
 
 def main(request: Mapping[str, Any]) -> None:
@@ -58,8 +58,8 @@ def _disable_core_dumps() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def try_backend(report: ReportFile, name: str, until: str) -> None:
-    """Import a backend, probe it, open it and compute with it; `until` is the last step: probe, open or compute."""
+def try_backend(report: ReportFile, name: str, last_step: str) -> None:
+    """Import a backend, probe it, open it and compute with it; `last_step` is the last step: probe, open or compute."""
     from plugrad.discovery.listing import find_plugin
 
     report.add(stage="it is looked for")
@@ -68,7 +68,7 @@ def try_backend(report: ReportFile, name: str, until: str) -> None:
     report.add(stage="it is imported")
     import_module(plugin.target.partition(":")[0])
     try:
-        _probe_open_and_compute(report, plugin, until)
+        _probe_open_and_compute(report, plugin, last_step)
     except PlugradError as error:
         # Report the plugin's own reason and traceback instead of plugrad's message about them.
         if not plugin.details:
@@ -78,7 +78,7 @@ def try_backend(report: ReportFile, name: str, until: str) -> None:
         report.add(error=reason, traceback=plugin.details)
 
 
-def _probe_open_and_compute(report: ReportFile, plugin: Plugin, until: str) -> None:
+def _probe_open_and_compute(report: ReportFile, plugin: Plugin, last_step: str) -> None:
     from plugrad.cli.trial import run_checks
     from plugrad.discovery import loading
     from plugrad.discovery.listing import plugins
@@ -89,7 +89,7 @@ def _probe_open_and_compute(report: ReportFile, plugin: Plugin, until: str) -> N
     probe = loading.probe(plugin)
     devices = [device._asdict() for device in probe.devices]
     report.add(can_start=probe.ok, refusal=probe.reason, devices=devices)
-    if until == "probe" or not probe.ok:
+    if last_step == "probe" or not probe.ok:
         return
     report.add(stage="it is opened")
     opened = loading.open_backend(plugin.qualified_name)
@@ -113,7 +113,7 @@ def _probe_open_and_compute(report: ReportFile, plugin: Plugin, until: str) -> N
         ],
         replaced=plugin.replaced,
     )
-    if until == "open":
+    if last_step == "open":
         report.add(contracts=_describe_contracts())
         return
     report.add(stage="it computes")
@@ -129,7 +129,7 @@ def _probe_open_and_compute(report: ReportFile, plugin: Plugin, until: str) -> N
 
 
 def _find_packs_with_wrong_kernels(
-    name: str, opened: Backend, checks: Sequence[dict[str, str]]
+    name: str, backend: Backend, checks: Sequence[dict[str, str]]
 ) -> dict[str, str]:
     """Return, for each failed check, the qualified names of the plugins whose kernels are the cause.
 
@@ -140,9 +140,9 @@ def _find_packs_with_wrong_kernels(
 
     wrong = {check["check"] for check in checks if check["result"] in FAILED_CHECK_RESULTS}
     blamed: dict[str, str] = {}
-    *from_packs, _ = opened.kernels
+    *from_packs, _ = backend.kernels
     for owner in from_packs:
-        remove_kernel_table(opened, owner)
+        remove_kernel_table(backend, owner)
         right = {
             check["check"]
             for check in run_checks(name)

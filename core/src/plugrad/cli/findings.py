@@ -76,7 +76,7 @@ def find_problems_in_outcome(plugin: Plugin, outcome: Outcome) -> Iterator[Findi
             "problem", name, outcome.problem, remedy, relevant_traceback_lines(outcome.details)
         )
         return
-    found = outcome.reported
+    found = outcome.report
     if found.get("can_start") is False:
         remedy = "nothing to do if this machine cannot run it; other backends work without it"
         yield Finding("note", name, f"cannot start here: {found['refusal']}", remedy)
@@ -114,15 +114,15 @@ def find_missing_active_backend(outcome: Outcome) -> Iterator[Finding]:
     """Yield that no backend is active, so that programs cannot create a tensor without naming one."""
     error = describe_active_backend(outcome).get("error")
     if error and outcome.has_started:
-        decided_by = outcome.reported.get("decided_by")
+        decided_by = outcome.report.get("decided_by")
         remedy = f"correct the backend in {decided_by}, or remove it" if decided_by else ""
         details = relevant_traceback_lines(outcome.details)
         yield Finding("problem", "plugrad", f"has no active backend: {error}", remedy, details)
 
 
-def _find_replacements(plugin: Plugin, reported: Mapping[str, Any]) -> Iterator[Finding]:
+def _find_replacements(plugin: Plugin, report: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield a finding if a plugin replaces registrations of others; it is only a note if the manifest declares them."""
-    replaced = reported.get("replaced")
+    replaced = report.get("replaced")
     if not replaced:
         return
     said = {
@@ -186,17 +186,17 @@ def _remedy_for_problem(plugin: Plugin, problem: str) -> str:
     return f"{repair_remedy(plugin)} {switch_off}"
 
 
-def relevant_traceback_lines(details: str, lines: int = 12) -> str:
-    """Return at most `lines` lines of a traceback that concern the plugin, or ``""`` if there are none."""
-    is_crash = "most recent call first" in details  # as faulthandler writes it
-    parts = re.split(r"^(?=  File )", details.rstrip(), flags=re.MULTILINE)
+def relevant_traceback_lines(traceback: str, max_lines: int = 12) -> str:
+    """Return at most `max_lines` lines of a traceback that concern the plugin, or ``""`` if there are none."""
+    is_crash = "most recent call first" in traceback  # as faulthandler writes it
+    parts = re.split(r"^(?=  File )", traceback.rstrip(), flags=re.MULTILINE)
     if len(parts) == 1:
-        return "\n".join(parts[0].splitlines()[-lines:])
+        return "\n".join(parts[0].splitlines()[-max_lines:])
     frames = [part for part in parts[1:] if not re.match(PLUGRAD_TRACEBACK_LINE_PATTERN, part)]
     # The lines after the last frame of an exception show what was raised; they are not indented.
     end = "" if is_crash else "\n".join(re.findall(r"^(?! ).+", parts[-1], re.MULTILINE))
     if not frames:
         return ""
     kept = [line for part in frames for line in part.splitlines() if line.startswith("  ")]
-    kept = kept[:lines] if is_crash else kept[-lines:]
+    kept = kept[:max_lines] if is_crash else kept[-max_lines:]
     return "\n".join([*kept, *([end] if end else [])])

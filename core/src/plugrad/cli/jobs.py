@@ -30,6 +30,7 @@ BOOTSTRAP_CODE: Final = (
     "import json, sys; request = json.load(sys.stdin); sys.path[:] = request['path']; "
     "from plugrad.cli.child import main; main(request)"
 )
+"""The Python code that the separate process runs."""
 POLL_INTERVAL_SECONDS: Final = 0.01
 FIRST_STAGE_DESCRIPTION: Final = "plugrad itself is imported"
 """The stage before the first one that a job reports."""
@@ -58,14 +59,15 @@ class Job(NamedTuple):
     """The work for one process: the name of a function of `plugrad.cli.child`, and its arguments."""
 
     name: str
+    """The name of the function."""
     arguments: Mapping[str, Any]
 
 
 class Outcome(NamedTuple):
     """How a job ended."""
 
-    reported: dict[str, Any]
-    """What it reported."""
+    report: dict[str, Any]
+    """What the job reported, by key."""
     problem: str
     """What went wrong, as a sentence without a subject, or ``""``."""
     details: str

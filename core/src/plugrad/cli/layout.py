@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 MIN_COLUMN_WIDTH: Final = 12
 """The smallest width to which a column is reduced to fit the terminal."""
 INDENT: Final = "  "
+"""The indentation of text under a heading."""
 BOLD: Final = "1"
+"""A style of text, as the code of an ANSI escape sequence."""
 FAINT: Final = "2"
 RED: Final = "31"
 GREEN: Final = "32"
@@ -33,7 +35,7 @@ COLOUR_OF_STATUS: Final = {
     "conflict": RED,
     "incompatible": RED,
 }
-"""The colour of a word that fills a cell of a table."""
+"""The colours of words that fill a cell of a table, as codes of ANSI escape sequences."""
 
 
 def output_width() -> int:
@@ -92,19 +94,19 @@ def forget_headings() -> None:
     _printed_headings.clear()
 
 
-def print_paragraph(text: str, indent: str = INDENT, hanging: str | None = None) -> None:
+def print_paragraph(text: str, indent: str = INDENT, hanging_indent: str | None = None) -> None:
     """Print text wrapped to the terminal's width; existing line breaks are kept."""
     for line in text.splitlines() or [""]:
         for part in wrap(
             line,
             output_width(),
             initial_indent=indent,
-            subsequent_indent=indent if hanging is None else hanging,
+            subsequent_indent=indent if hanging_indent is None else hanging_indent,
             break_long_words=False,
             break_on_hyphens=False,
         ) or [""]:
             print_line(part)
-        indent = indent if hanging is None else hanging
+        indent = indent if hanging_indent is None else hanging_indent
 
 
 def print_verbatim(text: str, indent: str = INDENT * 2) -> None:
@@ -114,7 +116,7 @@ def print_verbatim(text: str, indent: str = INDENT * 2) -> None:
 
 
 def print_pairs(rows: Iterable[tuple[str, str]], indent: str = INDENT) -> None:
-    """Print names and values in two columns; a row with an empty name continues the row before it."""
+    """Print names and values in two columns; a row with an empty name continues the value before it."""
     rows = list(rows)
     width = max((len(name) for name, _ in rows), default=0)
     for name, text in rows:
@@ -165,6 +167,6 @@ def _fit_widths(cells_by_column: list[tuple[str, ...]], indent: int) -> list[int
     return widths
 
 
-def format_count(number: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Return ``"1 device"`` or ``"2 devices"``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -109,9 +109,11 @@ def _check_project_names(template: str, name: str, author: str) -> None:
             raise PluginConflict(f"{plugin} is installed already; choose another name")
 
 
-def _fill_template(text: str, words: dict[str, str]) -> str:
-    """Return a text in which the template's words are replaced by those of the new project."""
-    return re.sub("|".join(map(re.escape, words)), lambda match: words[match[0]], text)
+def _fill_template(text: str, replacements: dict[str, str]) -> str:
+    """Return a text in which each key of `replacements` is replaced by its value."""
+    return re.sub(
+        "|".join(map(re.escape, replacements)), lambda match: replacements[match[0]], text
+    )
 
 
 def _installed_core_version() -> str:

@@ -56,8 +56,8 @@ def find_order_among_rivals(plugin: Plugin) -> PackOrder | None:
 
 def describe_active_backend(outcome: Outcome) -> dict[str, Any]:
     """Return the report of the active backend; if none is active, its ``"error"`` says why."""
-    why = outcome.problem or outcome.reported.get("none", "")
-    return {**outcome.reported, "error": why} if why else outcome.reported
+    why = outcome.problem or outcome.report.get("none", "")
+    return {**outcome.report, "error": why} if why else outcome.report
 
 
 def select_plugins(names: Collection[str], kind: PluginKind | None = None) -> list[Plugin]:

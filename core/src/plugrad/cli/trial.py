@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Compute = Callable[[Any, Sequence[Any]], Any]
+    """A function of a namespace (plugrad or NumPy) and inputs, which returns an array."""
     Inputs = tuple[np.ndarray[Any, Any], ...]
 
 FLOAT_MATRIX_INPUT: Final = np.linspace(-2.0, 2.0, 12, dtype=np.float32).reshape(3, 4)
@@ -35,6 +36,7 @@ CHECK_BY_NAME: Final[dict[str, tuple[Compute, Inputs]]] = {
         (FLOAT_MATRIX_INPUT, FLOAT_MATRIX_INPUT.T.copy()),
     ),
 }
+"""By name: what is computed, and from which inputs."""
 
 
 def run_checks(backend: str) -> list[dict[str, str]]:
@@ -66,21 +68,23 @@ def _compute_gradient() -> plugrad.Tensor:
     return plugrad.grad(lambda x: plugrad.sum(x * x * x))(plugrad.asarray(FLOAT_MATRIX_INPUT))
 
 
-def _run_check(name: str, compute: Callable[[], plugrad.Tensor], expected: Any) -> dict[str, str]:
+def _run_check(
+    check_name: str, compute: Callable[[], plugrad.Tensor], expected: Any
+) -> dict[str, str]:
     try:
         values = compute().numpy()
     except (KernelNotFound, UnsupportedDtype) as error:
-        return {"check": name, "result": "lacks", "why": str(error)}
+        return {"check": check_name, "result": "lacks", "why": str(error)}
     except Exception as error:
         if is_interruption(error):
             raise
-        return {"check": name, "result": "fails", "why": f"{type(error).__name__}: {error}"}
+        return {"check": check_name, "result": "fails", "why": f"{type(error).__name__}: {error}"}
     if values.shape != expected.shape or values.dtype != expected.dtype:
         why = f"the result is {values.dtype}{list(values.shape)}, NumPy's is {expected.dtype}{list(expected.shape)}"
-        return {"check": name, "result": "differs", "why": why}
+        return {"check": check_name, "result": "differs", "why": why}
     if not np.allclose(
         values, expected, RELATIVE_AND_ABSOLUTE_TOLERANCE, RELATIVE_AND_ABSOLUTE_TOLERANCE
     ):
         worst = float(np.max(np.abs(values.astype(float) - expected.astype(float))))
-        return {"check": name, "result": "differs", "why": f"by up to {worst:.3g}"}
-    return {"check": name, "result": "agrees", "why": ""}
+        return {"check": check_name, "result": "differs", "why": f"by up to {worst:.3g}"}
+    return {"check": check_name, "result": "agrees", "why": ""}

@@ -22,27 +22,27 @@ COMMAND_SYNONYMS: Final = {
     "status": "list",
     "test": "conformance",
 }
-"""Commands for what somebody may ask for by words that are not similar to theirs."""
+"""By another word that somebody may try, the command that is meant."""
 
 
-def choice_type(known: Collection[str]) -> Callable[[str], str]:
-    """Return a type for an argument that takes one of a few words."""
+def choice_type(choices: Collection[str]) -> Callable[[str], str]:
+    """Return a type for argparse, for an argument that must be one of `choices`."""
 
     def parse_choice(text: str) -> str:
-        if text not in known:
+        if text not in choices:
             raise ArgumentTypeError(
-                f"{text!r} must be one of {', '.join(known)}{suggest_similar_name(text, known)}"
+                f"{text!r} must be one of {', '.join(choices)}{suggest_similar_name(text, choices)}"
             )
         return text
 
     return parse_choice
 
 
-def raise_unknown_command(name: str, known: Collection[str]) -> NoReturn:
+def raise_unknown_command(command: str, command_names: Collection[str]) -> NoReturn:
     """Raise the error for a command that does not exist."""
-    meant = suggest_similar_name(COMMAND_SYNONYMS.get(name, name), known)
+    meant = suggest_similar_name(COMMAND_SYNONYMS.get(command, command), command_names)
     raise ArgumentValueError(
-        f"no command called {name!r}{meant}; `plugrad --help` lists the commands"
+        f"no command called {command!r}{meant}; `plugrad --help` lists the commands"
     )
 
 

@@ -10,7 +10,7 @@ from plugrad.importing import import_lazily, list_module_names
 from plugrad.registry.composites import set_loader
 
 _imported_families: Final[set[str]] = set()
-"""The families that were looked for: to ask Python's import takes longer, and every trace asks for many kernels."""
+"""The families whose modules were looked for, because each trace asks for many kernels and imports are slower."""
 
 
 def import_composite(kernel: Kernel[..., Any]) -> None:

@@ -2,7 +2,7 @@
 
 from plugrad.engine.composites import composite
 from plugrad.kernels import activation, unary
-from plugrad.ops.activation import SIGMOID_IS_FLAT_BEYOND
+from plugrad.ops.activation import SIGMOID_SATURATION_LIMIT
 from plugrad.ops.binary import maximum, minimum, where
 from plugrad.tensor.tensor import Tensor
 
@@ -44,14 +44,14 @@ def sigmoid_gradient(dy: Tensor, y: Tensor) -> Tensor:
 @composite(activation.silu, is_traced=True)
 def silu(x: Tensor) -> Tensor:
     """Return ``x * sigmoid(x)``, of x that is limited where the sigmoid is 0."""
-    return maximum(x, -SIGMOID_IS_FLAT_BEYOND) * activation.sigmoid(x)
+    return maximum(x, -SIGMOID_SATURATION_LIMIT) * activation.sigmoid(x)
 
 
 @composite(activation.silu_gradient, is_traced=True)
 def silu_gradient(dy: Tensor, x: Tensor) -> Tensor:
     """Return ``dy * s * (1 + x * (1 - s))``, where s is the sigmoid of x, which is limited where s is 0 or 1."""
     s = activation.sigmoid(x)
-    x = minimum(maximum(x, -SIGMOID_IS_FLAT_BEYOND), SIGMOID_IS_FLAT_BEYOND)
+    x = minimum(maximum(x, -SIGMOID_SATURATION_LIMIT), SIGMOID_SATURATION_LIMIT)
     return dy * (s * (x * (1 - s) + 1))
 
 

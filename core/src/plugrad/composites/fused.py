@@ -17,7 +17,9 @@ ACTIVATION_FUNCTIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 }
 
 
-def register_fused_composite(kernel: Kernel[..., Tensor], product: Kernel[..., Tensor]) -> None:
+def register_fused_composite(
+    kernel: Kernel[..., Tensor], product_kernel: Kernel[..., Tensor]
+) -> None:
     """Register the composite of a fused kernel, given the kernel of the product inside it."""
 
     @composite(kernel)
@@ -25,17 +27,17 @@ def register_fused_composite(kernel: Kernel[..., Tensor], product: Kernel[..., T
         a: Tensor,
         b: Tensor,
         bias: Tensor | None = None,
-        weights: Tensor | None = None,
+        prelu_weights: Tensor | None = None,
         **attrs: Any,
     ) -> Tensor:
-        y = product(a, b, **{name: attrs[name] for name in product.attributes})
+        y = product_kernel(a, b, **{name: attrs[name] for name in product_kernel.attributes})
         if bias is not None:
             y = y + bias
         name = attrs["activation"]
         if name == "leakyrelu":
             return activation.leaky_relu(y, alpha=attrs["leakyrelu_alpha"])
-        if weights is not None:
-            return activation.prelu(y, weights)
+        if prelu_weights is not None:
+            return activation.prelu(y, prelu_weights)
         return ACTIVATION_FUNCTIONS[name](y)
 
 

@@ -26,12 +26,12 @@ PHILOX_MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
 PHILOX_KEY_INCREMENTS: Final = (0x9E3779B9 - 2**32, 0xBB67AE85 - 2**32)
 INT32_MIN: Final = -(2**31)
 MAX_CLASS_COMPARISONS: Final = 1 << 24
-"""The largest number of comparisons by which classes are found; a search takes less memory."""
+"""The most comparisons of uniform numbers with cumulative probabilities; for more, a search takes less memory."""
 
 
 @composite(random.random_bits)
 def random_bits(state: Tensor, *, shape: Shape) -> Tensor:
-    """Return the output words of Philox blocks in order; products of words are computed from half words."""
+    """Return the random words of consecutive Philox blocks; products of words are computed from half words."""
     count = prod(shape)
     blocks = -(-count // 4)
     steps = creation.range.on(state.backend, start=0, stop=blocks, step=1, dtype=int32)
@@ -53,7 +53,7 @@ def random_bits(state: Tensor, *, shape: Shape) -> Tensor:
 
 
 def _multiply_words(x: Tensor, factor: int) -> tuple[Tensor, Tensor]:
-    """Return the high and the low word of the product of words and a factor."""
+    """Return the high and the low word of the 64-bit product of each word and a factor."""
     x_high, x_low = x >> 16 & 0xFFFF, x & 0xFFFF
     high, low = factor >> 16, factor & 0xFFFF
     products = x_low * low

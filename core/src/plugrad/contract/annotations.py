@@ -39,7 +39,7 @@ def normalize_axis_attribute(value: Any, annotation: Any, rank: int, name: str) 
     return settle(value, rank + annotation.__metadata__[0].extra_axes, name=name)
 
 
-_TYPE_NAMES = {
+_TYPE_DESCRIPTIONS = {
     bool: "True or False",
     int: "an integer",
     float: "a number",
@@ -77,9 +77,9 @@ def matches_annotation(value: Any, annotation: Any) -> bool:
         return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
     if annotation is float or annotation is complex:
         return isinstance(value, Real if annotation is float else Complex)
-    return not (annotation in _TYPE_NAMES or _is_named_tuple_class(annotation)) or isinstance(
-        value, annotation
-    )
+    return not (
+        annotation in _TYPE_DESCRIPTIONS or _is_named_tuple_class(annotation)
+    ) or isinstance(value, annotation)
 
 
 def _is_named_tuple_class(annotation: Any) -> bool:
@@ -87,10 +87,11 @@ def _is_named_tuple_class(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, tuple)
 
 
-def _items_match(values: tuple[Any, ...], annotations: tuple[Any, ...]) -> bool:
+def _items_match(items: tuple[Any, ...], annotations: tuple[Any, ...]) -> bool:
+    """Return whether the items of a tuple match its annotations, the last of which may be an ellipsis."""
     if annotations[-1] is Ellipsis:
-        return all(matches_annotation(value, annotations[0]) for value in values)
-    return len(values) == len(annotations) and all(map(matches_annotation, values, annotations))
+        return all(matches_annotation(value, annotations[0]) for value in items)
+    return len(items) == len(annotations) and all(map(matches_annotation, items, annotations))
 
 
 def describe_annotation(annotation: Any) -> str:
@@ -111,6 +112,7 @@ def describe_annotation(annotation: Any) -> str:
 
 
 def _describe_alternatives(annotation: Any) -> list[str]:
+    """Return descriptions of the values that an annotation permits."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return [repr(part) for part in parts]
@@ -119,7 +121,9 @@ def _describe_alternatives(annotation: Any) -> list[str]:
     if _is_named_tuple_class(annotation) and not parts:
         return [f"a {annotation.__name__}"]
     return [
-        describe_annotation(annotation) if parts else _TYPE_NAMES.get(annotation, str(annotation))
+        describe_annotation(annotation)
+        if parts
+        else _TYPE_DESCRIPTIONS.get(annotation, str(annotation))
     ]
 
 

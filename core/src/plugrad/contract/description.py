@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LINE_WIDTH: Final = 100
-"""The columns of a description as text."""
+"""The maximum number of characters in a line of a description."""
 
 _DOCSTRING_SECTION_PATTERN: Final = re.compile(r"^(\w+):\n((?:(?: .*)?\n)+)", re.M)
 _PARAMETER_ENTRY_PATTERN: Final = re.compile(r"^(?:(\*?\w+): )?(.*(?:\n .*)*)", re.M)
@@ -99,7 +99,7 @@ class ContractDescription(NamedTuple):
     attributes: tuple[ParameterDescription, ...]
     outputs: tuple[ParameterDescription, ...]
     family: str
-    """What holds for all kernels of the family."""
+    """The text that applies to all kernels of the family."""
 
     def __str__(self) -> str:
         parts = [f"{self.path}{self.signature}", self.summary, self.extended_summary]
@@ -130,8 +130,8 @@ def describe_contract(
     dtypes = describe_dtypes(accepts)
     starred = parameters.positional[-1:] if parameters.takes_list else ()
 
-    def describe_input(index: int, parameter: str) -> ParameterDescription:
-        kinds = [dtypes] if index == 0 or is_elementwise else []
+    def describe_input(input_position: int, parameter: str) -> ParameterDescription:
+        kinds = [dtypes] if input_position == 0 or is_elementwise else []
         if parameters.defaults.get(parameter, parameter) is None:
             kinds.append("optional")
         label = f"*{parameter}" if parameter in starred else parameter
@@ -157,13 +157,15 @@ def describe_contract(
 
 
 def _module_attribute_of_rule(rule: Callable[..., Any]) -> str:
-    """Return the name of the kernel in the module of its rule; rules that a function makes all have one name."""
+    """Return the name of a rule's kernel in its module; the rules that one factory makes all have the same name."""
     members = vars(sys.modules[rule.__module__]) if rule.__module__ in sys.modules else {}
     found = (n for n, value in members.items() if getattr(value, "rule", None) is rule)
     return next(found, rule.__name__)
 
 
 def _format_signature(parameters: Parameters) -> str:
+    """Return inputs and attributes with their defaults as text."""
+
     def format_parameter(name: str) -> str:
         has_default = name in parameters.defaults
         return f"{name}={parameters.defaults[name]!r}" if has_default else name

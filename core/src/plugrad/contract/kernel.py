@@ -50,22 +50,24 @@ MAX_AXES: Final = 64
 """The maximum number of axes of a NumPy array."""
 
 MAX_CACHED_OUTPUTS: Final = 1024
-"""How many results each kernel remembers."""
+"""The most inferred outputs that each kernel caches."""
 
 ParameterTypes = ParamSpec("ParameterTypes")
 ResultType = TypeVar("ResultType", covariant=True)
 
 
-_dispatcher: Callable[..., Any]
+_run_kernel: Callable[..., Any]
+"""The engine's function that runs a kernel."""
 _compile_call: Callable[[Kernel[..., Any]], Callable[..., Any]]
+"""The engine's function that compiles the function `Kernel.call` of a kernel."""
 
 
 def set_dispatcher(
     dispatcher: Callable[..., Any], compile_call: Callable[..., Callable[..., Any]]
 ) -> None:
     """Set how kernels are run. The engine, which imports this module, calls this on its own import."""
-    global _dispatcher, _compile_call
-    _dispatcher, _compile_call = dispatcher, compile_call
+    global _run_kernel, _compile_call
+    _run_kernel, _compile_call = dispatcher, compile_call
 
 
 class ValidatedAttributes(dict[str, Any]):
@@ -140,11 +142,11 @@ class Kernel(Generic[ParameterTypes, ResultType]):
         self._inferred: Final[dict[tuple[Any, ...], Any]] = {}
         """What `infer` has returned, by the shapes, the dtypes and the attributes."""
 
-        def first(*args: Any) -> Any:
+        def compile_and_call(*args: Any) -> Any:
             self.call = _compile_call(self)
             return self.call(*args)
 
-        self.call: Callable[..., ResultType] = first
+        self.call: Callable[..., ResultType] = compile_and_call
         """What the engine compiles for the kernel, at its first call; see `plugrad.engine.dispatch.compile_call`.
 
         Ops call it with `ValidatedAttributes` attributes, or with none after comparing dtypes. Inputs that vary are one
@@ -153,11 +155,11 @@ class Kernel(Generic[ParameterTypes, ResultType]):
 
     def __call__(self, *inputs: ParameterTypes.args, **attrs: ParameterTypes.kwargs) -> ResultType:
         """Run the kernel on the backend of its inputs; without inputs, on the active backend."""
-        return _dispatcher(self, inputs, attrs)
+        return _run_kernel(self, inputs, attrs)
 
     def on(self, backend: Backend, **attrs: Any) -> ResultType:
         """Run a kernel without inputs on `backend`."""
-        return _dispatcher(self, (), attrs, backend)
+        return _run_kernel(self, (), attrs, backend)
 
     def __repr__(self) -> str:
         return f"<kernel {self.name} ({self.family})>"
@@ -423,7 +425,7 @@ _ATTRIBUTE_TYPE_NAMES: Final = (
     "tuple",
     "list",
 )
-"""How the annotations of attributes begin, which those of inputs do not."""
+"""The beginnings of annotations that only attributes have, and no inputs."""
 
 
 def _check_parameter_kinds(kernel: Kernel[..., Any]) -> None:

@@ -16,6 +16,7 @@ class Parameters(NamedTuple):
     keyword: tuple[str, ...]
     defaults: Mapping[str, Any]
     takes_list: bool = False
+    """Whether the last positional parameter is ``*args``."""
 
 
 def inspect_parameters(function: Callable[..., Any]) -> Parameters:

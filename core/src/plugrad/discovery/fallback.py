@@ -92,20 +92,20 @@ def fallback_implementation(kernel_name: str, source: Backend) -> Implementation
 
 
 def _run_on_backend(
-    target: Backend, kernel_name: str, given: Iterable[Any], attrs: Mapping[str, Any]
+    target: Backend, kernel_name: str, arrays: Iterable[Any], attrs: Mapping[str, Any]
 ) -> Any:
     """Run a kernel on NumPy arrays, and return NumPy arrays."""
-    arrays = [
+    copies = [
         copy_to_backend_array(np.asarray(x, order="C"), target)
         if isinstance(x, np.ndarray)
         else target
         if isinstance(x, Backend)
         else x
-        for x in given
+        for x in arrays
     ]
     try:
         functions = state.functions_with_overrides(target, active_overrides())
-        result = functions[kernel_name](*arrays, **attrs)
+        result = functions[kernel_name](*copies, **attrs)
     except DeviceLost as error:
         mark_device_lost(error, target)  # and not the one that asked
         raise
@@ -137,17 +137,18 @@ def backends_with_kernel(kernel_name: str) -> list[Plugin]:
 
 
 def _declares_kernel(plugin: Plugin, kernel_name: str) -> bool:
+    """Return whether the manifest of a usable plugin lists a kernel."""
     return plugin.status in ("available", "active") and kernel_name in plugin.manifest.kernels
 
 
-def _choose_target(kernel_name: str, source: Backend, given: Sequence[Any]) -> Backend:
+def _choose_target(kernel_name: str, source: Backend, arrays: Sequence[Any]) -> Backend:
     """Return the most preferred backend that has the kernel and stores the dtypes of the inputs.
 
     Raises:
         KernelNotFound: there is none; the message gives the reason for each backend.
     """
     reasons: list[str] = []
-    needed = {as_dtype(x.dtype) for x in given}
+    needed = {as_dtype(x.dtype) for x in arrays}
     for name, device in _fallback_candidates(kernel_name, source, reasons):
         try:
             backend = _find_open_device(name) if not device else None
@@ -207,14 +208,14 @@ def _find_open_device(name: str) -> Backend | None:
 
 
 def _record_fallback(
-    kernel_name: str, source: Backend, target: Backend, copied: int, milliseconds: float
+    kernel_name: str, source: Backend, target: Backend, copied_bytes: int, milliseconds: float
 ) -> None:
     """Add a call to the report, notify plugins, and warn if it is the first fallback of this kernel."""
     key = kernel_name, source.name, target.name
     with state.fallback_lock:
         known = state.fallbacks.get(key) or Fallback(*key, 0, 0, 0.0)
         state.fallbacks[key] = Fallback(
-            *key, known.calls + 1, known.bytes + copied, known.milliseconds + milliseconds
+            *key, known.calls + 1, known.bytes + copied_bytes, known.milliseconds + milliseconds
         )
         is_news = key[:2] not in state.warned_fallbacks and config.get("fallback") == "warn"
         state.warned_fallbacks.add(key[:2])
@@ -223,7 +224,7 @@ def _record_fallback(
         kernel_name=kernel_name,
         source=source.name,
         target=target.name,
-        nbytes=copied,
+        nbytes=copied_bytes,
         milliseconds=milliseconds,
     )
     if is_news:

@@ -49,9 +49,9 @@ def register_hooks(
     implementer: Any,
     plugin: Plugin,
     hook_names: Mapping[str, Any],
-    report: FailureReporter,
+    report_failure: FailureReporter,
 ) -> None:
-    """Register the hooks of a plugin with pluggy; `report` receives plugin, hook and error of each failure.
+    """Register the hooks of a plugin with pluggy; `report_failure` receives plugin, hook and error of each failure.
 
     A result comes together with the name of the plugin that returned it.
 
@@ -69,7 +69,7 @@ def register_hooks(
     }
     _check_signatures(manager, implementer, hooks, plugin, hook_names)
     guards = {
-        name: _guard_hook(function, name, plugin.qualified_name, report)
+        name: _guard_hook(function, name, plugin.qualified_name, report_failure)
         for name, function in hooks.items()
     }
     try:
@@ -87,6 +87,7 @@ def _check_signatures(
     plugin: Plugin,
     hook_names: Mapping[str, Any],
 ) -> None:
+    """Raise unless all hooks of a plugin exist, are marked, are listed in its manifest, and wrap no others."""
     for name in sorted(hooks.keys() - hook_names.keys()):
         raise RegistrationError(
             f"{plugin}: there is no hook {name!r}{suggest_similar_name(name, hook_names)}; "
@@ -118,8 +119,10 @@ def _check_signatures(
 
 
 def _guard_hook(
-    function: Callable[..., Any], hook: str, plugin: str, report: FailureReporter
+    function: Callable[..., Any], hook_name: str, plugin_name: str, report_failure: FailureReporter
 ) -> Callable[..., tuple[str, Any] | None]:
+    """Return a hook as a function that reports a failure, and returns the plugin's name with the result."""
+
     @wraps(function)
     def call_guarded(*arguments: Any) -> tuple[str, Any] | None:
         try:
@@ -127,9 +130,9 @@ def _guard_hook(
         except BaseException as error:  # pytest.skip and SystemExit do not derive from Exception
             if is_interruption(error):
                 raise
-            report(plugin, hook, error)
+            report_failure(plugin_name, hook_name, error)
             return None
-        print_trace_line(f"{hook} of {plugin} returned {short_repr(result)}")
-        return None if result is None else (plugin, result)
+        print_trace_line(f"{hook_name} of {plugin_name} returned {short_repr(result)}")
+        return None if result is None else (plugin_name, result)
 
     return call_guarded

@@ -201,20 +201,22 @@ def register_plugin(plugin: object, *, name: str = "") -> str:
     return name
 
 
-def _add_program_plugin(record: Plugin) -> None:
-    record.status = "active"  # so that it is loaded here and not by the next hook call
-    listing.add_plugin(record)
+def _add_program_plugin(plugin: Plugin) -> None:
+    """Load the hooks of a plugin that the program registers."""
+    plugin.status = "active"  # so that it is loaded here and not by the next hook call
+    listing.add_plugin(plugin)
     try:
-        _load_hooks(record)
+        _load_hooks(plugin)
     except BaseException:
-        listing.remove_plugin(record)
+        listing.remove_plugin(plugin)
         raise
 
 
-def _remove_program_plugin(record: Plugin) -> None:
-    if record in state.added:
-        unload_hooks(record)
-        listing.remove_plugin(record)
+def _remove_program_plugin(plugin: Plugin) -> None:
+    """Unload the hooks of a plugin that the program has registered."""
+    if plugin in state.added:
+        unload_hooks(plugin)
+        listing.remove_plugin(plugin)
 
 
 def unregister_plugin(name: str) -> None:
@@ -265,8 +267,8 @@ def load_new_hooks() -> PluginManager | None:
     return state.manager
 
 
-def _load_matching_plugins(are_wanted: Callable[[Plugin], bool]) -> int | None:
-    """Load the hooks of selected plugins; return the generation of the plugin list, or None during another load."""
+def _load_matching_plugins(is_selected: Callable[[Plugin], bool]) -> int | None:
+    """Load the hooks of selected plugins; return the plugin list's generation, or None during another load."""
     with load_lock("hooks") as has_turn:
         if not has_turn or state.is_collecting:
             return None
@@ -274,7 +276,7 @@ def _load_matching_plugins(are_wanted: Callable[[Plugin], bool]) -> int | None:
         try:
             found = listing.plugins("hooks")
             generation = state.generation
-            for plugin in filter(are_wanted, found):
+            for plugin in filter(is_selected, found):
                 _load_installed_hooks(plugin)
         finally:
             state.is_collecting = False
@@ -300,15 +302,15 @@ def call_hooks(hook: str, *, only_plugin: str = "", **arguments: Any) -> list[tu
     return returned
 
 
-def warn_about_failure(name: str, hook: str, error: BaseException) -> None:
-    """Warn that a hook of the plugin called `name` failed, and keep the traceback."""
-    reason = f"hook {hook} failed: {describe_exception(error)}"
+def warn_about_failure(plugin_name: str, hook_name: str, error: BaseException) -> None:
+    """Warn that a hook of the plugin called `plugin_name` failed, and keep the traceback."""
+    reason = f"hook {hook_name} failed: {describe_exception(error)}"
     for plugin in listing.plugins("hooks"):
-        if plugin.qualified_name == name and plugin.status == "active":
+        if plugin.qualified_name == plugin_name and plugin.status == "active":
             plugin.record_failure(error)
             plugin.status, plugin.reason = "active", reason
     warn(
-        f"{reason}; it belongs to plugin {name!r}; switch it off with PLUGRAD_PLUGINS_DISABLE={name}"
+        f"{reason}; it belongs to plugin {plugin_name!r}; switch it off with PLUGRAD_PLUGINS_DISABLE={plugin_name}"
     )
 
 
@@ -328,6 +330,7 @@ def collect_suggested_settings() -> list[tuple[str, Mapping[str, Any]]]:
 
 
 def _collect_suggestions() -> list[tuple[str, Mapping[str, Any]]]:
+    """Return (plugin name, settings) pairs of the plugins that are loaded, and warn about invalid ones."""
     found: list[tuple[str, Mapping[str, Any]]] = []
     for name, values in call_hooks("plugrad_configure", config=config):
         try:
@@ -365,6 +368,7 @@ def order_backend_candidates(backends: Sequence[Plugin]) -> Sequence[Plugin]:
 
 
 def _load_installed_hooks(plugin: Plugin) -> None:
+    """Load the hooks of an installed plugin that is not loaded yet; a failure is a warning."""
     if plugin.status == "available":
         try:
             _load_hooks(plugin)
@@ -423,6 +427,7 @@ def unload_hooks(plugin: Plugin) -> None:
 
 
 def _register_gradients(implementer: Any) -> None:
+    """Register the gradients that the hook of a plugin returns."""
     from plugrad.tape.rules import register_gradient  # as in _load
 
     brings = getattr(implementer, "plugrad_register_gradients", None)

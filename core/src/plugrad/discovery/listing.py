@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
 
 MODULE_PREFIX: Final = "module://"
+"""How the name of a backend begins that is given by its module and not by its plugin."""
 
 plugin_uninstall_listeners: Final[list[Callable[[Plugin], None]]] = []
 """What is called with each plugin that a scan of the installed distributions no longer finds."""
@@ -160,7 +161,7 @@ def add_plugin(plugin: Plugin) -> None:
     """Add a plugin that is not installed to the list, until `remove_plugin` is called."""
     with state.lock:
         state.added.append(plugin)
-        _invalidate_list()
+        _invalidate_plugin_list()
 
 
 def remove_plugin(plugin: Plugin) -> None:
@@ -168,10 +169,10 @@ def remove_plugin(plugin: Plugin) -> None:
     with state.lock:
         if plugin in state.added:
             state.added.remove(plugin)
-        _invalidate_list()
+        _invalidate_plugin_list()
 
 
-def _invalidate_list() -> None:
+def _invalidate_plugin_list() -> None:
     state.listing = None
     _list_plugins()
 
@@ -180,6 +181,7 @@ def _invalidate_list() -> None:
 
 
 def _list_plugins(*, refresh: bool = False) -> list[Plugin]:
+    """Return the record of each installed or added plugin, from a cache unless `refresh`."""
     if state.listing is None or refresh:
         if state.scan is None or refresh:
             state.scan = scan_distributions()
@@ -209,15 +211,17 @@ def shadowed_distributions() -> tuple[ShadowedDistribution, ...]:
     """Return plugin distributions that another copy hides, mostly left by an old installation."""
     with state.lock:
         _list_plugins()
-        return state.scan.shadowed if state.scan else ()
+        return state.scan.shadowed_distributions if state.scan else ()
 
 
-def _make_plugin(entry: EntryPoint) -> Plugin:
+def _make_plugin(entry_point: EntryPoint) -> Plugin:
     """Return a `Plugin` for an entry point, with its manifest or with the reason why it cannot be used."""
-    kind = KIND_OF_ENTRY_POINT_GROUP[entry.group]
-    plugin = Plugin(kind, entry.name, entry.distribution, entry.version, entry.target)
+    kind = KIND_OF_ENTRY_POINT_GROUP[entry_point.group]
+    plugin = Plugin(
+        kind, entry_point.name, entry_point.distribution, entry_point.version, entry_point.target
+    )
     try:
-        _check_name(kind, entry.name)
+        _check_name(kind, entry_point.name)
         _read_manifest(plugin, is_required=kind == "backend")
     except BaseException as error:  # finders on sys.meta_path may raise anything
         if is_interruption(error):
@@ -252,17 +256,18 @@ def _read_manifest(plugin: Plugin, *, is_required: bool) -> None:
         )
 
 
-def _check_name(kind: PluginKind, name: str) -> None:
+def _check_name(plugin_kind: PluginKind, name: str) -> None:
+    """Raise unless a plugin's name has the form that its kind requires."""
     backend = r"[a-z][a-z0-9_]*"  # its settings are in variables of the environment, which have no hyphens
     other = r"[a-z][a-z0-9_-]*"
-    if kind == "kernels":
+    if plugin_kind == "kernels":
         if not re.fullmatch(rf"{backend}\.{other}", name):
             raise ValueError(
                 f"the kernel pack name {name!r} must be a backend's name, a dot and a name, as in 'webgpu.acme'"
             )
-    elif not re.fullmatch(pattern := backend if kind == "backend" else other, name):
-        raise ValueError(f"the {kind} name {name!r} must match {pattern}")
-    if kind == "backend" and name == "plugins":
+    elif not re.fullmatch(pattern := backend if plugin_kind == "backend" else other, name):
+        raise ValueError(f"the {plugin_kind} name {name!r} must match {pattern}")
+    if plugin_kind == "backend" and name == "plugins":
         raise ValueError("no backend can be called 'plugins', which is a section of the settings")
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _bookkeeping_lock = RLock()
 _hold_bookkeeping_lock = hold_safely(_bookkeeping_lock)
+"""A context manager that holds the lock; an interruption cannot leave it held."""
 _lock_released_condition = Condition(_bookkeeping_lock)
 _holder_of_key: Final[dict[Hashable, tuple[int, int]]] = {}
 """By key: the thread that holds the lock, and how many times."""
@@ -86,6 +87,7 @@ def _would_deadlock(key: Hashable, thread: int) -> bool:
 
 
 def _forget_other_threads() -> None:
+    """Reset the locks in a forked process, where only the forking thread exists."""
     global _bookkeeping_lock, _hold_bookkeeping_lock, _lock_released_condition
     _bookkeeping_lock = RLock()
     _hold_bookkeeping_lock = hold_safely(_bookkeeping_lock)

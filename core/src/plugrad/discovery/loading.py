@@ -156,9 +156,12 @@ def _release_device(backend: Backend, configs: Iterable[KernelConfig]) -> list[B
     return failures
 
 
-def _call_and_collect_failure(step: Callable[[], object], failures: list[BaseException]) -> None:
+def _call_and_collect_failure(
+    function: Callable[[], object], failures: list[BaseException]
+) -> None:
+    """Call a function, and append its exception to `failures`."""
     try:
-        step()
+        function()
     except BaseException as error:  # the plugin's code may raise anything
         if is_interruption(error):
             raise
@@ -235,6 +238,7 @@ def _run_probe(backend: Backend) -> Probe:
 
 
 def _open_with_plugin(plugin: Plugin, device: str) -> tuple[Backend, packs.DeferredWarnings]:
+    """Import a plugin, and open its backend on a device; return it with the warnings to issue."""
     started = perf_counter()
     with (
         _raise_as_unavailable(plugin),
@@ -289,7 +293,7 @@ def _add_and_set_up_kernels(
 
 
 def _as_config_tuple(table: object) -> tuple[KernelConfig, ...]:
-    """Return what `open` has returned as a tuple."""
+    """Return the kernels that a backend's `open` has returned as a tuple."""
     try:
         return tuple(cast("Iterable[KernelConfig]", table))
     except TypeError:

@@ -86,8 +86,8 @@ class ManifestError(ValueError):
     """A malformed manifest; the message names file, key, value and expectation."""
 
 
-def find_manifest(target: str, file: str) -> Manifest | None:
-    """Return the manifest in the package that an entry point names, or None, without running the package's code.
+def find_manifest(entry_point_target: str, file_name: str) -> Manifest | None:
+    """Return the manifest in the package of an entry point's target, or None, without running the package's code.
 
     Raises:
         ImportError: the package is not installed.
@@ -95,23 +95,23 @@ def find_manifest(target: str, file: str) -> Manifest | None:
     """
     from pathlib import Path
 
-    spec = find_package_spec(target)
+    spec = find_package_spec(entry_point_target)
     for folder in spec.submodule_search_locations or ():
-        path = Path(folder) / file
+        path = Path(folder) / file_name
         table = _load_toml(path, spec.loader)
         if table is not None:
             return _parse_manifest(
                 table,
                 path,
                 BACKEND_MANIFEST_PARSERS
-                if file == BACKEND_MANIFEST_FILE
+                if file_name == BACKEND_MANIFEST_FILE
                 else PLUGIN_MANIFEST_PARSERS,
             )
     return None
 
 
-def find_package_spec(target: str) -> ModuleSpec:
-    """Return the package that an entry point names: the outermost that has code, or lies deepest.
+def find_package_spec(entry_point_target: str) -> ModuleSpec:
+    """Return the package of an entry point's target: the outermost that has code, or lies deepest.
 
     To find a part of a package, Python would import the package. A namespace package has no code, so its parts are
     looked for here.
@@ -122,7 +122,7 @@ def find_package_spec(target: str) -> ModuleSpec:
     from importlib.machinery import PathFinder
     from importlib.util import find_spec
 
-    package, *parts = target.partition(":")[0].split(".")
+    package, *parts = entry_point_target.partition(":")[0].split(".")
     spec = find_spec(package)
     for part in parts:
         if spec is None or spec.origin is not None or spec.submodule_search_locations is None:
@@ -134,10 +134,10 @@ def find_package_spec(target: str) -> ModuleSpec:
     return spec
 
 
-def _load_toml(path: Path, loader: object) -> Mapping[str, Any] | None:
+def _load_toml(path: Path, module_loader: object) -> Mapping[str, Any] | None:
     """Return the contents of a manifest, or None if there is no such file; never wait, whatever kind of file it is."""
     try:
-        archive = getattr(loader, "archive", None)  # a zip file's loader has one
+        archive = getattr(module_loader, "archive", None)  # a zip file's loader has one
         return parse_toml(
             read_regular_file(path) if archive is None else _read_from_zip(archive, path)
         )
@@ -174,21 +174,23 @@ def is_api_supported(api: tuple[int, int]) -> bool:
 
 
 def _parse_manifest(
-    table: Mapping[str, Any], path: object, keys: Mapping[str, Callable[[object], Any]]
+    table: Mapping[str, Any], path: object, parsers: Mapping[str, Callable[[object], Any]]
 ) -> Manifest:
+    """Return the manifest that a table of TOML describes; `parsers` has a function for each key."""
     values: dict[str, Any] = {"api": _parse_value(path, "api", _parse_version, table.get("api"))}
     if not is_api_supported(values["api"]):
         return Manifest(**values)  # other versions may have other keys
     for key, value in table.items():
-        if key not in keys:
+        if key not in parsers:
             raise ManifestError(
-                f"{path}: unknown key {short_repr(key)} = {short_repr(value)}; the keys are {', '.join(keys)}"
+                f"{path}: unknown key {short_repr(key)} = {short_repr(value)}; the keys are {', '.join(parsers)}"
             )
-        values[key] = _parse_value(path, key, keys[key], value)
+        values[key] = _parse_value(path, key, parsers[key], value)
     return Manifest(**values)
 
 
 def _parse_value(path: object, key: str, parse: Callable[[object], Any], value: object) -> Any:
+    """Return a parsed value; an error names the file, the key and the expectation."""
     try:
         return parse(value)
     except ValueError as expectation:
@@ -297,9 +299,11 @@ BACKEND_MANIFEST_PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
     "packs": _parse_strings,
     "options": _parse_options,
 }
+"""By the key of a backend's manifest, the function that checks and converts its value."""
 PLUGIN_MANIFEST_PARSERS: Final[Mapping[str, Callable[[object], Any]]] = {
     **{key: BACKEND_MANIFEST_PARSERS[key] for key in ("api", "summary", "url", "priority")},
     **{key: BACKEND_MANIFEST_PARSERS[key] for key in ("kernels", "replaces")},
     "commands": _parse_commands,
     "hooks": _parse_strings,
 }
+"""By the key of another plugin's manifest, the function that checks and converts its value."""

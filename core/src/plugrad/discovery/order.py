@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
 
 
-def sort_packs_by_precedence(found: Iterable[Plugin]) -> list[Plugin]:
+def sort_packs_by_precedence(packs: Iterable[Plugin]) -> list[Plugin]:
     """Return plugins by precedence: where several bring the same kernel, that of the first is in effect.
 
     The first are those that the setting ``packs`` names, in its order. Then come the hooks that the program
@@ -30,7 +30,7 @@ def sort_packs_by_precedence(found: Iterable[Plugin]) -> list[Plugin]:
         distribution = normalize_distribution_name(plugin.distribution)
         return place, -added, -plugin.manifest.priority, distribution, plugin.name
 
-    return sorted(found, key=rank)
+    return sorted(packs, key=rank)
 
 
 class PackOrder(NamedTuple):
@@ -41,6 +41,7 @@ class PackOrder(NamedTuple):
     rivals: int
     """How many usable packs the backend has."""
     decided_by: str
+    """What decides the order, such as the setting ``packs``."""
 
     def __str__(self) -> str:
         return f"no. {self.position} of {self.rivals} packs, by {self.decided_by}"

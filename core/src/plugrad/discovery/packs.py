@@ -62,6 +62,7 @@ def register_plugin_kernels(backend: Backend) -> DeferredWarnings:
 
 
 def _register_pack(pack: Plugin, backend: Backend, deferred_warnings: DeferredWarnings) -> None:
+    """Give a device the kernels of a pack; a failure becomes a warning."""
     if pack.status in ("available", "active"):
         error = _register_and_set_up(pack, backend, deferred_warnings)
         if error is None:
@@ -87,6 +88,7 @@ def _register_pack(pack: Plugin, backend: Backend, deferred_warnings: DeferredWa
 def _register_hook_kernels(
     plugin: Plugin, backend: Backend, deferred_warnings: DeferredWarnings
 ) -> None:
+    """Give a device the kernels of a plugin's hooks; a failure becomes a warning."""
     error = _register_and_set_up(plugin, backend, deferred_warnings)
     if error is not None:
         deferred_warnings.append(
@@ -96,9 +98,9 @@ def _register_hook_kernels(
         )
 
 
-def _register_for_open_backends(name: str) -> None:
+def _register_for_open_backends(plugin_name: str) -> None:
     """Give the devices that are open already the kernels of a plugin's hooks."""
-    plugin = next(p for p in plugins("hooks") if p.qualified_name == name)
+    plugin = next(p for p in plugins("hooks") if p.qualified_name == plugin_name)
     for backend in dict.fromkeys(list(state.opened.values())):
         _register_hook_kernels(
             plugin, backend, deferred_warnings := [partial(warn_about_replaced_kernels, backend)]
@@ -112,21 +114,21 @@ def emit_warnings(deferred_warnings: DeferredWarnings) -> None:
         warning()
 
 
-def unregister_plugin_kernels(name: str) -> None:
+def unregister_plugin_kernels(plugin_name: str) -> None:
     """Unregister a plugin's kernels; the implementations that they replaced are in effect again."""
-    state.brought.pop(name, None)
-    state.compilers.pop(name, None)
+    state.brought.pop(plugin_name, None)
+    state.compilers.pop(plugin_name, None)
     for backend in dict.fromkeys(list(state.opened.values())):
-        table = backend.kernels.get(name, {})
-        remove_kernel_table(backend, name)
+        table = backend.kernels.get(plugin_name, {})
+        remove_kernel_table(backend, plugin_name)
         for config in reversed(table.values()):
-            _dispose_kernel(name, config, backend)
+            _dispose_kernel(plugin_name, config, backend)
     for pack in plugins("kernels"):
-        if pack.qualified_name == name and pack.status == "active":
+        if pack.qualified_name == plugin_name and pack.status == "active":
             _deactivate_pack(pack)
 
 
-def _dispose_kernel(name: str, config: KernelConfig, backend: Backend) -> None:
+def _dispose_kernel(plugin_name: str, config: KernelConfig, backend: Backend) -> None:
     """Call the dispose function of a kernel that a plugin brought; a failure is a warning."""
     if config.dispose_func is None:
         return
@@ -136,12 +138,14 @@ def _dispose_kernel(name: str, config: KernelConfig, backend: Backend) -> None:
         if is_interruption(error):
             raise
         warn(
-            f"{name}: the dispose_func of kernel {config.kernel_name!r} failed on {backend.label}: "
-            f"{describe_exception(error)}. The kernel is taken back nevertheless; report this to the authors of {name}"
+            f"{plugin_name}: the dispose_func of kernel {config.kernel_name!r} failed on {backend.label}: "
+            f"{describe_exception(error)}. The kernel is taken back nevertheless; "
+            f"report this to the authors of {plugin_name}"
         )
 
 
 def _deactivate_pack(pack: Plugin) -> None:
+    """Remove what a pack has registered, so that it is loaded again when it is needed."""
     pack.status = "available"
     pack.rollback()
 
@@ -205,16 +209,16 @@ def _kernels_of_plugin(plugin: Plugin, backend: Backend) -> tuple[KernelConfig, 
     return configs
 
 
-def _check_configs(name: str, configs: tuple[Any, ...], backend: Backend) -> None:
+def _check_configs(plugin_name: str, configs: tuple[Any, ...], backend: Backend) -> None:
     """Raise unless all configs that a plugin brings are kernels for this backend."""
     for config in configs:
         if not isinstance(config, KernelConfig):
             raise TypeError(
-                f"{name} must return an iterable of KernelConfig, but it contains a {type(config).__name__}"
+                f"{plugin_name} must return an iterable of KernelConfig, but it contains a {type(config).__name__}"
             )
         if config.backend_name != backend.name:
             raise RegistrationError(
-                f"{name} has kernel {config.kernel_name!r} for backend {config.backend_name!r}; "
+                f"{plugin_name} has kernel {config.kernel_name!r} for backend {config.backend_name!r}; "
                 f"it is loaded for {backend.name!r}"
             )
 

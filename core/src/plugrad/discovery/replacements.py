@@ -64,12 +64,12 @@ def may_replace_kernels_of(plugin: Plugin, backend_name: str) -> bool:
     )
 
 
-def _shares_distribution(plugin: Plugin, others: Iterable[Plugin]) -> bool:
-    """Return whether a plugin belongs to the same distribution as one of `others`."""
+def _shares_distribution(plugin: Plugin, other_plugins: Iterable[Plugin]) -> bool:
+    """Return whether a plugin belongs to the same distribution as one of `other_plugins`."""
     return any(
         normalize_distribution_name(plugin.distribution)
         == normalize_distribution_name(p.distribution)
-        for p in others
+        for p in other_plugins
     )
 
 

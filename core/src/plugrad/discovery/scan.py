@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP_PREFIX: Final = "plugrad."
 """The prefix of the groups' names: ``plugrad.backends``, ``plugrad.kernels``, …"""
-STANDARD_FINDER_MODULES: Final = ("_frozen_importlib", "importlib")
-"""How the modules of the finders begin that know the folders and archives of ``sys.path`` only."""
+STANDARD_FINDER_MODULE_PREFIXES: Final = ("_frozen_importlib", "importlib")
+"""How the names of the modules begin whose finders search only the folders and archives of ``sys.path``."""
 
 
 class EntryPoint(NamedTuple):
@@ -42,7 +42,7 @@ class ScanResult(NamedTuple):
     """The result of scanning the installed distributions."""
 
     entry_points: tuple[EntryPoint, ...]
-    shadowed: tuple[ShadowedDistribution, ...]
+    shadowed_distributions: tuple[ShadowedDistribution, ...]
 
 
 class DistributionReader(NamedTuple):
@@ -88,7 +88,9 @@ def _iter_distributions() -> Iterable[DistributionReader]:
     import takes as long as half of plugrad's.
     """
     finders = [f for f in sys.meta_path if hasattr(f, "find_distributions")]
-    if all(getattr(f, "__module__", "").startswith(STANDARD_FINDER_MODULES) for f in finders):
+    if all(
+        getattr(f, "__module__", "").startswith(STANDARD_FINDER_MODULE_PREFIXES) for f in finders
+    ):
         with suppress(NotADirectoryError):
             return [
                 DistributionReader(partial(_read_metadata, f"{folder}/{name}"), folder)
@@ -120,10 +122,10 @@ def _list_folder(folder: str) -> Sequence[str]:
         return ()
 
 
-def _read_metadata(folder: str, file: str) -> str | None:
+def _read_metadata(folder: str, file_name: str) -> str | None:
     """Return the text of a file of metadata, or None if there is none."""
     try:
-        with open(f"{folder}/{file}", encoding="utf-8") as opened:
+        with open(f"{folder}/{file_name}", encoding="utf-8") as opened:
             return opened.read()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError):
         return None

@@ -43,11 +43,10 @@ if TYPE_CHECKING:
 DeviceLike: TypeAlias = str | Backend
 """The name of a backend, such as ``"webgpu:1"``, or the backend itself."""
 
-_selection_of_context: Final[ContextVar[Selection | None]] = ContextVar(
-    "plugrad_used", default=None
-)
-get_selection: Final = _selection_of_context.get
-set_selection: Final = _selection_of_context.set
+_selection_variable: Final[ContextVar[Selection | None]] = ContextVar("plugrad_used", default=None)
+"""What `use` has selected in the current context, or None."""
+get_selection: Final = _selection_variable.get
+set_selection: Final = _selection_variable.set
 """Set what `use` has selected in this context, which `get_selection` returned before."""
 
 
@@ -55,6 +54,7 @@ class _UseBlock(NamedTuple):
     """A ``with`` block of `use` that has not ended."""
 
     owner: use
+    """The object `use(…)` of the block."""
     previous_selection: tuple[Selection | None, Backend | None]
     """What was selected, and the target of transfers, when it began."""
 
@@ -136,11 +136,12 @@ class use:  # noqa: N801 - a call and a context manager: it reads as a verb
 
 def _current_selection_and_target() -> tuple[Selection | None, Backend | None]:
     """Return the selected backend, and the backend to which inputs are transferred."""
-    return _selection_of_context.get(), transfer_target()
+    return _selection_variable.get(), transfer_target()
 
 
 def _set_selection_and_target(selection: Selection | None, target: Backend | None) -> None:
-    _selection_of_context.set(selection)
+    """Set the selected backend, and the backend to which inputs are transferred."""
+    _selection_variable.set(selection)
     set_transfer_target(target)
 
 
@@ -152,7 +153,7 @@ def which() -> Selection:
     ...     print(plugrad.which().device, plugrad.which().layer)
     cpu:0 plugrad.use
     """
-    used = _selection_of_context.get()
+    used = _selection_variable.get()
     if used is not None:
         backend = used.backend
         if backend.is_closed or backend.lost:
@@ -198,12 +199,12 @@ def active_backend() -> Backend:
 @contextmanager
 def activate_backend(backend: Backend) -> Generator[None, None, None]:
     """Make an opened backend the active one inside a ``with`` block; the target of transfers does not change."""
-    before = _selection_of_context.get()
-    _selection_of_context.set(Selection(backend, "the body of a kernel"))
+    before = _selection_variable.get()
+    _selection_variable.set(Selection(backend, "the body of a kernel"))
     try:
         yield
     finally:
-        _selection_of_context.set(before)
+        _selection_variable.set(before)
 
 
 def synchronize(device: DeviceLike | None = None) -> None:
@@ -236,42 +237,44 @@ def resolve_backend(device: DeviceLike | None, layer: str = "device=") -> Backen
     return device if isinstance(device, Backend) else first_usable_backend(device, layer)
 
 
-def split_device_spec(spec: str, source: str) -> tuple[str, str]:
-    """Split ``"webgpu:1"`` or ``"distribution::name:1"`` into backend name and device; the device may be empty."""
-    if spec.strip().startswith(MODULE_PREFIX):
-        module, _, rest = spec.strip().removeprefix(MODULE_PREFIX).partition(":")
+def split_device_spec(device_spec: str, source: str) -> tuple[str, str]:
+    """Split a device spec, such as ``"webgpu:1"``, into backend name and device, which may be empty."""
+    if device_spec.strip().startswith(MODULE_PREFIX):
+        module, _, rest = device_spec.strip().removeprefix(MODULE_PREFIX).partition(":")
         name, _, device = rest.partition(":")
         return f"{MODULE_PREFIX}{module}:{name}", device
-    distribution, double, rest = spec.strip().rpartition("::")
+    distribution, double, rest = device_spec.strip().rpartition("::")
     name, _, device = rest.partition(":")
     if not name:
         raise ConfigError(
-            f"{source}: {spec!r} does not name a backend; expected is a name such as 'cpu', 'webgpu:1' or 'webgpu,cpu'"
+            f"{source}: {device_spec!r} does not name a backend; "
+            "expected is a name such as 'cpu', 'webgpu:1' or 'webgpu,cpu'"
         )
     return f"{distribution}{double}{name}", device
 
 
-def first_usable_backend(spec: str, layer: str) -> Backend:
-    """Return the first usable backend in a list such as ``"webgpu,cpu"``; warn if an earlier one was skipped.
+def first_usable_backend(device_specs: str, layer: str) -> Backend:
+    """Return the first usable backend in a list such as ``"webgpu,cpu"``; warn if an earlier one is not usable.
 
     A single name never falls back: asking for a GPU on a machine without one is an error. While a function is
     traced, its tracer stands in for the device for which it records.
     """
-    known = _cached_selection(spec) if type(spec) is str else None
+    known = _cached_selection(device_specs) if type(device_specs) is str else None
     if known is None:
-        known = Selection(_open_first_usable(spec, layer), layer)
-        if "," not in spec:  # a list warns each time of what it skips
-            _cache_selection(spec, known)
+        known = Selection(_open_first_usable(device_specs, layer), layer)
+        if "," not in device_specs:  # a list warns each time of what it skips
+            _cache_selection(device_specs, known)
     tracer = current_tracer()
     return known.backend if tracer is None else tracer.resolve_traced_backend(known.backend)
 
 
-def _open_first_usable(spec: str, layer: str) -> Backend:
-    if not isinstance(spec, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass other libraries' devices
+def _open_first_usable(device_specs: str, layer: str) -> Backend:
+    """Return the first backend of a list that can be opened."""
+    if not isinstance(device_specs, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass other libraries' devices
         raise ArgumentError(
-            f"{layer}: {short_repr(spec)} must be a string, such as 'cpu' or 'webgpu:1'"
+            f"{layer}: {short_repr(device_specs)} must be a string, such as 'cpu' or 'webgpu:1'"
         )
-    choices = [part for part in spec.split(",") if part.strip()] or [""]
+    choices = [part for part in device_specs.split(",") if part.strip()] or [""]
     if len(choices) == 1:
         return open_backend(*split_device_spec(choices[0], layer))
     reasons: list[str] = []
@@ -282,9 +285,11 @@ def _open_first_usable(spec: str, layer: str) -> Backend:
             reasons.append(str(error))
             continue
         if reasons:
-            warn(f"{layer}: {spec!r} gives {choice.strip()!r}, because {'; '.join(reasons)}")
+            warn(
+                f"{layer}: {device_specs!r} gives {choice.strip()!r}, because {'; '.join(reasons)}"
+            )
         return backend
-    raise BackendUnavailable(f"{layer}: none of {spec!r} can be used: {'; '.join(reasons)}")
+    raise BackendUnavailable(f"{layer}: none of {device_specs!r} can be used: {'; '.join(reasons)}")
 
 
 def list_automatic_candidates() -> Sequence[Plugin]:
@@ -342,6 +347,7 @@ def reason_not_startable(plugin: Plugin) -> str:
 
 
 def _has_hardware(plugin: Plugin) -> bool:
+    """Return whether a plugin finds a device that is not emulated in software."""
     return not all(device.is_software for device in probe(plugin).devices)
 
 

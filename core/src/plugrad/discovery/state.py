@@ -25,6 +25,7 @@ class Selection(NamedTuple):
 
     backend: Backend
     layer: str
+    """The layer that decided, such as the argument of `use` or a configuration file."""
 
     @property
     def device(self) -> str:
@@ -102,9 +103,9 @@ class PluginState:
         """The names of backends and of dtypes that data have, but the backends do not."""
 
     create_implementations: Callable[[Backend], dict[str, Implementation]]
-    """Returns the functions that the engine calls on a device; the engine sets it."""
+    """Returns the functions that the engine calls on a device that has been opened; the engine sets it."""
     functions_with_overrides: Callable[[Backend, Overrides | None], Mapping[str, Implementation]]
-    """Returns those of an opened device in a context with overrides; the engine sets it, too."""
+    """Returns the functions that the engine calls on a device while overrides are in effect; the engine sets it."""
 
 
 state: Final = PluginState()

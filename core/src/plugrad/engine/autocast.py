@@ -45,7 +45,7 @@ HALF_PRECISION_KERNELS: Final[frozenset[str]] = frozenset(
     )
     if isinstance(kernel, Kernel)
 )
-"""What takes halves: products of matrices, convolutions and attention, and with them recurrent cells."""
+"""The names of kernels that compute in half precision: products, convolutions, attention, and so recurrent cells."""
 
 FLOAT32_FAMILIES: Final = (normalization, scan)
 FLOAT32_KERNELS: Final[frozenset[str]] = frozenset(
@@ -62,7 +62,7 @@ FLOAT32_KERNELS: Final[frozenset[str]] = frozenset(
     )
     if isinstance(kernel, Kernel)
 )
-"""What takes float32: sums, norms and softmax, and with them losses, and functions that grow or lose digits fast.
+"""The names of kernels that compute in float32: sums, norms and softmax, and functions that grow or lose digits fast.
 
 All other kernels take the dtype that their inputs promote to.
 """

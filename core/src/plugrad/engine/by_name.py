@@ -112,15 +112,15 @@ def _normalize_and_run(
     return run(contract, inputs, attrs)
 
 
-def contract_from_signature(name: str, inputs: Sequence[Tensor | None]) -> Kernel[..., Any]:
-    """Return an undeclared kernel's stand-in for a contract, made of the implementation's parameters."""
+def contract_from_signature(kernel_name: str, inputs: Sequence[Tensor | None]) -> Kernel[..., Any]:
+    """Return a substitute for the contract that a kernel lacks, made from the parameters of its implementation."""
     backend = next((x.backend for x in inputs if x is not None), None) or active_backend()
-    function = find_own_or_fallback_implementation(name, backend)
+    function = find_own_or_fallback_implementation(kernel_name, backend)
     if function is None:
-        contract = find_contract(name)
+        contract = find_contract(kernel_name)
         if contract is not None:
             return contract
-        function = find_own_or_fallback_implementation(name, backend)
+        function = find_own_or_fallback_implementation(kernel_name, backend)
     if function is None:
-        raise make_kernel_not_found_error(name, backend.name)
-    return make_undeclared_kernel(name, function)
+        raise make_kernel_not_found_error(kernel_name, backend.name)
+    return make_undeclared_kernel(kernel_name, function)

@@ -21,12 +21,12 @@ def channels_first(x: Tensor) -> Tensor:
     return movement.transpose(x, perm=(0, last, *range(1, last)))
 
 
-def broadcastable_channels_last(x: Tensor, axes: int) -> Tensor:
-    """Return a tensor that broadcasts to images with the channels first, such as a bias, for channels last.
+def broadcastable_channels_last(x: Tensor, spatial_rank: int) -> Tensor:
+    """Return a tensor that broadcasts to images with channels first, such as a bias, for images with channels last.
 
-    `axes` is the number of spatial axes. A vector has one element for each channel in both orders, so it is returned
-    unchanged.
+    `spatial_rank` is the number of spatial axes. A vector has one element for each channel in both orders, so it is
+    returned unchanged.
     """
     if x.ndim < 2:
         return x
-    return channels_last(movement.reshape(x, shape=(1,) * (axes + 2 - x.ndim) + x.shape))
+    return channels_last(movement.reshape(x, shape=(1,) * (spatial_rank + 2 - x.ndim) + x.shape))

@@ -52,29 +52,37 @@ def check_result_arrays(
         _check_output_array(output, types, where)
 
 
-def _check_output_count(result: Any, promised: Any, where: str) -> Sequence[Any]:
+def _check_output_count(result: Any, promised_specs: Any, location: str) -> Sequence[Any]:
     """Return the outputs as a sequence, or raise if their number is not the contract's."""
-    if hasattr(promised, "dtype"):
+    if hasattr(promised_specs, "dtype"):
         return [result]
-    if not isinstance(result, list | tuple) or len(cast("Sequence[Any]", result)) != len(promised):
-        raise KernelFailed(f"{where} must return {len(promised)} outputs, not {short_repr(result)}")
+    if not isinstance(result, list | tuple) or len(cast("Sequence[Any]", result)) != len(
+        promised_specs
+    ):
+        raise KernelFailed(
+            f"{location} must return {len(promised_specs)} outputs, not {short_repr(result)}"
+        )
     return cast("Sequence[Any]", result)
 
 
-def _check_output_array(output: Any, types: set[type], where: str) -> None:
-    """Raise unless an output has a shape and a dtype; `types` are those of the inputs."""
+def _check_output_array(output: Any, input_types: set[type], location: str) -> None:
+    """Raise unless an output is an array with a shape and a dtype, of NumPy only if an input is, too."""
     if isinstance(output, Tensor):
-        raise KernelFailed(f"{where} returned a Tensor; it must return an array of the backend")
+        raise KernelFailed(f"{location} returned a Tensor; it must return an array of the backend")
     shape, dtype = getattr(output, "shape", None), getattr(output, "dtype", None)
     if not isinstance(shape, tuple) or dtype is None:
         raise KernelFailed(
-            f"{where} returned a {type(output).__name__}, which does not have a shape and a dtype; it must return "
+            f"{location} returned a {type(output).__name__}, which does not have a shape and a dtype; it must return "
             "an array of the backend"
         )
     is_numpy = isinstance(output, np.ndarray | np.generic) and as_dtype(dtype) is not string
-    if is_numpy and types and not any(issubclass(t, np.ndarray | np.generic) for t in types):
+    if (
+        is_numpy
+        and input_types
+        and not any(issubclass(t, np.ndarray | np.generic) for t in input_types)
+    ):
         raise KernelFailed(
-            f"{where} returned a NumPy array; its inputs are {', '.join(sorted(t.__name__ for t in types))}, "
+            f"{location} returned a NumPy array; its inputs are {', '.join(sorted(t.__name__ for t in input_types))}, "
             "and so must be the result"
         )
 
@@ -107,7 +115,7 @@ def with_contract_checks(
             )
         _check_bool_bytes(result, backend, where)
         for i, (x, values) in enumerate(zip(arrays, before, strict=True)):
-            if values is not None and not _have_equal_sizes(values, _copy_to_host(x, backend)):
+            if values is not None and not _are_equal(values, _copy_to_host(x, backend)):
                 name = repr(contract.input_name(i)) if contract is not None else str(i)
                 raise KernelFailed(
                     f"{where} has changed its input {name}; other tensors may have the same array, so "
@@ -118,13 +126,13 @@ def with_contract_checks(
     return implementation
 
 
-def _check_bool_bytes(result: Any, backend: Backend, where: str) -> None:
+def _check_bool_bytes(result: Any, backend: Backend, location: str) -> None:
     """Raise if a result holds bools with other bytes than 0 and 1, which other kernels may count."""
     outputs = cast("Sequence[Any]", result if type(result) in (list, tuple) else [result])
     for output in outputs:
         if as_dtype(output.dtype) is bool_ and has_odd_bools(np.asarray(backend.to_numpy(output))):
             raise KernelFailed(
-                f"{where} returned bools with other bytes than 0 and 1; it must return comparisons, such as x != 0"
+                f"{location} returned bools with other bytes than 0 and 1; it must return comparisons, such as x != 0"
             )
 
 
@@ -177,7 +185,7 @@ def _is_finite(values: Any) -> bool:
 
 
 def _describe_array(values: Any) -> str:
-    """Return the dtype, the shape and the range of an array."""
+    """Return the dtype, the shape and the range of an array as text."""
     about = f"{values.dtype} of shape {values.shape}"
     if not values.size or values.dtype.kind == "c":
         return about
@@ -221,13 +229,13 @@ def _as_coordinate_rows(indices: Any) -> Any:
     return indices if indices.ndim > 1 else indices[..., None]
 
 
-def _check_positions(kernel_name: str, positions: Iterator[tuple[int, int, Any]]) -> None:
+def _check_positions(kernel_name: str, index_arguments: Iterator[tuple[int, int, Any]]) -> None:
     """Raise for a position out of range; without this, some devices read 0 there and write nothing.
 
     Raises:
         TensorIndexError: there is one.
     """
-    for axis, size, places in positions:
+    for axis, size, places in index_arguments:
         wrong = places[(places < -size) | (places >= size)]
         if wrong.size:
             raise TensorIndexError(
@@ -235,17 +243,20 @@ def _check_positions(kernel_name: str, positions: Iterator[tuple[int, int, Any]]
             )
 
 
-def _have_equal_sizes(a: Any, b: Any) -> bool:
+def _are_equal(a: Any, b: Any) -> bool:
     return bool(np.array_equal(a, b, equal_nan=numpy_kind(a.dtype) in "fc"))
 
 
 def _compare_with_contract(
-    outputs: Sequence[Any], promised: Sequence[Any], contract: Kernel[..., Any], where: str
+    outputs: Sequence[Any], promised_specs: Sequence[Any], contract: Kernel[..., Any], location: str
 ) -> None:
-    for output, spec in zip(outputs, promised, strict=True):
+    """Raise unless the outputs have the shapes and dtypes that the contract promises."""
+    for output, spec in zip(outputs, promised_specs, strict=True):
         if as_dtype(output.dtype) is not spec.dtype:
-            raise KernelFailed(f"{where} returned {output.dtype}; the contract says {spec.dtype}")
+            raise KernelFailed(
+                f"{location} returned {output.dtype}; the contract says {spec.dtype}"
+            )
         if not contract.dynamic_shape and tuple(output.shape) != spec.shape:
             raise KernelFailed(
-                f"{where} returned shape {tuple(output.shape)}; the contract says {spec.shape}"
+                f"{location} returned shape {tuple(output.shape)}; the contract says {spec.shape}"
             )

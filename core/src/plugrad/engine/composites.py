@@ -35,7 +35,7 @@ CompositeBody = TypeVar("CompositeBody", bound="Callable[..., Any]")
 _running_composites: Final[ContextVar[tuple[str, ...]]] = ContextVar(
     "plugrad_running_composites", default=()
 )
-"""The kernels whose bodies are running in this context, the outermost one first."""
+"""The names of the kernels whose bodies are running in this context, the outermost one first."""
 
 
 def composite(
@@ -104,7 +104,7 @@ def _check_parameters(kernel: Kernel[..., Any], body: Callable[..., Any]) -> Non
 
 
 def composite_implementation(composite: Composite, backend: Backend) -> Implementation:
-    """Return an implementation of a composite for a backend: it takes and returns arrays, as all of them do."""
+    """Return an implementation of a composite for a backend, which takes and returns the backend's arrays."""
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         inputs = (
@@ -160,14 +160,17 @@ def _run_body(
     return cast("Any", result)
 
 
-def _make_recursion_error(name: str, running: Sequence[str]) -> KernelFailed:
-    path = " -> ".join((*running[running.index(name) :], name))
+def _make_recursion_error(kernel_name: str, running_kernels: Sequence[str]) -> KernelFailed:
+    """Return the error for a composite whose body calls its own kernel."""
+    path = " -> ".join((*running_kernels[running_kernels.index(kernel_name) :], kernel_name))
     return KernelFailed(
-        f"the body of {name} calls {name} itself ({path}), so it would never end; compose it of other kernels"
+        f"the body of {kernel_name} calls {kernel_name} itself ({path}), so it would never end; compose it of other "
+        "kernels"
     )
 
 
 def _describe_types(result: object) -> str:
+    """Return the type of a result, or the types in a list, as text."""
     if isinstance(result, list):
         return f"a list of ({', '.join(type(y).__name__ for y in cast('list[object]', result))})"
     return f"a {type(result).__name__}"
@@ -180,8 +183,8 @@ def _vjp_through_body(
     needs_input_grad: Sequence[bool] | None,
     create_graph: bool,
 ) -> Iterable[tuple[int, Tensor | None]]:
-    """Return the gradients of a composite's inputs: its function runs again on a tape, and then backwards."""
-    kernel = call.plan.kernel
+    """Return the gradients of a composite's inputs by running its body again, on a tape, and pulling dy back."""
+    kernel = call.gradient_plan.kernel
     leaves: dict[int, Leaf] = {}
     inputs: list[Tensor | None] = []
     for index, (array, parent) in enumerate(zip(call.saved, call.parents, strict=True)):
@@ -198,6 +201,6 @@ def _vjp_through_body(
     several = isinstance(result, list)
     root = ResultBundle(tuple([y.node for y in result])) if several else result.node
     walk = BackwardPass(root, list(leaves.values()))
-    if any(type(node) is Call and node.plan.kernel is kernel for node in walk.nodes):
+    if any(type(node) is Call and node.gradient_plan.kernel is kernel for node in walk.nodes):
         raise _make_recursion_error(kernel.name, [kernel.name])
     return zip(leaves, walk.run(dy), strict=True)

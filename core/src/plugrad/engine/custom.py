@@ -182,9 +182,9 @@ class _CustomGradientCall(CustomNode):
 
 
 def _call_checking_arguments(
-    function: Callable[..., Any], args: tuple[Any, ...], prefix: str
+    function: Callable[..., Any], args: tuple[Any, ...], message_prefix: str
 ) -> Any:
-    """Return the result of a call; raise an ArgumentError that begins with `prefix` if the arguments do not fit.
+    """Return the result of a call; if the arguments do not fit, raise an ArgumentError with `message_prefix`.
 
     Raises:
         ArgumentError: the function does not take the arguments.
@@ -195,7 +195,7 @@ def _call_checking_arguments(
         try:
             inspect.signature(function).bind(*args)
         except TypeError:
-            raise ArgumentError(f"{prefix}: {error}") from None
+            raise ArgumentError(f"{message_prefix}: {error}") from None
         except ValueError:  # Python cannot inspect a compiled function
             pass
         raise
@@ -219,6 +219,7 @@ def as_tensor_list(tensors: tuple[Any, ...]) -> list[Tensor]:
 
 
 def _type_name(result: object) -> str:
+    """Return the name of a result's type, or the names of the types in a tuple."""
     if isinstance(result, tuple):
         return f"({', '.join(type(x).__name__ for x in cast('tuple[object, ...]', result))})"
     return type(result).__name__

@@ -25,7 +25,7 @@ from plugrad.engine.transfer import copy_to_backend
 from plugrad.garbage import make_full_collections_rare
 from plugrad.registry.gradients import gradients
 from plugrad.tape.nodes import Call, next_node_order
-from plugrad.tape.tape import find_plan
+from plugrad.tape.tape import find_gradient_plan
 from plugrad.tensor.context import current_context
 from plugrad.tensor.tensor import Tensor
 
@@ -40,7 +40,7 @@ NO_ATTRIBUTES: Final = ValidatedAttributes()
 new_object: Final = object.__new__
 
 CALL_SOURCE_TEMPLATE: Final = """\
-def bind(kernel, otherwise):
+def bind(kernel, convert_and_call):
     name, fast_dtype, accepted = kernel.name, kernel.fast_dtype, kernel.accepted_dtypes
 
     def call({parameters}, attrs=NO_ATTRIBUTES):
@@ -74,14 +74,14 @@ def bind(kernel, otherwise):
             try:
                 plan = (context.overrides.gradients if has_overrides else gradients)[name].plans[{differentiated}]
             except KeyError:
-                plan = find_plan(kernel, {differentiated})
+                plan = find_gradient_plan(kernel, {differentiated})
             if plan is not None:
                 node = new_object(Call)
                 node.order = order = next_node_order()
                 if not order & 8191:  # a long tape
                     make_full_collections_rare()
                 node.parents = {nodes}
-                node.plan = plan
+                node.gradient_plan = plan
                 node.shapes = {shapes}
                 node.attrs = attrs
                 node.backend = backend
@@ -99,7 +99,7 @@ def bind(kernel, otherwise):
 
     return call
 """
-"""The story of a call; `TEMPLATE_PLACEHOLDERS` has what stands in the braces."""
+"""The source of the functions that call kernels, with placeholders in braces; see `TEMPLATE_PLACEHOLDERS`."""
 
 TEMPLATE_PLACEHOLDERS: Final = {
     "parameters": ("<x#|, >", "inputs", "backend"),
@@ -121,24 +121,26 @@ TEMPLATE_PLACEHOLDERS: Final = {
     "nodes": ("(<node#,| >)", "nodes", "()"),
     "shapes": ("(<array#.shape,| >)", "[x if x is None else x.shape for x in arrays]", "()"),
 }
-"""The text in each hole of `CALL_SOURCE_TEMPLATE`: for a number of inputs, for one sequence of inputs, where None is
-an absent one, and for a kernel without inputs, which receives the backend in their place.
+"""The texts for each placeholder of `CALL_SOURCE_TEMPLATE`: for separate inputs, one sequence of inputs, and no inputs.
 
-What is in <> is repeated for each input, with its number for #, and behind a plus for each but the first; what
-follows the bar stands in between. Python compiles nothing for the ``False`` of a condition.
+In a sequence, None is an absent input. A kernel without inputs receives the backend in their place. Text in <> is
+repeated for each input, with the input's number for #, and after a plus for each but the first; the text after a bar
+separates the repetitions. Python compiles nothing for the ``False`` of a condition.
 """
 OPERATOR_GUARD_SOURCE: Final = """\
 if type(x0) is not Tensor or type(x1) is not Tensor or (
             (dtype := x0.array.dtype) is not x1.array.dtype
             or (dtype is not fast_dtype and dtype not in accepted)
         ):
-            return otherwise(x0, x1)"""
-"""How an operator begins: what needs to be converted is left to an op."""
+            return convert_and_call(x0, x1)"""
+"""The first statement of an operator's function, which leaves operands that need to be converted to an op."""
 
 
-def format_call_source(count: int | None, has_attributes: bool, is_operator: bool = False) -> str:
-    """Return the source of a function that calls a kernel with `count` inputs, or with a sequence if it is None."""
-    column = 1 if count is None else 0 if count else 2
+def format_call_source(
+    input_count: int | None, has_attributes: bool, is_operator: bool = False
+) -> str:
+    """Return the source of a function that calls a kernel with `input_count` inputs, or, if None, with a sequence."""
+    column = 1 if input_count is None else 0 if input_count else 2
     parts = {hole: texts[column] for hole, texts in TEMPLATE_PLACEHOLDERS.items()}
     parts |= {
         "guard": OPERATOR_GUARD_SOURCE * is_operator,
@@ -146,9 +148,11 @@ def format_call_source(count: int | None, has_attributes: bool, is_operator: boo
     }
     parts["is_unchecked"] = "False" if is_operator else "type(attrs) is not ValidatedAttributes"
 
-    def repeat_for_inputs(found: re.Match[str]) -> str:
-        pattern, _, between = found[2].partition("|")
-        return between.join(pattern.replace("#", str(i)) for i in range(len(found[1]), count or 0))
+    def repeat_for_inputs(placeholder_match: re.Match[str]) -> str:
+        pattern, _, between = placeholder_match[2].partition("|")
+        return between.join(
+            pattern.replace("#", str(i)) for i in range(len(placeholder_match[1]), input_count or 0)
+        )
 
     text = re.sub(r"<(\+?)(.*?)>", repeat_for_inputs, CALL_SOURCE_TEMPLATE.format(**parts))
     return re.sub(r"\n\s+\n( {8})", r"\n\1", text)  # without the lines of empty holes
@@ -156,12 +160,12 @@ def format_call_source(count: int | None, has_attributes: bool, is_operator: boo
 
 @cache
 def _compile_call_factory(
-    count: int | None, has_attributes: bool, is_operator: bool
+    input_count: int | None, has_attributes: bool, is_operator: bool
 ) -> Callable[..., Any]:
-    """Return a compiled function that makes the call function of any kernel with `count` inputs."""
-    text = format_call_source(count, has_attributes, is_operator)
+    """Return a compiled function that makes the call function of any kernel with `input_count` inputs."""
+    text = format_call_source(input_count, has_attributes, is_operator)
     # this name stands in tracebacks, which show the lines of the text
-    inputs = "a sequence of inputs" if count is None else f"{count} inputs"
+    inputs = "a sequence of inputs" if input_count is None else f"{input_count} inputs"
     file = f"<plugrad: call with {inputs}{' and attributes' * has_attributes}{', operator' * is_operator}>"
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     bound: dict[str, Any] = {}
@@ -170,16 +174,16 @@ def _compile_call_factory(
 
 
 def compile_call(
-    kernel: Kernel[..., Any], otherwise: Callable[[Any, Any], Any] | None = None
+    kernel: Kernel[..., Any], convert_and_call: Callable[[Any, Any], Any] | None = None
 ) -> Callable[..., Any]:
     """Return the function by which a kernel is called: with tensors of one backend, or with a backend and no tensors.
 
     The attributes come last and may be left out; they are validated unless they are `ValidatedAttributes`.
-    With `otherwise`, it is an operator of two tensors that `otherwise` takes over if they need to be converted.
+    With `convert_and_call`, it is an operator of two tensors, which calls that if they need to be converted.
     """
     count = None if kernel.inputs_vary else len(kernel.inputs)
-    return _compile_call_factory(count, bool(kernel.attributes), otherwise is not None)(
-        kernel, otherwise
+    return _compile_call_factory(count, bool(kernel.attributes), convert_and_call is not None)(
+        kernel, convert_and_call
     )
 
 
@@ -222,7 +226,7 @@ def run(
 
 
 TENSOR_TYPES: Final = frozenset({Tensor})
-"""The type of nearly all inputs."""
+"""The set of the one type that nearly all inputs have."""
 
 
 # --- what the text calls ---------------------------------------------------------------------------
@@ -238,7 +242,7 @@ def copy_inputs_to_backend(
 def unwrap_inputs(
     inputs: Sequence[Tensor | None],
 ) -> tuple[list[Any], list[Node | None], Backend | None]:
-    """Return the arrays and the nodes of the inputs, and their backend, or None if they have none in common."""
+    """Return the arrays and the nodes of the inputs, and their common backend, or None if they have several."""
     arrays: list[Any] = []
     nodes: list[Node | None] = []
     backend = None

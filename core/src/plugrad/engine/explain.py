@@ -71,10 +71,10 @@ def make_wrong_inputs_error(kernel: Kernel[..., Any], inputs: Sequence[Any]) -> 
     )
 
 
-def make_not_a_tensor_error(where: str, x: object) -> ArgumentError:
+def make_not_a_tensor_error(input_label: str, x: object) -> ArgumentError:
     """Return the error for an input that is not a tensor."""
     return ArgumentError(
-        f"{where}: inputs must be tensors, not {type(x).__name__}; convert them with plugrad.asarray"
+        f"{input_label}: inputs must be tensors, not {type(x).__name__}; convert them with plugrad.asarray"
     )
 
 
@@ -128,6 +128,7 @@ def _make_explanation(
     arrays: Sequence[Any],
     attrs: Mapping[str, Any],
 ) -> PlugradError:
+    """Return the error for a failure that is not plugrad's own: the broken contract, or what the backend raised."""
     where = kernel_location(kernel.name, backend)
     if isinstance(failure, MemoryError):
         return OutOfMemory(f"{where}: {failure}; use smaller batches")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.context import Overrides
 
 _live_backends: WeakSet[Backend] = WeakSet()
-"""The opened devices, whose functions change with the registry; it changes with the registry's lock held."""
+"""The opened devices, whose functions change with the registry; the registry's lock protects the set."""
 
 
 class Implementations(dict[str, "Implementation"]):
@@ -112,7 +112,7 @@ class Implementations(dict[str, "Implementation"]):
         told = watching.watchers
         function = watching.with_watchers(kernel_name, function, backend, told)
 
-        def first(*arrays: Any, **attrs: Any) -> Any:
+        def run_first_call(*arrays: Any, **attrs: Any) -> Any:
             result = function(*arrays, **attrs)
             check_result_arrays(kernel_name, result, backend, arrays, attrs)
             with journal.registration_lock:  # a kept function must not be older than the registry
@@ -125,11 +125,11 @@ class Implementations(dict[str, "Implementation"]):
                     self[kernel_name] = function
             return result
 
-        return first
+        return run_first_call
 
 
 class LocalImplementations(Implementations):
-    """The functions of one device in contexts with overrides; unless these change all functions, most are shared."""
+    """The functions of one device in a context with overrides; those that are not overridden are the device's own."""
 
     def __missing__(self, kernel_name: str) -> Implementation:
         """Return the function that runs a kernel."""
@@ -170,8 +170,8 @@ def _discard_all_implementations() -> None:
         backend.functions.clear()
 
 
-def _on_setting_changed(setting: str) -> None:
-    if setting in CHECK_SETTING_NAMES and setting not in overridden_settings():
+def _on_setting_changed(setting_name: str) -> None:
+    if setting_name in CHECK_SETTING_NAMES and setting_name not in overridden_settings():
         with journal.registration_lock:
             _discard_all_implementations()
 
@@ -242,7 +242,7 @@ def adapt_implementation(config: KernelConfig, backend: Backend) -> Implementati
 
 
 def _make_dtype_refusal(config: KernelConfig) -> Implementation:
-    """Return a function that raises UnsupportedDtype, for inputs whose dtypes a kernel's only implementation lacks."""
+    """Return a function that raises UnsupportedDtype, for dtypes that a kernel's only implementation does not take."""
 
     def refuse(*arrays: Any, **attrs: Any) -> Any:
         given = next(as_dtype(x.dtype) for x in arrays if x is not None)
@@ -285,6 +285,7 @@ def holds_strings(x: Any) -> bool:
 
 
 def _accepts_strings(kernel_name: str) -> bool:
+    """Return whether a kernel may get arrays of strings."""
     contract = get_contract(kernel_name)
     if contract is None or (contract.is_elementwise and string not in contract.accepts):
         return False
@@ -334,11 +335,11 @@ def _compile_router_factory(inputs: str, attributes: tuple[str, ...]) -> Callabl
 
 
 def route_strings_to_numpy(
-    kernel_name: str, own: Implementation, backend: Backend
+    kernel_name: str, own_implementation: Implementation, backend: Backend
 ) -> Implementation:
     """Return a function that routes calls with string arrays to the backend that stores NumPy arrays."""
     if not _accepts_strings(kernel_name) or is_numpy_backend(backend):
-        return own
+        return own_implementation
 
     def run_on_strings(*arrays: Any, **attrs: Any) -> Any:
         reference = find_numpy_backend()
@@ -352,4 +353,5 @@ def route_strings_to_numpy(
     contract = get_contract(kernel_name)
     assert contract is not None
     inputs = "*arrays" if contract.inputs_vary else ", ".join(contract.inputs or ("backend",))
-    return _compile_router_factory(inputs, tuple(contract.attributes))(own, run_on_strings)
+    make_router = _compile_router_factory(inputs, tuple(contract.attributes))
+    return make_router(own_implementation, run_on_strings)

@@ -24,6 +24,7 @@ _is_reporting_to_plugins: Final[ContextVar[bool]] = ContextVar(
 
 
 def _report_call_to_plugins(call: Call) -> None:
+    """Call the hook of all plugins for one call of a kernel."""
     if _is_reporting_to_plugins.get():
         return
     inputs: list[Any] = [x for x in call.arrays if x is not None and x is not call.backend]
@@ -44,7 +45,7 @@ _plugin_watcher: Final = watching.Watcher(_report_call_to_plugins, synchronizes=
 
 
 def _update_watcher(_: str) -> None:
-    """Watch kernels as long as a loaded plugin implements the hook."""
+    """Add or remove the watcher of kernel calls, depending on whether a loaded plugin implements the hook."""
     caller = (
         getattr(state.manager.hook, KERNEL_FINISHED_HOOK_NAME)
         if state.manager is not None

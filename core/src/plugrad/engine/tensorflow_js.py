@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 InputsByName = dict[str, "Tensor | None"]
 
 WINDOW_SIZE_ATTRIBUTE_NAMES: Final = ("filter_size", "window_shape")
-"""What TensorFlow.js calls the size of the window of a pooling; that of other windows is their filter's."""
+"""TensorFlow.js's names of the window size of a pooling; other windows have the size of their filter."""
 WINDOW_ATTRIBUTE_NAMES: Final = (
     *WINDOW_SIZE_ATTRIBUTE_NAMES,
     "strides",
@@ -39,29 +39,29 @@ WINDOW_ATTRIBUTE_NAMES: Final = (
     "data_format",
     "dim_rounding_mode",
 )
-"""What TensorFlow.js has in place of a window."""
+"""The attributes of TensorFlow.js that describe a window."""
 IMAGE_INPUT_NAMES: Final = ("x", "input", "output", "dy")
-"""The inputs that are images."""
+"""The names of inputs that are images."""
 BROADCAST_INPUT_NAMES: Final = ("bias", "prelu_activation_weights")
-"""The inputs that broadcast to images."""
+"""The names of inputs that broadcast to images."""
 
 
 def has_tensorflow_window(contract: Kernel[..., Any], attrs: Mapping[str, Any]) -> bool:
-    """Return whether attributes lack the window of a contract, so that TensorFlow.js's attributes are meant."""
+    """Return whether a contract has the attribute "window" but a call has TensorFlow.js's attributes instead."""
     return "window" in contract.attribute_names and "window" not in attrs
 
 
 def translate_window_attributes(
-    contract: Kernel[..., Any], inputs: InputsByName, given: Mapping[str, Any]
+    contract: Kernel[..., Any], inputs: InputsByName, tfjs_attrs: Mapping[str, Any]
 ) -> tuple[InputsByName, dict[str, Any], Callable[[Any], Any]]:
-    """Return a contract's inputs and attributes, and a function that restores the axes' order in a result.
+    """Return inputs and attributes for a contract with a window, and a function that restores the order of axes.
 
     Raises:
         ArgumentError: attributes are missing.
         ArgumentValueError, ShapeError: the attributes are not those of a window over the images.
     """
     name = contract.name
-    attrs = {re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in given.items()}
+    attrs = {re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in tfjs_attrs.items()}
     images = (x for key in ("input", "x") if (x := inputs.get(key)) is not None)
     filters = inputs.get("filter")
     image = attrs.get("input_shape", getattr(next(images, None), "shape", ()))
@@ -80,15 +80,15 @@ def translate_window_attributes(
             f"{name}: images have a batch axis, spatial axes and a channel axis; the shape is {tuple(image)}"
         )
     data_format = attrs.pop("data_format", DATA_FORMATS_OF_RANK.get(axes, ("",))[0])
-    is_first = axes in DATA_FORMATS_OF_RANK and is_channels_first(data_format, axes, name)
-    if is_first:
+    has_channels_first = axes in DATA_FORMATS_OF_RANK and is_channels_first(data_format, axes, name)
+    if has_channels_first:
         image = (image[0], *image[2:], image[1])
         inputs = {key: _with_channels_last(key, x, axes) for key, x in inputs.items()}
     attrs |= {"input_shape": tuple(image)} if "input_shape" in attrs else {}
     attrs |= {"filter_shape": tuple(filter)} if "filter_shape" in attrs else {}
 
-    def sizes_per_axis(value: Any, label: str) -> tuple[int, ...]:
-        return as_sizes(1 if value is None else value, axes, f"{name}: {label}")
+    def sizes_per_axis(value: Any, attribute_name: str) -> tuple[int, ...]:
+        return as_sizes(1 if value is None else value, axes, f"{name}: {attribute_name}")
 
     rounding = attrs.pop("dim_rounding_mode", None)
     if rounding not in ROUNDING_FUNCTIONS:
@@ -97,7 +97,7 @@ def translate_window_attributes(
         )
     pad: Any = attrs.pop("pad")
     if type(pad) in (list, tuple) and len(pad) == axes + 2:  # TensorFlow.js pads all axes
-        pad = pad[2:] if is_first else pad[1:-1]
+        pad = pad[2:] if has_channels_first else pad[1:-1]
     slide = pool_window if sizes else sliding_window
     attrs["window"] = slide(
         tuple(image[1:-1]),
@@ -107,13 +107,16 @@ def translate_window_attributes(
         sizes_per_axis(attrs.pop("dilations", 1), "dilations"),
         rounding,
     )
-    is_image = is_first and "filter_shape" not in attrs
+    is_image = has_channels_first and "filter_shape" not in attrs
     return inputs, attrs, channels_first if is_image else lambda y: y
 
 
-def _with_channels_last(name: str, x: Tensor | None, axes: int) -> Tensor | None:
-    if x is None or name not in (*IMAGE_INPUT_NAMES, *BROADCAST_INPUT_NAMES):
+def _with_channels_last(input_name: str, x: Tensor | None, spatial_rank: int) -> Tensor | None:
+    """Return an input that has images, or broadcasts to images, with the channels last; else unchanged."""
+    if x is None or input_name not in (*IMAGE_INPUT_NAMES, *BROADCAST_INPUT_NAMES):
         return x
     return (
-        broadcastable_channels_last(x, axes) if name in BROADCAST_INPUT_NAMES else channels_last(x)
+        broadcastable_channels_last(x, spatial_rank)
+        if input_name in BROADCAST_INPUT_NAMES
+        else channels_last(x)
     )

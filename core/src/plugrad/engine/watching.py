@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 MAX_SHOWN_STEPS: Final = 4
-"""How many kernels the name of a fused step has."""
+"""The most kernels that the name of a fused step lists."""
 
 
 class Call(NamedTuple):
-    """One call of an implementation: times are in nanoseconds."""
+    """One call of an implementation; the start and the end are times of `perf_counter_ns`, in nanoseconds."""
 
     kernel_name: str
     backend: Backend
@@ -30,36 +30,41 @@ class Call(NamedTuple):
     attrs: Mapping[str, Any]
     result: Any
     start: int
+    """The time in nanoseconds."""
     end: int
+    """The time in nanoseconds."""
 
 
 class Event(NamedTuple):
-    """Something that takes time besides implementations, such as an exchange with another process."""
+    """Something else that takes time, such as an exchange with another process; times are in nanoseconds."""
 
     name: str
     place: str
-    """Where it runs: what stands in the column of the backend."""
+    """The text that profiles show in place of a backend's label."""
     nbytes: int
     start: int
+    """The time in nanoseconds."""
     end: int
+    """The time in nanoseconds."""
     steps: tuple[str, ...] = ()
-    """The kernels that a fused step of a compiled graph computes."""
+    """The names of the kernels that a fused step of a compiled graph computes."""
 
 
 class Watcher(NamedTuple):
-    """A function that is notified of each call."""
+    """Functions that are notified of each call and event, and how calls are measured for them."""
 
     on_call: Callable[[Call], None]
+    """The function that is notified of each call of an implementation."""
     synchronizes: bool
-    """Whether a call ends when the device has finished."""
+    """Whether the end of a call is measured after the device has finished."""
     on_event: Callable[[Event], None] | None = None
-    """A function that is notified of what takes time besides kernels."""
+    """The function that is notified of each event."""
     allows_fused_steps: bool = False
-    """Whether compiled graphs run as they would otherwise; if not, their kernels are called one by one."""
+    """Whether compiled graphs run their fused steps; if not, their kernels are called one by one."""
 
 
 watchers: tuple[Watcher, ...] = ()
-"""Who watches now; it changes with the registry's lock held."""
+"""The active watchers. The tuple is replaced only while the registry's lock is held."""
 
 
 def with_watchers(

@@ -3,7 +3,7 @@
 from math import pi, sqrt
 
 from plugrad.kernels import activation, unary
-from plugrad.ops.activation import SIGMOID_IS_FLAT_BEYOND, sigmoid
+from plugrad.ops.activation import SIGMOID_SATURATION_LIMIT, sigmoid
 from plugrad.ops.binary import greater, less, maximum, minimum, where
 from plugrad.ops.unary import exp
 from plugrad.tape.rules import gradient
@@ -50,7 +50,7 @@ gradient(
 def _silu_second_derivative(x: Tensor) -> Tensor:
     """Return ``s' (2 + x (1 - 2 s))``, because the sigmoid s has the derivative ``s' = s (1 - s)``."""
     s = sigmoid(x)
-    x = minimum(maximum(x, -SIGMOID_IS_FLAT_BEYOND), SIGMOID_IS_FLAT_BEYOND)
+    x = minimum(maximum(x, -SIGMOID_SATURATION_LIMIT), SIGMOID_SATURATION_LIMIT)
     # 1 - s is sigmoid(-x), which keeps its digits where s is close to 1.
     return s * sigmoid(-x) * (2 + x * (1 - 2 * s))
 
@@ -101,6 +101,7 @@ def _gelu_tanh_second_derivative(x: Tensor) -> Tensor:
 
 GELU_SECOND_DERIVATIVE_ZERO_BEYOND = 25
 GELU_SLOPE = 2 * sqrt(2 / pi)
+"""gelu is about ``x * sigmoid(GELU_SLOPE * (x + GELU_CUBIC * x**3))``."""
 GELU_CUBIC = 0.044715
 gradient(
     activation.gelu_gradient,

@@ -19,6 +19,7 @@ from plugrad.tape.rules import GradientConfig, register_gradient
 from plugrad.tensor.tensor import Tensor
 
 GradientThunks = dict[str, Callable[[], Tensor]]
+"""By input, the function that computes its gradient when it is called."""
 
 
 def _attention_weights(q: Tensor, k: Tensor, mask: Tensor | None, scale: float) -> Tensor:
@@ -36,6 +37,7 @@ def _row_sums(x: Tensor) -> Tensor:
 
 
 def _attention_thunks(dy: Tensor, saved: list[Any], attrs: Mapping[str, Any]) -> GradientThunks:
+    """Return functions that compute the gradients of attention for each input, when they are called."""
     q, k, v, mask = saved
     found = cache(lambda: attention.attention_gradient(dy, q, k, v, mask, **attrs))
 
@@ -57,7 +59,7 @@ def _attention_thunks(dy: Tensor, saved: list[Any], attrs: Mapping[str, Any]) ->
 def _attention_gradient_thunks(
     dys: Any, saved: list[Any], attrs: Mapping[str, Any]
 ) -> GradientThunks:
-    """Return thunks for the second derivatives of attention: the gradients of a·dq + b·dk + c·dv."""
+    """Return functions for the second derivatives of attention: the gradients of a·dq + b·dk + c·dv."""
     a, b, c = dys
     dy, q, k, v, mask = saved
     scale = attrs["scale"]

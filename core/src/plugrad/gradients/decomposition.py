@@ -162,9 +162,9 @@ def _cofactors(x: Tensor) -> Tensor:
     return where(is_finite, found, np.nan)
 
 
-def _minor_product(x: Tensor, first: int, second: int) -> Tensor:
+def _minor_product(x: Tensor, column: int, other_column: int) -> Tensor:
     """Return an element of the next row times one of the row after it, from two other columns."""
-    return roll(x, (-1, -first), axis=(-2, -1)) * roll(x, (-2, -second), axis=(-2, -1))
+    return roll(x, (-1, -column), axis=(-2, -1)) * roll(x, (-2, -other_column), axis=(-2, -1))
 
 
 def _cofactors_by_svd(x: Tensor) -> Tensor:
@@ -213,14 +213,14 @@ def _cofactors_by_svd(x: Tensor) -> Tensor:
     )
 
 
-def _adjugate(x: Tensor, is_inside: Tensor) -> Tensor:
+def _adjugate(x: Tensor, is_included: Tensor) -> Tensor:
     """Return the adjugates of nearly diagonal matrices, exact to first order in the off-diagonal elements.
 
     The matrices consist of the rows and columns that are inside; what the result has elsewhere means nothing.
     """
-    d = where(is_inside, real(stop_gradient(diagonal(x))), 1)
+    d = where(is_included, real(stop_gradient(diagonal(x))), 1)
     unit = identity_like(x)
-    offset = x - diagonal_matrix(cast_like(where(is_inside, d, 0), x))
+    offset = x - diagonal_matrix(cast_like(where(is_included, d, 0), x))
     before, after = (cumulative_prod(d, axis=-1, exclusive=True, reverse=r) for r in (False, True))
     # The product of all but two: of those before both, between them, and after both.
     is_above = constant_like(np.triu(np.ones(x.shape[-2:], bool), 1), x)
@@ -296,12 +296,12 @@ def _eigh_vjp(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> T
     (d_values, d_vectors), (values, vectors) = [conj(d) for d in dy], outs
     inner = diagonal_matrix(cast_like(d_values, vectors))
     if 1 not in absent and vectors.shape[-1]:
-        turned = matmul(adjoint(vectors), d_vectors)
+        rotation = matmul(adjoint(vectors), d_vectors)
         is_tie = _equal_pairs(values)
         gaps = as_row_matrices(values) - as_column_matrices(values)
-        inner = inner + turned * cast_like(safe_reciprocal(gaps, is_tie), vectors)
+        inner = inner + rotation * cast_like(safe_reciprocal(gaps, is_tie), vectors)
         if 0 in absent:
-            is_wrong = _ambiguous_rotations(turned, frobenius_norms(turned))
+            is_wrong = _ambiguous_rotations(rotation, frobenius_norms(rotation))
         else:
             is_wrong = _pairs_with_used_vectors(
                 _has_gradient(dy[1], -2) | (stop_gradient(dy[0]) != 0)
@@ -322,9 +322,9 @@ def _off_diagonal_ties(is_tie: Tensor) -> Tensor:
     return is_tie & constant_like(~np.eye(is_tie.shape[-1], dtype=bool), is_tie)
 
 
-def _pairs_with_used_vectors(used: Tensor) -> Tensor:
+def _pairs_with_used_vectors(is_used: Tensor) -> Tensor:
     """Return the pairs of vectors of which at least one has a gradient."""
-    return as_row_matrices(used) | as_column_matrices(used)
+    return as_row_matrices(is_used) | as_column_matrices(is_used)
 
 
 def _has_gradient(d: Tensor, axis: int) -> Tensor:
@@ -332,14 +332,14 @@ def _has_gradient(d: Tensor, axis: int) -> Tensor:
     return any(stop_gradient(d) != 0, axis=axis)
 
 
-def _ambiguous_rotations(turned: Tensor, sizes: Tensor) -> Tensor:
+def _ambiguous_rotations(rotation: Tensor, magnitudes: Tensor) -> Tensor:
     """Return the pairs of vectors that are not unique, and whose rotation into each other would change the result.
 
-    `sizes` are those of the numbers of which the differences were computed.
+    `magnitudes` are those of the numbers of which the differences were computed.
     """
-    turned = stop_gradient(turned)
-    changes = abs(turned - adjoint(turned))
-    return ~(changes <= 8 * turned.shape[-1] * machine_epsilon(turned) * sizes)
+    rotation = stop_gradient(rotation)
+    changes = abs(rotation - adjoint(rotation))
+    return ~(changes <= 8 * rotation.shape[-1] * machine_epsilon(rotation) * magnitudes)
 
 
 gradient(decomposition.cholesky, input=_cholesky_vjp)
@@ -376,68 +376,70 @@ def _svd_vjp(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Te
         return nan_where(is_wrong, matmul(matmul(conj(u), diagonal_matrix(d_s)), conj(vh)))
     d_u, d_s, d_vh = (conj(d) for d in dy)
     v, d_v = adjoint(vh), adjoint(d_vh)
-    by_u, by_v = matmul(adjoint(u), d_u), matmul(adjoint(v), d_v)
+    u_rotation, v_rotation = matmul(adjoint(u), d_u), matmul(adjoint(v), d_v)
     is_tie = _equal_pairs(s)
     # one 0 of a real, square matrix leaves nothing open but signs
-    is_open = is_zero
+    is_null = is_zero
     if rows == columns and u.dtype.kind != "complex":
-        is_open = is_zero & (sum(is_zero.astype(int32), axis=-1, keepdims=True) > 1)
+        is_null = is_zero & (sum(is_zero.astype(int32), axis=-1, keepdims=True) > 1)
     check = _depends_on_more_than_subspaces if 1 in absent else _depends_on_vectors_of_equal_values
-    is_wrong = is_wrong | check(dy, by_u, by_v, is_tie, is_open)
+    is_wrong = is_wrong | check(dy, u_rotation, v_rotation, is_tie, is_null)
     both_zero = as_row_matrices(is_zero) & as_column_matrices(is_zero)
     apart = cast_like(safe_reciprocal(as_row_matrices(s) - as_column_matrices(s), is_tie), u)
     together = cast_like(safe_reciprocal(as_row_matrices(s) + as_column_matrices(s), both_zero), u)
     inner = (
-        _subtract_adjoint(by_u + by_v) * apart + _subtract_adjoint(by_u - by_v) * together
+        _subtract_adjoint(u_rotation + v_rotation) * apart
+        + _subtract_adjoint(u_rotation - v_rotation) * together
     ) * 0.5
     total = matmul(matmul(u, inner + diagonal_matrix(cast_like(d_s, u))), vh)
     scale = as_row_matrices(cast_like(safe_reciprocal(s, is_zero), u))
     if rows > least:
-        free = d_u - matmul(u, by_u)
-        is_wrong = is_wrong | _moves_null_space(free, d_u, is_zero)
-        total = total + matmul(free * scale, vh)
+        outside_part = d_u - matmul(u, u_rotation)
+        is_wrong = is_wrong | _moves_null_space(outside_part, d_u, is_zero)
+        total = total + matmul(outside_part * scale, vh)
     if columns > least:
-        free = d_v - matmul(v, by_v)
-        is_wrong = is_wrong | _moves_null_space(free, d_v, is_zero)
-        total = total + matmul(u, adjoint(free * scale))
+        outside_part = d_v - matmul(v, v_rotation)
+        is_wrong = is_wrong | _moves_null_space(outside_part, d_v, is_zero)
+        total = total + matmul(u, adjoint(outside_part * scale))
     return nan_where(is_wrong, conj(total))
 
 
 def _subtract_adjoint(x: Tensor) -> Tensor:
+    """Return x minus its Hermitian transpose."""
     return x - adjoint(x)
 
 
 def _depends_on_more_than_subspaces(
-    dy: list[Tensor], by_u: Tensor, by_v: Tensor, is_tie: Tensor, is_open: Tensor
+    dy: list[Tensor], u_rotation: Tensor, v_rotation: Tensor, is_tie: Tensor, is_null: Tensor
 ) -> Tensor:
     """Return for each matrix whether the result depends on singular vectors beyond the subspaces that they span.
 
     Where singular values are equal, U and V may turn together, and where they are 0 each by itself.
     """
-    sizes = frobenius_norms(by_u) + frobenius_norms(by_v)
+    sizes = frobenius_norms(u_rotation) + frobenius_norms(v_rotation)
     each = (
-        as_row_matrices(is_open)
-        & (_ambiguous_rotations(by_u, sizes) | _ambiguous_rotations(by_v, sizes))
+        as_row_matrices(is_null)
+        & (_ambiguous_rotations(u_rotation, sizes) | _ambiguous_rotations(v_rotation, sizes))
         & is_tie
     )
-    together = _off_diagonal_ties(is_tie) & _ambiguous_rotations(by_u + by_v, sizes)
-    both = is_open & _has_gradient(dy[0], -2) & _has_gradient(dy[2], -1)
+    together = _off_diagonal_ties(is_tie) & _ambiguous_rotations(u_rotation + v_rotation, sizes)
+    both = is_null & _has_gradient(dy[0], -2) & _has_gradient(dy[2], -1)
     return any(each | together, axis=(-2, -1)) | any(both, axis=-1)
 
 
 def _depends_on_vectors_of_equal_values(
-    dy: list[Tensor], by_u: Tensor, by_v: Tensor, is_tie: Tensor, is_open: Tensor
+    dy: list[Tensor], u_rotation: Tensor, v_rotation: Tensor, is_tie: Tensor, is_null: Tensor
 ) -> Tensor:
     """Return for each matrix whether the result depends on the vectors of equal or zero singular values."""
     used = _has_gradient(dy[0], -2) | _has_gradient(dy[2], -1) | (stop_gradient(dy[1]) != 0)
     pairs = _off_diagonal_ties(is_tie) & _pairs_with_used_vectors(used)
-    return any(pairs, axis=(-2, -1)) | any(is_open & used, axis=-1)
+    return any(pairs, axis=(-2, -1)) | any(is_null & used, axis=-1)
 
 
-def _moves_null_space(free: Tensor, d: Tensor, is_zero: Tensor) -> Tensor:
+def _moves_null_space(outside_part: Tensor, d: Tensor, is_zero: Tensor) -> Tensor:
     """Return whether a gradient rotates vectors of zero singular values out of their space, where it is undefined."""
-    limits = 8 * free.shape[-2] * machine_epsilon(free) * frobenius_norms(d)
-    stays = all(abs(stop_gradient(free)) <= limits, axis=-2)
+    limits = 8 * outside_part.shape[-2] * machine_epsilon(outside_part) * frobenius_norms(d)
+    stays = all(abs(stop_gradient(outside_part)) <= limits, axis=-2)
     return any(is_zero & ~stays, axis=-1)
 
 

@@ -15,6 +15,7 @@ from plugrad.tape.rules import GradientConfig, register_gradient
 from plugrad.tensor.tensor import Tensor
 
 Attrs = Mapping[str, Any]
+"""The attributes of a call by name."""
 FactorVjp = Callable[[Tensor, Tensor, Tensor, Attrs], Tensor]
 """The gradient of a product for one factor, from (dy, first factor, second factor, attributes)."""
 
@@ -26,6 +27,7 @@ ACTIVATION_VJPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "elu": activation.elu_gradient,
     "sigmoid": activation.sigmoid_gradient,
 }
+"""By activation: its gradient, from dy and the result."""
 
 
 def declare_gradients(

@@ -86,11 +86,15 @@ def _sampling_positions_vjp(
     return pull(dy)[0]
 
 
-def _sample_points(first: Tensor, last: Tensor, count: int, length: int, axis: int) -> Tensor:
+def _sample_points(
+    start_fraction: Tensor, end_fraction: Tensor, point_count: int, axis_length: int, axis: int
+) -> Tensor:
     """Return evenly spaced points between two fractions of an axis; a single point is in the middle."""
-    steps = [i / (count - 1) for i in range(count)] if count > 1 else [0.5]
-    shares = asarray(steps, dtype=first.dtype, device=first.backend)
-    points = (_append_axes(first, 1) * (1 - shares) + _append_axes(last, 1) * shares) * (length - 1)
+    steps = [i / (point_count - 1) for i in range(point_count)] if point_count > 1 else [0.5]
+    shares = asarray(steps, dtype=start_fraction.dtype, device=start_fraction.backend)
+    points = (
+        _append_axes(start_fraction, 1) * (1 - shares) + _append_axes(end_fraction, 1) * shares
+    ) * (axis_length - 1)
     return movement.expand_dims(points, dim=axis)
 
 
@@ -128,19 +132,19 @@ def _interpolate_pixels(
     return upper * (1 - down) + lower * down
 
 
-def _extend_positions(places: Tensor, length: int, fill_mode: FillMode) -> Tensor:
+def _extend_positions(positions: Tensor, length: int, fill_mode: FillMode) -> Tensor:
     """Map places beyond an axis to positions from 0 to length - 1, according to the fill mode."""
     if fill_mode == "wrap":
-        places = remainder(places, length)
+        positions = remainder(positions, length)
     elif fill_mode == "reflect":
-        places = remainder(places, 2 * length)
-        places = minimum(places, 2 * length - 1 - places)
-    return clip(places, 0, length - 1)
+        positions = remainder(positions, 2 * length)
+        positions = minimum(positions, 2 * length - 1 - positions)
+    return clip(positions, 0, length - 1)
 
 
-def _append_axes(x: Tensor, axes: int = 2) -> Tensor:
-    """Append `axes` axes of size 1 to x."""
-    return movement.reshape(x, shape=(*x.shape, *[1] * axes))
+def _append_axes(x: Tensor, axis_count: int = 2) -> Tensor:
+    """Append `axis_count` axes of size 1 to x."""
+    return movement.reshape(x, shape=(*x.shape, *[1] * axis_count))
 
 
 gradient(

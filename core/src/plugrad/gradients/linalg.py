@@ -42,12 +42,16 @@ def _einsum_vjp(dy: Tensor, inputs: Sequence[Tensor], equation: str) -> list[Ten
 
 
 def _einsum_operand_vjp(
-    dy: Tensor, inputs: Sequence[Tensor], letters: list[str], result: str, position: int
+    dy: Tensor,
+    inputs: Sequence[Tensor],
+    operand_letters: list[str],
+    result_letters: str,
+    position: int,
 ) -> Tensor:
     """Return the gradient for the operand at a position."""
-    others = [i for i in range(len(letters)) if i != position]
-    given = [result, *(letters[i] for i in others)]
-    wanted = letters[position]
+    others = [i for i in range(len(operand_letters)) if i != position]
+    given = [result_letters, *(operand_letters[i] for i in others)]
+    wanted = operand_letters[position]
     kept = "".join(letter for letter in wanted if any(letter in g for g in given))
     y = linalg.einsum(dy, *[inputs[i] for i in others], equation=f"{','.join(given)}->{kept}")
     if kept == wanted:

@@ -10,11 +10,11 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.types.windows import Window, cell_slices, window_margins
 
 
-def _iter_window_pixels(x: Tensor, window: Window, outside: float) -> Iterator[Tensor]:
+def _iter_window_pixels(x: Tensor, window: Window, padding_value: float) -> Iterator[Tensor]:
     """Yield, for each cell of the filter, the pixel under it in every window."""
     batch, *size, channels = x.shape
     paddings = ((0, 0), *window_margins(tuple(size), window), (0, 0))
-    image = movement.pad(x, paddings=paddings, constant_value=outside)
+    image = movement.pad(x, paddings=paddings, constant_value=padding_value)
     for _, begin, end in cell_slices(window):
         yield movement.strided_slice(
             image,
@@ -42,9 +42,11 @@ def _iter_is_argmax(x: Tensor, filter: Tensor, window: Window) -> Iterator[Tenso
         is_free = is_free & ~is_first
 
 
-def _sum_at_largest(x: Tensor, filter: Tensor, window: Window, parts: Iterator[Tensor]) -> Tensor:
-    """Return for each window the element of one part: that of the filter's cell with the window's first maximum."""
-    pairs = zip(_iter_is_argmax(x, filter, window), parts, strict=True)
+def _select_at_largest(
+    x: Tensor, filter: Tensor, window: Window, cell_parts: Iterator[Tensor]
+) -> Tensor:
+    """Return for each window the element of `cell_parts` for the filter's cell with the window's first maximum."""
+    pairs = zip(_iter_is_argmax(x, filter, window), cell_parts, strict=True)
     return add_n([where(is_it, part, 0) for is_it, part in pairs])
 
 
@@ -60,11 +62,13 @@ gradient(
 # dy goes, which does not change smoothly.
 gradient(
     morphology.dilation2d_input_gradient,
-    dy=lambda dy, x, filter, window: _sum_at_largest(
+    dy=lambda dy, x, filter, window: _select_at_largest(
         x, filter, window, _iter_window_pixels(dy, window, 0)
     ),
 )
 gradient(
     morphology.dilation2d_filter_gradient,
-    dy=lambda dy, x, filter, window: _sum_at_largest(x, filter, window, _iter_weights(dy, window)),
+    dy=lambda dy, x, filter, window: _select_at_largest(
+        x, filter, window, _iter_weights(dy, window)
+    ),
 )

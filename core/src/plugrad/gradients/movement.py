@@ -14,6 +14,7 @@ from plugrad.types.windows import Pairs
 
 
 def _split_dy_by_input_sizes(dy: Tensor, inputs_spec: Sequence[Spec], axis: int) -> list[Tensor]:
+    """Return the part of dy that belongs to each concatenated input."""
     return movement.split(
         dy, num_or_size_splits=tuple(x.shape[axis] for x in inputs_spec), axis=axis
     )
@@ -22,6 +23,7 @@ def _split_dy_by_input_sizes(dy: Tensor, inputs_spec: Sequence[Spec], axis: int)
 def _pad_dy_to_sliced_shape(
     dy: Tensor, x_spec: Spec, begin: Shape, size: Shape, drop: tuple[int, ...]
 ) -> Tensor:
+    """Return dy padded with zeros to the shape of the sliced tensor."""
     return movement.pad(
         movement.reshape(dy, shape=size) if drop else dy,
         paddings=tuple((b, n - b - s) for b, s, n in zip(begin, size, x_spec.shape, strict=True)),
@@ -29,6 +31,7 @@ def _pad_dy_to_sliced_shape(
 
 
 def _remove_padding_from_dy(dy: Tensor, x_spec: Spec, paddings: Pairs) -> Tensor:
+    """Return the part of dy that belongs to the elements that were padded."""
     return movement.slice(dy, begin=tuple(before for before, _ in paddings), size=x_spec.shape)
 
 
@@ -46,6 +49,7 @@ def _invert_permutation(dy: Tensor, perm: Shape) -> Tensor:
 def _scatter_dy_to_sliced_shape(
     dy: Tensor, x_spec: Spec, begin: Shape, end: Shape, strides: Shape
 ) -> Tensor:
+    """Return zeros in the shape of the sliced tensor, with dy at the elements that were taken."""
     return movement.strided_slice_gradient(
         dy, shape=x_spec.shape, begin=begin, end=end, strides=strides
     )

@@ -71,21 +71,25 @@ gradient(
 # -s² h (M(ug) - M(u) M(g) - M(uh) M(gh)) - s (M(gh) J u + M(uh) J g).
 
 GradientThunks = dict[str, Callable[[], Tensor]]
+"""By input, the function that computes its gradient when it is called."""
 Attrs = Mapping[str, Any]
+"""The attributes of a call by name."""
 
 
 def _layer_norm_thunks(dy: Tensor, saved: list[Any], attrs: Attrs) -> GradientThunks:
+    """Return functions that compute the gradients of `layer_norm` for each input, when they are called."""
     x, scale = saved
     found = cache(lambda: normalization.layer_norm_gradient(dy, x, scale, **attrs))
     return {"x": lambda: found()[0], "offset": lambda: found()[1], "scale": lambda: found()[2]}
 
 
 def _multiply_by_scale(x: Tensor, scale: Tensor | None) -> Tensor:
+    """Return x times the scale, or x if there is no scale."""
     return x if scale is None else x * scale
 
 
 def _layer_norm_gradient_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
-    """Return thunks for the second derivatives of `layer_norm`, given the gradients of its three gradients."""
+    """Return functions for the second derivatives of `layer_norm`, given the gradients of its three gradients."""
     u, v, w = dys
     dy, x, scale = saved
     axis, epsilon = attrs["axis"], attrs["variance_epsilon"]
@@ -130,7 +134,7 @@ register_gradient(
 # derivative for h is  -a (u M(dy h) + dy M(u h));  h depends on x, on the mean and, like a, on s.
 
 
-class _Channels:
+class _ChannelAxis:
     """The channel axis of x: sums and averages per channel, and vectors reshaped to broadcast with x."""
 
     def __init__(self, x: Tensor, axis: int) -> None:
@@ -138,10 +142,10 @@ class _Channels:
         self.shape = tuple(n if i == axis else 1 for i, n in enumerate(x.shape))
         self.size = count_elements(x.shape) // max(x.shape[axis], 1)
 
-    def sums(self, x: Tensor) -> Tensor:
+    def sum_per_channel(self, x: Tensor) -> Tensor:
         return sum(x, axis=self.axes)
 
-    def averages(self, x: Tensor) -> Tensor:
+    def average_per_channel(self, x: Tensor) -> Tensor:
         return mean(x, axis=self.axes)
 
     def broadcast_to_x(self, vector: Tensor) -> Tensor:
@@ -149,7 +153,7 @@ class _Channels:
 
 
 def _batch_norm_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
-    """Return thunks for the gradients of x, offset and scale, given the gradients of the three results."""
+    """Return functions for the gradients of x, offset and scale, given the gradients of the three results."""
     x, scale, means, variances = saved
 
     found = cache(
@@ -159,7 +163,7 @@ def _batch_norm_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThun
     def x_gradient() -> Tensor:
         if {1, 2} <= dys.absent:
             return found()[0]
-        channels = _Channels(x, attrs["axis"])
+        channels = _ChannelAxis(x, attrs["axis"])
         spread = 2 * channels.broadcast_to_x(dys[2]) * (x - channels.broadcast_to_x(means))
         through = (channels.broadcast_to_x(dys[1]) + spread) / channels.size
         return through if 0 in dys.absent else found()[0] + through
@@ -168,11 +172,11 @@ def _batch_norm_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThun
 
 
 def _batch_norm_gradient_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
-    """Return thunks for the second derivatives of `batch_norm_training`, given the gradients of its gradients."""
+    """Return functions for the second derivatives of `batch_norm_training`, given the gradients of its gradients."""
     u, v, w = dys
     dy, x, means, variances, scale = saved
-    channels = _Channels(x, attrs["axis"])
-    beside, average = channels.broadcast_to_x, channels.averages
+    channels = _ChannelAxis(x, attrs["axis"])
+    beside, average = channels.broadcast_to_x, channels.average_per_channel
     inverse = rsqrt(variances + attrs["variance_epsilon"])
     factor = _multiply_by_scale(inverse, scale)
     h = (x - beside(means)) * beside(inverse)
@@ -192,9 +196,9 @@ def _batch_norm_gradient_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> Gra
     return {
         "dy": lambda: gradient_of_x(scale) + beside(v) + beside(w) * h,
         "x": x_gradient,
-        "mean": lambda: -channels.sums(x_gradient()),
+        "mean": lambda: -channels.sum_per_channel(x_gradient()),
         "variance": variance_gradient,
-        "scale": lambda: channels.sums(dy * gradient_of_x(None)),
+        "scale": lambda: channels.sum_per_channel(dy * gradient_of_x(None)),
     }
 
 
@@ -233,6 +237,7 @@ def _sum_neighbours(x: Tensor, radius: int) -> Tensor:
 
 
 def _local_response_normalizer(x: Tensor, depth_radius: int, bias: float, alpha: float) -> Tensor:
+    """Return the divisor of local response normalization, before it is raised to the power beta."""
     return bias + alpha * _sum_neighbours(x * x, depth_radius)
 
 
@@ -246,7 +251,7 @@ def _lrn_gradient_x(
     alpha: float,
     beta: float,
 ) -> Tensor:
-    """Return the gradient for x, which affects the result directly and through the normalizer."""
+    """Return the gradient for x, which affects the result directly and through the divisor."""
     norm = _local_response_normalizer(x, depth_radius, bias, alpha)
     share = dy_input * y / norm
     direct = -2 * alpha * beta * dy * _sum_neighbours(share, depth_radius)
@@ -265,6 +270,7 @@ def _lrn_gradient_y(
     alpha: float,
     beta: float,
 ) -> Tensor:
+    """Return the gradient for the result of the forward pass, which is an input of its own."""
     norm = _local_response_normalizer(x, depth_radius, bias, alpha)
     return -2 * alpha * beta * dy_input / norm * _sum_neighbours(dy * x, depth_radius)
 
@@ -272,6 +278,7 @@ def _lrn_gradient_y(
 def _lrn_gradient_dy(
     dy: Tensor, x: Tensor, y: Tensor, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Tensor:
+    """Return the gradient for dy, in which the gradient is linear."""
     norm = _local_response_normalizer(x, depth_radius, bias, alpha)
     neighbours = _sum_neighbours(dy * x, depth_radius)
     return dy * norm**-beta - 2 * alpha * beta * y / norm * neighbours

@@ -19,14 +19,15 @@ MAX_POOL_GRADIENT_MAX_RANK: Final = 5  # of images in which kernels find the lar
 
 
 class _WindowCells(NamedTuple):
-    """The padding of images, and for each cell of the filter, the slice of the padded images that it covers."""
+    """The padding of images, and for each cell of the window, the slice of the padded images that it covers."""
 
     paddings: Pairs
     slices: tuple[dict[str, Any], ...]
+    """By cell, the begin and the size of the slice."""
 
-    def gather_cells(self, images: Tensor, value: float = 0) -> list[Tensor]:
-        """Return, for each cell, the elements under it in all windows; the padding holds `value`."""
-        padded = movement.pad(images, paddings=self.paddings, constant_value=value)
+    def gather_cells(self, images: Tensor, padding_value: float = 0) -> list[Tensor]:
+        """Return, for each cell, the elements under it in all windows; the padding holds `padding_value`."""
+        padded = movement.pad(images, paddings=self.paddings, constant_value=padding_value)
         return [movement.strided_slice(padded, **place) for place in self.slices]
 
     def scatter_cells(self, parts: list[Tensor], images: Spec) -> Tensor:
@@ -41,6 +42,7 @@ class _WindowCells(NamedTuple):
 
 
 def _window_cells(image: Shape, window: Window) -> _WindowCells:
+    """Return the padding and the slices for a window over images of a shape."""
     batch, *size, channels = image
     return _WindowCells(
         ((0, 0), *window_margins(tuple(size), window), (0, 0)),

@@ -81,7 +81,7 @@ def _default_gradient(
 
 
 def _row_index_of_each_value(outs: Sequence[Tensor]) -> Tensor:
-    """Return the row index of each value."""
+    """Return for each value of a ragged range the index of its row."""
     splits, values = outs
     places = _arange_like(count_elements(values.shape), values)
     return sorting.upper_bound(splits, places) - 1

@@ -10,7 +10,9 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.transforms.gradients import vjp
 
 GradientThunks = dict[str, Callable[[], Tensor]]
+"""By input, the function that computes its gradient when it is called."""
 Attrs = Mapping[str, Any]
+"""The attributes of a call by name."""
 
 
 class LSTMActivations(NamedTuple):
@@ -63,10 +65,10 @@ def compute_gru_cell_gradient(dy: Tensor, x: Tensor, s: Tensor, h: Tensor) -> li
     return [_concatenate(*gates, dg), _concatenate(*gates, dg * r), dy * z]
 
 
-def split_gates(x: Tensor, count: int) -> list[Tensor]:
+def split_gates(x: Tensor, gate_count: int) -> list[Tensor]:
     """Return equal parts of the last axis."""
-    units = x.shape[-1] // count
-    return movement.split(x, num_or_size_splits=(units,) * count, axis=x.ndim - 1)
+    units = x.shape[-1] // gate_count
+    return movement.split(x, num_or_size_splits=(units,) * gate_count, axis=x.ndim - 1)
 
 
 def _concatenate(*parts: Tensor) -> Tensor:
@@ -74,11 +76,13 @@ def _concatenate(*parts: Tensor) -> Tensor:
 
 
 def _lstm_cell_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
+    """Return functions that compute the gradients of `lstm_cell` for each input, when they are called."""
     found = cache(lambda: recurrent.lstm_cell_gradient(*dys, *saved))
     return {"gates": lambda: found()[0], "c": lambda: found()[1]}
 
 
 def _gru_cell_thunks(dy: Tensor, saved: list[Any], attrs: Attrs) -> GradientThunks:
+    """Return functions that compute the gradients of `gru_cell` for each input, when they are called."""
     found = cache(lambda: recurrent.gru_cell_gradient(dy, *saved))
     return {"x": lambda: found()[0], "s": lambda: found()[1], "h": lambda: found()[2]}
 
@@ -87,12 +91,12 @@ register_gradient(GradientConfig(recurrent.lstm_cell.name, _lstm_cell_thunks, ("
 register_gradient(GradientConfig(recurrent.gru_cell.name, _gru_cell_thunks, ("x", "s", "h")))
 
 
-def _register_second_gradient(kernel: Any, compute: Callable[..., list[Tensor]]) -> None:
+def _register_second_gradient(kernel: Any, compute_gradient: Callable[..., list[Tensor]]) -> None:
     """Register the gradient of a gradient, by differentiating the ops of which it consists."""
     names: tuple[str, ...] = kernel.inputs
 
     def compute_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
-        found = cache(lambda: vjp(compute, *saved)[1]([*dys]))
+        found = cache(lambda: vjp(compute_gradient, *saved)[1]([*dys]))
         return {name: partial(lambda i: found()[i], place) for place, name in enumerate(names)}
 
     register_gradient(GradientConfig(kernel.name, compute_thunks, names))

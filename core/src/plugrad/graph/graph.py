@@ -22,16 +22,20 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shaped
 
 Value: TypeAlias = int
+"""The number of a value in its graph."""
 MAX_LISTED_VALUES: Final = 12
-"""How many inputs or outputs of a step its text shows: that of an optimizer may have hundreds."""
+"""The most inputs or outputs that the text of a step lists; a step of an optimizer may have hundreds."""
 
 
 class SourceLine(NamedTuple):
     """The line of the user's program in which a step was traced."""
 
     file: str
+    """The path of the file."""
     number: int
+    """The number of the line, from 1 on."""
     function: str
+    """The qualified name of the function that contains the line."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.number}, in {self.function}"
@@ -43,14 +47,15 @@ class Call:
 
     kernel: Kernel[..., Any]
     inputs: tuple[Value | None, ...]
-    """The values of the inputs; None is an optional one that is absent."""
+    """The values of the inputs, in which None is an absent optional input."""
     attrs: Mapping[str, Any]
     outputs: tuple[Value, ...]
     returns_list: bool
     """Whether the kernel has several outputs, even if their number is one."""
     line: SourceLine
+    """The user's line of which the trace made the step."""
     stops_gradient: bool = False
-    """Whether it stands for `stop_gradient`: no gradient flows through a program that is made of the graph."""
+    """Whether the call is a `stop_gradient`, through which a program that is made of the graph passes no gradient."""
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
@@ -71,6 +76,7 @@ class HostValue:
     function: Callable[[], Any]
     outputs: tuple[Value]
     line: SourceLine
+    """The user's line of which the trace made the step."""
 
     @property
     def inputs(self) -> tuple[()]:
@@ -96,17 +102,19 @@ class Scan:
 
     body: Graph
     length: int
+    """The number of iterations."""
     carry: tuple[Value, ...]
-    """What the carry is at first."""
+    """The values of the initial carry."""
     slices: tuple[Value, ...]
-    """The values whose slices along the first axis the body gets one by one."""
+    """The values that are sliced along the first axis; each iteration gets one slice of each."""
     captured: tuple[Value, ...]
-    """The values that the body gets whole each time."""
+    """The values that each iteration gets as a whole."""
     outputs: tuple[Value, ...]
     """The last carry, then the stacked results."""
     is_reversed: bool
-    """Whether the last slice comes first; results are stacked in the order of the slices all the same."""
+    """Whether the loop begins with the last slice; results are stacked in the order of the slices in any case."""
     line: SourceLine
+    """The user's line of which the trace made the step."""
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -132,10 +140,11 @@ class Cond:
 
     flag: Value
     branches: tuple[Graph, Graph]
-    """What runs if the flag is true, and if not. Both take the operands, and their results have the same specs."""
+    """The graphs for a true and for a false flag. Both take the operands, and their results have the same specs."""
     operands: tuple[Value, ...]
     outputs: tuple[Value, ...]
     line: SourceLine
+    """The user's line of which the trace made the step."""
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -161,6 +170,7 @@ class While:
     captured: tuple[Value, ...]
     outputs: tuple[Value, ...]
     line: SourceLine
+    """The user's line of which the trace made the step."""
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -183,9 +193,12 @@ class Fused:
     """A step made of several steps that a device runs as one; passes in `plugrad.passes.fusion` create it."""
 
     body: Graph
-    """The steps. Its values have the numbers that they have outside: the inputs are its arguments, and the outputs its
-    results."""
+    """The graph of the fused steps, whose values have the same numbers as outside.
+
+    Its arguments are the step's inputs, and its results the step's outputs.
+    """
     line: SourceLine
+    """The user's line of which the trace made the step."""
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -221,13 +234,13 @@ class Graph:
     steps: tuple[Step, ...]
     results: tuple[Value, ...]
     constants: Mapping[Value, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """Arrays that the function has closed over."""
+    """The arrays that the function closes over, by value."""
     variables: Mapping[Value, Variable] = field(default_factory=lambda: MappingProxyType({}))
     """The variables that are read, by the value that they have when a call begins."""
     updates: tuple[tuple[Variable, Value], ...] = ()
-    """What variables become after a call that succeeds."""
+    """The variables that the function assigns, each with its value after a call that succeeds."""
     peak_bytes: int | None = None
-    """The most that the values which the steps make take at one time, if it was planned; see `make_graph`."""
+    """The most bytes that the values computed by the steps need at one time, if this was planned; see `make_graph`."""
 
     def __str__(self) -> str:
         lines = [*_format_lines(self, f"graph on {self.backend.label}", "return", "")]
@@ -236,8 +249,8 @@ class Graph:
         return "\n".join(lines)
 
 
-def _format_lines(graph: Graph, title: str, end: str, indent: str) -> Iterator[str]:
-    """Yield the lines of a graph as text, with subgraphs indented."""
+def _format_lines(graph: Graph, title: str, end_keyword: str, indent: str) -> Iterator[str]:
+    """Yield the lines of a graph's text, from the title to the results after `end_keyword`, with indented subgraphs."""
     specs = graph.specs
     arguments = ", ".join(f"%{value}: {format_spec(specs[value])}" for value in graph.arguments)
     yield f"{indent}{title} ({arguments})"
@@ -256,7 +269,7 @@ def _format_lines(graph: Graph, title: str, end: str, indent: str) -> Iterator[s
     for variable, value in graph.updates:
         yield f"{inner}{variable.name or 'variable'!r} becomes %{value}"
     results = ", ".join(f"%{value}" for value in graph.results)
-    yield f"{indent}{end} {results}"
+    yield f"{indent}{end_keyword} {results}"
 
 
 def format_spec(spec: Shaped) -> str:

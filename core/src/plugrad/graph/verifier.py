@@ -1,4 +1,4 @@
-"""The verifier: what a graph must keep to, whichever pass has made it.
+"""The verifier, which checks that a graph is well-formed, whichever pass has made it.
 
 It takes about as long as a trace, so programs do not run it; tests do, after each pass.
 """
@@ -74,74 +74,77 @@ def verify_graph(graph: Graph) -> None:
         _check_spec(f"the update %{value}", specs[value], _as_spec(get_array(variable)))
 
 
-def _check_new_value(graph: Graph, value: Value, where: str, defined: set[Value]) -> None:
+def _check_new_value(graph: Graph, value: Value, location: str, defined: set[Value]) -> None:
+    """Record a value as defined; raise if it is defined already, or has no shape and dtype."""
     if value in defined:
-        _raise_invalid_graph(f"{where}, defines %{value}, which is defined already")
+        _raise_invalid_graph(f"{location}, defines %{value}, which is defined already")
     if value not in graph.specs:
-        _raise_invalid_graph(f"{where}, defines %{value}, which has no shape and dtype")
+        _raise_invalid_graph(f"{location}, defines %{value}, which has no shape and dtype")
     defined.add(value)
 
 
-def _check_step(graph: Graph, step: Step, where: str) -> None:
+def _check_step(graph: Graph, step: Step, location: str) -> None:
+    """Raise unless the outputs of a step are what its contract or its subgraphs give."""
     specs = graph.specs
     found = [specs[value] for value in step.outputs]
     for body in step.graphs:
         if body.backend is not graph.backend:
             _raise_invalid_graph(
-                f"{where}, has a graph for {body.backend.label} inside one for {graph.backend.label}"
+                f"{location}, has a graph for {body.backend.label} inside one for {graph.backend.label}"
             )
         if body.updates:
-            _raise_invalid_graph(f"{where}, has a graph inside that updates variables")
+            _raise_invalid_graph(f"{location}, has a graph inside that updates variables")
         verify_graph(body)
     if isinstance(step, Call):
         inputs = [None if value is None else specs[value] for value in step.inputs]
         try:
             inferred = step.kernel.infer(*inputs, **step.attrs)
         except PlugradError as error:
-            _raise_invalid_graph(f"{where}, does not fit the contract: {error}")
+            _raise_invalid_graph(f"{location}, does not fit the contract: {error}")
         is_list = not hasattr(inferred, "dtype")
         if is_list is not step.returns_list:
             _raise_invalid_graph(
-                f"{where}, has returns_list={step.returns_list}, which is not what the contract says"
+                f"{location}, has returns_list={step.returns_list}, which is not what the contract says"
             )
-        _check_specs(where, found, list(inferred) if is_list else [inferred])
+        _check_specs(location, found, list(inferred) if is_list else [inferred])
     elif isinstance(step, HostValue):
         if len(found) != 1:
-            _raise_invalid_graph(f"{where}, has {len(found)} outputs instead of one")
+            _raise_invalid_graph(f"{location}, has {len(found)} outputs instead of one")
     elif isinstance(step, Fused):
         _check_specs(
-            f"{where}, inputs", _argument_specs(step.body), [specs[v] for v in step.inputs]
+            f"{location}, inputs", _argument_specs(step.body), [specs[v] for v in step.inputs]
         )
-        _check_specs(f"{where}, outputs", _result_specs(step.body), found)
+        _check_specs(f"{location}, outputs", _result_specs(step.body), found)
     else:
-        _check_loop(graph, step, where, found)
+        _check_loop(graph, step, location, found)
 
 
 def _check_loop(
-    graph: Graph, step: Scan | Cond | While, where: str, found: Sequence[Shaped]
+    graph: Graph, step: Scan | Cond | While, location: str, output_specs: Sequence[Shaped]
 ) -> None:
+    """Raise unless the subgraphs of a loop or a conditional fit its values."""
     specs = graph.specs
     if isinstance(step, Cond):
         operands = [specs[value] for value in step.operands]
         for body in step.branches:
-            _check_specs(f"{where}, operands", _argument_specs(body), operands)
-            _check_specs(f"{where}, results", _result_specs(body), found)
+            _check_specs(f"{location}, operands", _argument_specs(body), operands)
+            _check_specs(f"{location}, results", _result_specs(body), output_specs)
         if specs[step.flag].shape != ():
             _raise_invalid_graph(
-                f"{where}, has a flag of shape {specs[step.flag].shape}, which must be ()"
+                f"{location}, has a flag of shape {specs[step.flag].shape}, which must be ()"
             )
         return
     carry = [specs[value] for value in step.carry]
     captured = [specs[value] for value in step.captured]
     if isinstance(step, While):
         for body in step.graphs:
-            _check_specs(f"{where}, arguments", _argument_specs(body), [*carry, *captured])
-        _check_specs(f"{where}, carry", _result_specs(step.body), carry)
-        _check_specs(f"{where}, results", found, carry)
+            _check_specs(f"{location}, arguments", _argument_specs(body), [*carry, *captured])
+        _check_specs(f"{location}, carry", _result_specs(step.body), carry)
+        _check_specs(f"{location}, results", output_specs, carry)
         decided = _result_specs(step.condition)
         if len(decided) != 1 or decided[0].shape != ():
             _raise_invalid_graph(
-                f"{where}, has a condition that does not return one flag of shape ()"
+                f"{location}, has a condition that does not return one flag of shape ()"
             )
         return
     slices: list[Shaped] = []
@@ -149,15 +152,15 @@ def _check_loop(
         shape, dtype = specs[value]
         if shape[:1] != (step.length,):
             _raise_invalid_graph(
-                f"{where}, runs {step.length} times over %{value} of shape {shape}"
+                f"{location}, runs {step.length} times over %{value} of shape {shape}"
             )
         slices.append(Shaped(shape[1:], dtype))
-    _check_specs(f"{where}, arguments", _argument_specs(step.body), [*carry, *slices, *captured])
+    _check_specs(f"{location}, arguments", _argument_specs(step.body), [*carry, *slices, *captured])
     results = _result_specs(step.body)
     count = len(carry)
-    _check_specs(f"{where}, carry", results[:count], carry)
+    _check_specs(f"{location}, carry", results[:count], carry)
     stacked = [Shaped((step.length, *shape), dtype) for shape, dtype in results[count:]]
-    _check_specs(f"{where}, results", found, [*carry, *stacked])
+    _check_specs(f"{location}, results", output_specs, [*carry, *stacked])
 
 
 def _argument_specs(graph: Graph) -> list[Shaped]:
@@ -169,23 +172,31 @@ def _result_specs(graph: Graph) -> list[Shaped]:
 
 
 def _as_spec(array: object) -> Shaped:
+    """Return the shape and dtype of an array."""
     shape, dtype = getattr(array, "shape", ()), getattr(array, "dtype", None)
     return Shaped(tuple(shape), as_dtype(dtype))
 
 
-def _check_specs(where: str, found: Sequence[Shaped], expected: Sequence[Shaped]) -> None:
-    if len(found) != len(expected):
-        _raise_invalid_graph(f"{where}: there are {len(found)} values instead of {len(expected)}")
-    for one, other in zip(found, expected, strict=True):
-        _check_spec(where, one, other)
-
-
-def _check_spec(where: str, found: Shaped, expected: Shaped) -> None:
-    if tuple(found.shape) != tuple(expected.shape) or found.dtype is not expected.dtype:
+def _check_specs(
+    location: str, actual_specs: Sequence[Shaped], expected_specs: Sequence[Shaped]
+) -> None:
+    if len(actual_specs) != len(expected_specs):
         _raise_invalid_graph(
-            f"{where}: {format_spec(found)} stands where {format_spec(expected)} is expected"
+            f"{location}: there are {len(actual_specs)} values instead of {len(expected_specs)}"
+        )
+    for one, other in zip(actual_specs, expected_specs, strict=True):
+        _check_spec(location, one, other)
+
+
+def _check_spec(location: str, actual_spec: Shaped, expected_spec: Shaped) -> None:
+    if (
+        tuple(actual_spec.shape) != tuple(expected_spec.shape)
+        or actual_spec.dtype is not expected_spec.dtype
+    ):
+        _raise_invalid_graph(
+            f"{location}: {format_spec(actual_spec)} stands where {format_spec(expected_spec)} is expected"
         )
 
 
-def _raise_invalid_graph(what: str) -> NoReturn:
-    raise ArgumentValueError(f"the graph is not well-formed: {what}")
+def _raise_invalid_graph(problem: str) -> NoReturn:
+    raise ArgumentValueError(f"the graph is not well-formed: {problem}")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
 
 NodeOutputs = tuple[Any, ...]
+"""The values of all outputs of a node."""
 
 
 class ExecutionPlan:
@@ -123,6 +124,7 @@ class ModelRunner:
             ) from error
 
     def _compute(self, node: Node, inputs: list[Any]) -> NodeOutputs:
+        """Return the outputs of a node, which the host computes if they are small."""
         if node.op in ("Const", "Placeholder", "PlaceholderWithDefault", "NoOp"):
             return self._compute_source_node(node, inputs)
         small = compute_on_host(node.op, inputs, node.attributes)
@@ -182,12 +184,13 @@ def _copy_to_backend(value: Any, backend: Backend) -> Tensor:
 
 def cached_execution_plan(graph: Graph, outputs: tuple[OutputReference, ...]) -> ExecutionPlan:
     """Return the plan for outputs of a graph; it is made once and cached."""
-    if outputs not in graph.cached_plans:
-        graph.cached_plans[outputs] = ExecutionPlan(graph, outputs)
-    return graph.cached_plans[outputs]
+    if outputs not in graph.plan_of_outputs:
+        graph.plan_of_outputs[outputs] = ExecutionPlan(graph, outputs)
+    return graph.plan_of_outputs[outputs]
 
 
 def _pick_output(values: Mapping[str, NodeOutputs], reference: OutputReference) -> Any:
+    """Return the value of one output of a node."""
     found = values[reference.node]
     if reference.port >= len(found):
         raise DamagedFile(f"node {reference.node!r} has no output {reference.port}")

@@ -88,17 +88,18 @@ def save_graph_model(
     )  # fmt: skip
 
 
-def _check_names(names: Sequence[str] | None, count: int) -> list[str]:
+def _check_names(names: Sequence[str] | None, argument_count: int) -> list[str]:
+    """Return the names of the arguments, which are numbered by default."""
     if names is None:
-        return [f"x{place}" for place in range(count)]
+        return [f"x{place}" for place in range(argument_count)]
     found: list[Any] = list(names) if isinstance(names, list | tuple) else []
     if (
-        len(found) != count
-        or len({*map(str, found)}) != count
+        len(found) != argument_count
+        or len({*map(str, found)}) != argument_count
         or not all(isinstance(n, str) and n for n in found)
     ):
         raise ArgumentError(
-            f"save_graph_model: names={short_repr(names)} must be a list of {count} different names"
+            f"save_graph_model: names={short_repr(names)} must be a list of {argument_count} different names"
         )
     return cast("list[str]", found)
 
@@ -160,10 +161,11 @@ def _build_document(
     return document, dict(writer.weights)
 
 
-def _describe_tensor(node: str, first: Any, second: Any) -> dict[str, Any]:
-    shape = encode_shape_attribute(first.shape, second.shape)["shape"]
-    dtype = tensorflow_dtype(str(first.dtype), f"value {node!r}")
-    return {"name": f"{node}:0", "dtype": dtype, "tensorShape": shape}
+def _describe_tensor(node_name: str, first_value: Any, second_value: Any) -> dict[str, Any]:
+    """Return the entry of a signature for a node's value, whose batch sizes may differ between the traces."""
+    shape = encode_shape_attribute(first_value.shape, second_value.shape)["shape"]
+    dtype = tensorflow_dtype(str(first_value.dtype), f"value {node_name!r}")
+    return {"name": f"{node_name}:0", "dtype": dtype, "tensorShape": shape}
 
 
 def _repeat_rows(tensor: Tensor, size: int) -> Tensor:

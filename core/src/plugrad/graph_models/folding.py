@@ -109,9 +109,9 @@ def _drop_folded_nodes(
     return nodes
 
 
-def _node_name(name: str) -> str:
-    """Return the name of the node of an output."""
-    return name.removeprefix("^").partition(":")[0]
+def _node_name(output_name: str) -> str:
+    """Return the name of the node in the name of one of its outputs."""
+    return output_name.removeprefix("^").partition(":")[0]
 
 
 def _as_float64(array: NDArray[Any]) -> NDArray[np.float64]:

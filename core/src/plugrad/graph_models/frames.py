@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from plugrad.graph_models.nodes import Node
 
 NodeOutputs = tuple[Any, ...]
+"""The values of all outputs of a node."""
 FrameContext = tuple[tuple[str, int], ...]
+"""The loops in which a token is, from the outside: for each, the name of its frame and the iteration."""
 ROOT_CONTEXT: Final[FrameContext] = ()
+"""The context outside of all loops."""
 
 
 class DeadToken:
@@ -31,6 +34,7 @@ class DeadToken:
 
 
 DEAD_TOKEN: Final = DeadToken()
+"""The only object of the class `DeadToken`."""
 
 
 class NodeComputer(Protocol):
@@ -45,7 +49,7 @@ def run_control_flow_graph(
     nodes: Sequence[Node],
     values: Mapping[str, NodeOutputs],
     computer: NodeComputer,
-    wanted: set[str],
+    output_names: set[str],
 ) -> dict[str, NodeOutputs]:
     """Run a graph with TensorFlow 1 control flow (Switch, Merge, Enter, NextIteration, Exit) and return outputs.
 
@@ -54,7 +58,9 @@ def run_control_flow_graph(
     """
     run = _ControlFlowRun(nodes, values, computer)
     run.run_until_done()
-    found = {name: run.results.get(name, run.fixed.get(name, (DEAD_TOKEN,))) for name in wanted}
+    found = {
+        name: run.results.get(name, run.fixed.get(name, (DEAD_TOKEN,))) for name in output_names
+    }
     for name, outputs in found.items():
         if all(isinstance(value, DeadToken) for value in outputs):
             raise DamagedFile(f"the control flow of the model never gives node {name!r} a value")
@@ -102,6 +108,7 @@ class _ControlFlowRun:
         return found
 
     def _count_expected_inputs(self, node: Node) -> int:
+        """Return how many inputs of a node come from nodes that run in frames."""
         return sum(source not in self.fixed for source, _ in _find_inputs(node))
 
     def run_until_done(self) -> None:
@@ -127,14 +134,15 @@ class _ControlFlowRun:
                     self._send(context, name, (DEAD_TOKEN,))
 
     def _list_loop_invariant_inputs(self, node: Node) -> list[int]:
+        """Return the positions of a node's inputs that are the same in every frame."""
         return [place for place, r in enumerate(node.inputs) if r.node in self.fixed]
 
-    def _send(self, context: FrameContext, name: str, outputs: NodeOutputs) -> None:
+    def _send(self, context: FrameContext, node_name: str, outputs: NodeOutputs) -> None:
         """Send the outputs of a node to its consumers."""
         if context == ROOT_CONTEXT:
-            self.results[name] = outputs
+            self.results[node_name] = outputs
         is_dead = all(isinstance(value, DeadToken) for value in outputs)
-        for consumer, slot, port in self.consumers[name]:
+        for consumer, slot, port in self.consumers[node_name]:
             if port < 0:
                 value = DEAD_TOKEN if is_dead else None
             elif is_dead:
@@ -142,17 +150,20 @@ class _ControlFlowRun:
             elif port < len(outputs):
                 value = outputs[port]
             else:
-                raise DamagedFile(f"node {name!r} has no output {port}")
+                raise DamagedFile(f"node {node_name!r} has no output {port}")
             self._receive_token(context, consumer, slot, value)
 
-    def _receive_token(self, context: FrameContext, name: str, slot: int, value: Any) -> None:
-        node = self.nodes[name]
-        tokens = self.arrived.setdefault((context, name), {})
-        tokens[slot] = value
+    def _receive_token(
+        self, context: FrameContext, node_name: str, input_position: int, value: Any
+    ) -> None:
+        """Store a value for an input of a node, and queue the node once all inputs have values."""
+        node = self.nodes[node_name]
+        tokens = self.arrived.setdefault((context, node_name), {})
+        tokens[input_position] = value
         if node.op == "Merge":
             self._receive_merge(context, node, tokens, value)
-        elif len(tokens) == self.waiting[name]:
-            self.queue.append((context, name, self.arrived.pop((context, name))))
+        elif len(tokens) == self.waiting[node_name]:
+            self.queue.append((context, node_name, self.arrived.pop((context, node_name))))
 
     def _receive_merge(
         self, context: FrameContext, node: Node, tokens: dict[int, Any], value: Any
@@ -173,9 +184,9 @@ class _ControlFlowRun:
             self.queue.append((context, node.name, dict(tokens)))
             tokens[-1] = DEAD_TOKEN
 
-    def _run_node(self, context: FrameContext, name: str, tokens: dict[int, Any]) -> None:
+    def _run_node(self, context: FrameContext, node_name: str, tokens: dict[int, Any]) -> None:
         """Run a node in a context, and send its outputs."""
-        node = self.nodes[name]
+        node = self.nodes[node_name]
         values = [
             self.fixed[source][port] if source in self.fixed else tokens.get(slot, DEAD_TOKEN)
             for slot, (source, port) in enumerate(_find_inputs(node))
@@ -189,32 +200,36 @@ class _ControlFlowRun:
             self._enter_frame(context, node, (DEAD_TOKEN,) if is_dead else (inputs[0],))
         elif node.op == "NextIteration":
             if not is_dead:
-                self._start_next_iteration(context, name, (inputs[0],))
+                self._start_next_iteration(context, node_name, (inputs[0],))
         elif node.op == "Exit":
             if is_dead:
-                self.dead_exits[context[:-1], name] = None
+                self.dead_exits[context[:-1], node_name] = None
             else:
-                self.left.add((context[:-1], name))
-                self._send(context[:-1], name, (inputs[0],))
+                self.left.add((context[:-1], node_name))
+                self._send(context[:-1], node_name, (inputs[0],))
         elif is_dead:
-            self._send(context, name, (DEAD_TOKEN,))
+            self._send(context, node_name, (DEAD_TOKEN,))
         elif node.op == "Switch":
             data, flag = inputs
             self._send(
-                context, name, (DEAD_TOKEN, data) if as_python_bool(flag) else (data, DEAD_TOKEN)
+                context,
+                node_name,
+                (DEAD_TOKEN, data) if as_python_bool(flag) else (data, DEAD_TOKEN),
             )
         else:
-            self._send(context, name, self.computer.compute(node, inputs))
+            self._send(context, node_name, self.computer.compute(node, inputs))
 
     def _take_merged_input(
         self, context: FrameContext, node: Node, tokens: dict[int, Any], inputs: list[Any]
     ) -> None:
+        """Send the first live input of a Merge, and its index."""
         arrived = [place for place in tokens if place >= 0 and tokens[place] is not DEAD_TOKEN]
         chosen = (arrived or self._list_loop_invariant_inputs(node) or [-1])[0]
         outputs = (DEAD_TOKEN,) if chosen < 0 else (inputs[chosen], np.array(chosen, np.int32))
         self._send(context, node.name, outputs)
 
     def _enter_frame(self, context: FrameContext, node: Node, outputs: NodeOutputs) -> None:
+        """Send the value of an Enter node into its loop: to each iteration if it is constant, else to the first."""
         first: FrameContext = (*context, (str(node.attributes.get("frame_name", "")), 0))
         last = self.iterations.setdefault(first, 0)
         if node.attributes.get("is_constant"):
@@ -224,9 +239,12 @@ class _ControlFlowRun:
         else:
             self._send(first, node.name, outputs)
 
-    def _start_next_iteration(self, context: FrameContext, name: str, outputs: NodeOutputs) -> None:
+    def _start_next_iteration(
+        self, context: FrameContext, node_name: str, outputs: NodeOutputs
+    ) -> None:
+        """Send the value of a NextIteration node to the following iteration of its loop."""
         if not context:
-            raise DamagedFile(f"node {name!r} is in no loop")
+            raise DamagedFile(f"node {node_name!r} is in no loop")
         *around, (frame, number) = context
         first = (*around, (frame, 0))
         following = (*around, (frame, number + 1))
@@ -234,7 +252,7 @@ class _ControlFlowRun:
             self.iterations[first] = number + 1
             for constant, values in self.constants.get(first, []):
                 self._send(following, constant, values)
-        self._send(following, name, outputs)
+        self._send(following, node_name, outputs)
 
 
 def _find_inputs(node: Node) -> list[tuple[str, int]]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Attributes = Mapping[str, Any]
 
 MAX_HOST_ELEMENTS: Final = 1024
-"""Larger arrays are worth a device."""
+"""The most elements of an array that the host computes; for larger ones, a device is faster."""
 SLICE_MASK_NAMES: Final = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 NUMPY_ARITHMETIC: dict[str, Callable[..., Any]] = {
     "Abs": np.abs, "Add": np.add, "AddV2": np.add, "Equal": np.equal, "FloorDiv": np.floor_divide,
@@ -57,14 +57,18 @@ def _is_small(value: Any) -> bool:
     return array.size <= MAX_HOST_ELEMENTS and array.dtype.kind in "bif"
 
 
-def _declare_arithmetic(name: str, compute: Callable[..., Any]) -> None:
-    @register_host_operator(name)
+def _declare_arithmetic(operator_name: str, compute: Callable[..., Any]) -> None:
+    """Register a NumPy function as the host implementation of an operator."""
+
+    @register_host_operator(operator_name)
     def apply(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
         return compute(*inputs)
 
 
-def _declare_reduction(name: str, compute: Callable[..., Any]) -> None:
-    @register_host_operator(name)
+def _declare_reduction(operator_name: str, compute: Callable[..., Any]) -> None:
+    """Register a NumPy reduction as the host implementation of an operator."""
+
+    @register_host_operator(operator_name)
     def apply(inputs: Sequence[HostArray], attributes: Attributes) -> Any:
         x, axes = inputs
         wanted = tuple(int(axis) for axis in axes.ravel())

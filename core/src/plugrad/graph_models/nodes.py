@@ -16,6 +16,7 @@ class OutputReference(NamedTuple):
 
     node: str
     port: int = 0
+    """The position among the node's outputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,10 @@ class Graph:
     inputs: tuple[str, ...]
     """The names of the nodes whose values a call brings, in its order."""
     outputs: tuple[OutputReference, ...]
-    cached_plans: dict[tuple[OutputReference, ...], Any] = field(
+    plan_of_outputs: dict[tuple[OutputReference, ...], Any] = field(
         default_factory=dict["tuple[OutputReference, ...]", "Any"]
     )
-    """What has been worked out for outputs that somebody asked for."""
+    """By the outputs that somebody asked for: the execution plan."""
 
     def dependencies(self, outputs: Iterable[OutputReference]) -> list[Node]:
         """Return the nodes on which outputs depend, in topological order except for loops.

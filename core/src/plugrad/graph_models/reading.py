@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from plugrad.graph_models.registry import Operator
 
     Json = Mapping[str, Any]
+    """An object of JSON."""
 
 DTYPE_OF_TENSORFLOW_NAME: Final[dict[str, str]] = {
     "DT_FLOAT": "float32", "DT_INT32": "int32", "DT_BOOL": "bool", "DT_STRING": "string",
@@ -69,7 +70,8 @@ def read_functions(topology: Json) -> dict[str, Graph]:
     return graphs
 
 
-def _read_function(name: str, signature: Json, function: Json) -> Graph:
+def _read_function(function_name: str, signature: Json, function: Json) -> Graph:
+    """Return the graph of a function of the model."""
     inputs = [
         _require_text(part.get("name"), "an argument")
         for part in _read_object_list(signature, "inputArg")
@@ -82,15 +84,17 @@ def _read_function(name: str, signature: Json, function: Json) -> Graph:
     nodes = _read_nodes(_read_object_list(function, "nodeDef"), arguments)
     results = _require_mapping(function.get("ret") or {}, "the results of a function")
     if any(part not in results for part in wanted):
-        raise DamagedFile(f"function {name!r} does not have the results {', '.join(wanted)}")
+        raise DamagedFile(
+            f"function {function_name!r} does not have the results {', '.join(wanted)}"
+        )
     outputs = [_parse_reference(results[part], nodes) for part in wanted]
     return Graph(nodes, tuple(inputs), tuple(outputs))
 
 
-def _read_nodes(items: Sequence[Json], known_nodes: Mapping[str, Node]) -> dict[str, Node]:
+def _read_nodes(node_entries: Sequence[Json], known_nodes: Mapping[str, Node]) -> dict[str, Node]:
     """Read nodes by name, in addition to those that are known."""
     raw: dict[str, Json] = {}
-    for item in items:
+    for item in node_entries:
         name = _require_text(item.get("name"), "a node's name")
         if name in raw or name in known_nodes:
             raise DamagedFile(f"there are two nodes called {short_repr(name)}")
@@ -221,12 +225,12 @@ def _check_calls(graphs: Mapping[str, Graph]) -> None:
 # --- attributes -----------------------------------------------------------------------------------
 
 
-def _decode_attributes(items: Json, node: str) -> dict[str, Any]:
+def _decode_attributes(entries: Json, node_name: str) -> dict[str, Any]:
     """Decode the attributes of a node; their names become lower case, as Python's parameters are."""
     try:
-        return {name.lower(): _decode_attribute(value) for name, value in items.items()}
+        return {name.lower(): _decode_attribute(value) for name, value in entries.items()}
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise DamagedFile(f"an attribute of node {node!r} is damaged: {error}") from None
+        raise DamagedFile(f"an attribute of node {node_name!r} is damaged: {error}") from None
 
 
 def _decode_attribute(value: Any) -> Any:
@@ -247,6 +251,7 @@ def _decode_attribute(value: Any) -> Any:
 
 
 def _decode_scalar(kind: str, value: Any) -> Any:
+    """Return a value decoded by its kind, one of TensorFlow's letters or names for a type."""
     match kind:
         case "s":
             return _decode_string(value)
@@ -297,13 +302,15 @@ def _require_list(value: Any) -> list[Any]:
     return cast("list[Any]", value)
 
 
-def _require_mapping(value: Any, what: str) -> Json:
+def _require_mapping(value: Any, expected: str) -> Json:
+    """Return a value if it is an object of JSON, else raise an error that says what was expected."""
     if not isinstance(value, dict):
-        raise DamagedFile(f"{short_repr(value)} stands where {what} is needed")
+        raise DamagedFile(f"{short_repr(value)} stands where {expected} is needed")
     return cast("Json", value)
 
 
-def _require_text(value: Any, what: str) -> str:
+def _require_text(value: Any, expected: str) -> str:
+    """Return a value if it is a text, else raise an error that says what was expected."""
     if not isinstance(value, str) or not value:
-        raise DamagedFile(f"{short_repr(value)} is not {what}")
+        raise DamagedFile(f"{short_repr(value)} is not {expected}")
     return value

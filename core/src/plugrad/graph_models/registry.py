@@ -26,10 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 HostArray: TypeAlias = NDArray[Any]
+"""Marks an input that an operator takes as a NumPy array."""
 AnyInput: TypeAlias = Any
+"""Marks an input that an operator takes as it is, such as a list of tensors."""
 FunctionRunner: TypeAlias = "Callable[[str, list[Any]], list[Any]]"
+"""Runs a function of the model, given its name and arguments, and returns its outputs."""
 
 INPUT_ANNOTATIONS: Final = ("Tensor", "HostArray", "AnyInput")
+"""The annotations that the inputs of an operator's function may have."""
 OPERATORS: Final[dict[str, Operator]] = {}
 """By name: what computes an operator."""
 HOST_OPERATORS: Final[dict[str, Callable[..., Any]]] = {}
@@ -92,7 +96,7 @@ class Operator:
 
 
 def register_operator(
-    *names: str, last: str = "", outputs: tuple[str, ...] = ()
+    *names: str, last_annotation: str = "", output_names: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as the implementation of operators.
 
@@ -104,7 +108,7 @@ def register_operator(
         for name in names:
             if name in OPERATORS:
                 raise RegistrationError(f"operator {name!r} has a function already")
-            OPERATORS[name] = _parse_signature(name, function, last, outputs)
+            OPERATORS[name] = _parse_signature(name, function, last_annotation, output_names)
         return function
 
     return declare
@@ -124,7 +128,7 @@ def register_host_operator(*names: str) -> Callable[[Callable[..., Any]], Callab
 
 
 def _parse_signature(
-    name: str, function: Callable[..., Any], last: str, outputs: tuple[str, ...]
+    name: str, function: Callable[..., Any], last_annotation: str, output_names: tuple[str, ...]
 ) -> Operator:
     """Return the inputs and attributes that a function's signature declares."""
     kinds: list[str] = []
@@ -149,5 +153,13 @@ def _parse_signature(
             kinds.append(kind)
             required += is_required
     return Operator(
-        name, function, tuple(kinds), required, variadic, last, attributes, outputs, calls
+        name,
+        function,
+        tuple(kinds),
+        required,
+        variadic,
+        last_annotation,
+        attributes,
+        output_names,
+        calls,
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plugrad.graph.graph import Graph
 
 ValueInBothTraces: TypeAlias = "tuple[Any, Any]"
-"""The same thing in both traces."""
+"""A pair: a value in the first trace, and its counterpart in the second."""
 TENSORFLOW_DTYPES: Final = {
     "float32": "DT_FLOAT", "int32": "DT_INT32", "bool": "DT_BOOL", "complex64": "DT_COMPLEX64", "string": "DT_STRING",
 }  # fmt: skip
@@ -112,9 +112,11 @@ class GraphWriter:
         self._batch = ""
         self._known: dict[bytes, str] = {}
 
-    def new_name(self, wanted: str) -> str:
-        """Return a new unique node name."""
-        base = self.prefix + "".join(c if c.isalnum() or c in "._/" else "_" for c in wanted)
+    def new_name(self, preferred_name: str) -> str:
+        """Return a node name that is not used yet, made of `preferred_name`."""
+        base = self.prefix + "".join(
+            c if c.isalnum() or c in "._/" else "_" for c in preferred_name
+        )
         found, number = base, 0
         while found in self.taken:
             number += 1
@@ -151,35 +153,39 @@ class GraphWriter:
         """Write a number in a dtype."""
         return self.write_constant(np.array(value, np.dtype(dtype)))
 
-    def write_integers(self, first: Sequence[int], second: Sequence[int] | None = None) -> str:
+    def write_integers(
+        self, first_values: Sequence[int], second_values: Sequence[int] | None = None
+    ) -> str:
         """Write integers; those that differ between the traces are computed as multiples of the batch size."""
-        second = first if second is None else second
-        if tuple(first) == tuple(second):
-            return self.write_constant(np.array(first, np.int32))
+        second_values = first_values if second_values is None else second_values
+        if tuple(first_values) == tuple(second_values):
+            return self.write_constant(np.array(first_values, np.int32))
         parts = [
             self.write_number(a, "int32") if a == b else self._write_batch_multiple(a, b)
-            for a, b in zip(first, second, strict=True)
+            for a, b in zip(first_values, second_values, strict=True)
         ]
         return self.write_node("Pack", parts, axis=0, N=len(parts), T="int32")
 
-    def write_shape(self, first: Sequence[int], second: Sequence[int]) -> str:
+    def write_shape(self, first_shape: Sequence[int], second_shape: Sequence[int]) -> str:
         """Write a target shape of Reshape; one size that depends on the batch becomes −1."""
         different = [
-            n for n, pair in enumerate(zip(first, second, strict=True)) if len({*pair}) > 1
+            n
+            for n, pair in enumerate(zip(first_shape, second_shape, strict=True))
+            if len({*pair}) > 1
         ]
-        if len(different) == 1 and 0 not in first:
+        if len(different) == 1 and 0 not in first_shape:
             return self.write_integers(
-                [-1 if n in different else size for n, size in enumerate(first)]
+                [-1 if n in different else size for n, size in enumerate(first_shape)]
             )
-        return self.write_integers(first, second)
+        return self.write_integers(first_shape, second_shape)
 
-    def _write_batch_multiple(self, first: int, second: int) -> str:
+    def _write_batch_multiple(self, first_value: int, second_value: int) -> str:
         """Write an integer as a multiple of the batch size."""
-        factor, rest = divmod(first, self.sizes[0]) if self.sizes[0] else (0, 1)
-        if rest or factor * self.sizes[1] != second or not self.batches:
+        factor, rest = divmod(first_value, self.sizes[0]) if self.sizes[0] else (0, 1)
+        if rest or factor * self.sizes[1] != second_value or not self.batches:
             raise UnsupportedModel(
-                f"A size is {first} for a batch of {self.sizes[0]} and {second} for {self.sizes[1]}: that is no "
-                "multiple of it. Save with dynamic=False."
+                f"A size is {first_value} for a batch of {self.sizes[0]} and {second_value} for {self.sizes[1]}: "
+                "that is no multiple of it. Save with dynamic=False."
             )
         if not self._batch:
             value, axis = self.batches[0]
@@ -192,20 +198,30 @@ class GraphWriter:
             return self._batch
         return self.write_node("Mul", [self._batch, self.write_number(factor, "int32")], T="int32")
 
-    def write_array(self, first: NDArray[Any], second: NDArray[Any], name: str = "") -> str:
+    def write_array(
+        self, first_array: NDArray[Any], second_array: NDArray[Any], name: str = ""
+    ) -> str:
         """Write a constant of both traces; if its size depends on the batch, its elements must be equal."""
-        if first.shape == second.shape:
-            if not np.array_equal(first, second, equal_nan=first.dtype.kind == "f"):
+        if first_array.shape == second_array.shape:
+            if not np.array_equal(
+                first_array, second_array, equal_nan=first_array.dtype.kind == "f"
+            ):
                 raise UnsupportedModel("The values of a constant depend on the size of the batch.")
-            return self.write_constant(first, name)
-        if first.size == 0 or (first != first.flat[0]).any() or (second != first.flat[0]).any():
+            return self.write_constant(first_array, name)
+        if (
+            first_array.size == 0
+            or (first_array != first_array.flat[0]).any()
+            or (second_array != first_array.flat[0]).any()
+        ):
             raise UnsupportedModel(
-                f"A constant of shape {first.shape} grows with the batch, and its elements differ. Make it an argument "
-                "of the function, or save with dynamic=False."
+                f"A constant of shape {first_array.shape} grows with the batch, and its elements differ. "
+                "Make it an argument of the function, or save with dynamic=False."
             )
-        value = self.write_constant(np.array(first.flat[0]))
+        value = self.write_constant(np.array(first_array.flat[0]))
         return self.write_node(
-            "Fill", [self.write_integers(first.shape, second.shape), value], T=first.dtype.name
+            "Fill",
+            [self.write_integers(first_array.shape, second_array.shape), value],
+            T=first_array.dtype.name,
         )
 
     def write_graph(self, graphs: tuple[Graph, Graph], names: dict[int, str]) -> list[str]:
@@ -278,15 +294,15 @@ def output_names(name: str, count: int) -> list[str]:
     return [name, *(f"{name}:{place}" for place in range(1, count))]
 
 
-def tensorflow_dtype(dtype: str, where: str = "a weight") -> str:
-    """Return TensorFlow's name for a dtype.
+def tensorflow_dtype(dtype: str, subject: str = "a weight") -> str:
+    """Return TensorFlow's name for a dtype; `subject` is what has the dtype, for an error.
 
     Raises:
         UnsupportedModel: TensorFlow.js does not have it.
     """
     if dtype not in TENSORFLOW_DTYPES:
         raise UnsupportedModel(
-            f"{where} is {dtype}; TensorFlow.js has {', '.join(TENSORFLOW_DTYPES)}, so convert it "
+            f"{subject} is {dtype}; TensorFlow.js has {', '.join(TENSORFLOW_DTYPES)}, so convert it "
             "first with plugrad.astype"
         )
     return TENSORFLOW_DTYPES[dtype]
@@ -319,9 +335,11 @@ def _encode_attribute(name: str, value: Any) -> dict[str, Any]:
     return {"list": {"i": [str(part) for part in value]}}
 
 
-def encode_shape_attribute(first: Sequence[int], second: Sequence[int]) -> dict[str, Any]:
+def encode_shape_attribute(
+    first_shape: Sequence[int], second_shape: Sequence[int]
+) -> dict[str, Any]:
     """Encode a shape for JSON; a size that differs between the traces becomes -1."""
-    sizes = [a if a == b else -1 for a, b in zip(first, second, strict=True)]
+    sizes = [a if a == b else -1 for a, b in zip(first_shape, second_shape, strict=True)]
     return {"shape": {"dim": [{"size": str(size)} for size in sizes]}}
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from plugrad.contract.kernel import Kernel
 from plugrad.errors import ArgumentValueError
 from plugrad.kernels import decomposition
-from plugrad.kernels.decomposition import COMPLEX_DTYPE
+from plugrad.kernels.decomposition import COMPLEX_DTYPE_OF_DTYPE
 from plugrad.types.dtype import as_dtype
 
 Array = NDArray[Any]
@@ -169,20 +169,22 @@ def eig(input: Array) -> list[Array]:
     Raises:
         ArgumentValueError: the method does not converge.
     """
-    dtype = COMPLEX_DTYPE[
+    dtype = COMPLEX_DTYPE_OF_DTYPE[
         as_dtype(input.dtype)
     ].numpy  # where all are real, NumPy gives real numbers
     return [x.astype(dtype, copy=False) for x in _factor_batch("Eig", np.linalg.eig, input)]
 
 
-def _factor_batch(name: str, function: Any, input: Array) -> list[Array]:
+def _factor_batch(kernel_name: str, function: Any, input: Array) -> list[Array]:
     """Factor each matrix of a batch; batch axes are flattened, because NumPy has a limit of 64 axes."""
     batch, matrix = input.shape[:-2], input.shape[-2:]
-    found = call_lapack(name, NOT_FACTORED_MESSAGE, function, input.reshape(prod(batch), *matrix))
+    found = call_lapack(
+        kernel_name, NOT_FACTORED_MESSAGE, function, input.reshape(prod(batch), *matrix)
+    )
     return [x.reshape(*batch, *x.shape[1:]) for x in found]
 
 
-def call_lapack(name: str, failure_message: str, function: Any, *arrays: Array) -> Any:
+def call_lapack(kernel_name: str, failure_message: str, function: Any, *arrays: Array) -> Any:
     """Return the results of a function of `numpy.linalg`.
 
     Raises:
@@ -193,7 +195,7 @@ def call_lapack(name: str, failure_message: str, function: Any, *arrays: Array) 
             return function(*arrays)
     except np.linalg.LinAlgError:
         raise ArgumentValueError(
-            f"{name}: a matrix of shape {arrays[0].shape[-2:]} {failure_message.format(n=arrays[0].shape[-1])}"
+            f"{kernel_name}: a matrix of shape {arrays[0].shape[-2:]} {failure_message.format(n=arrays[0].shape[-1])}"
         ) from None
 
 

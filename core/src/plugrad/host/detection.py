@@ -87,13 +87,15 @@ def _select_boxes(
 
 
 def _intersection_over_union(
-    lows: Array, highs: Array, areas: Array, one: np.intp, others: Array
+    low_corners: Array, high_corners: Array, areas: Array, box_index: np.intp, other_indices: Array
 ) -> Array:
-    """Return the area of intersection over the area of union, for one box and others."""
-    sides = np.minimum(highs[one], highs[others]) - np.maximum(lows[one], lows[others])
+    """Return the area of intersection over the area of union, for one box and each of some others."""
+    sides = np.minimum(high_corners[box_index], high_corners[other_indices]) - np.maximum(
+        low_corners[box_index], low_corners[other_indices]
+    )
     common = np.maximum(sides, 0).prod(axis=1)
-    covered = areas[one] + areas[others] - common
-    has_area = (areas[one] > 0) & (areas[others] > 0)
+    covered = areas[box_index] + areas[other_indices] - common
+    has_area = (areas[box_index] > 0) & (areas[other_indices] > 0)
     return np.divide(common, covered, out=np.zeros_like(common), where=has_area)
 
 

@@ -25,28 +25,31 @@ def fingerprint64(text: bytes) -> int:
     return _hash_up_to_64_bytes(text) if size <= 64 else _hash_long(text)
 
 
-def _read_word(text: bytes, start: int, size: int = 8) -> int:
-    return int.from_bytes(text[start : start + size], "little")
+def _read_word(text: bytes, start: int, byte_count: int = 8) -> int:
+    """Return the integer of some bytes of a text, the lowest byte first."""
+    return int.from_bytes(text[start : start + byte_count], "little")
 
 
-def _rotate_right(x: int, by: int) -> int:
+def _rotate_right(x: int, bit_count: int) -> int:
     """Return 64 bits rotated to the right."""
     x &= UINT64_MASK
-    return (x >> by | x << (64 - by)) & UINT64_MASK
+    return (x >> bit_count | x << (64 - bit_count)) & UINT64_MASK
 
 
 def _shift_mix(x: int) -> int:
+    """Return 64 bits combined with their own upper bits by an exclusive or."""
     x &= UINT64_MASK
     return x ^ x >> 47
 
 
 def _hash_pair(u: int, v: int, factor: int) -> int:
-    """Hash two integers to one."""
+    """Return a hash of two integers."""
     a = _shift_mix((u ^ v) * factor)
     return _shift_mix((v ^ a) * factor) * factor & UINT64_MASK
 
 
 def _hash_up_to_16_bytes(text: bytes) -> int:
+    """Return the fingerprint of a text of up to 16 bytes."""
     size = len(text)
     factor = FARMHASH_CONSTANT_2 + size * 2
     if size >= 8:
@@ -69,6 +72,7 @@ def _hash_up_to_16_bytes(text: bytes) -> int:
 
 
 def _hash_up_to_32_bytes(text: bytes) -> int:
+    """Return the fingerprint of a text of 17 to 32 bytes."""
     size = len(text)
     factor = FARMHASH_CONSTANT_2 + size * 2
     a, b = _read_word(text, 0) * FARMHASH_CONSTANT_1, _read_word(text, 8)
@@ -79,6 +83,7 @@ def _hash_up_to_32_bytes(text: bytes) -> int:
 
 
 def _hash_up_to_64_bytes(text: bytes) -> int:
+    """Return the fingerprint of a text of 33 to 64 bytes."""
     size = len(text)
     factor = FARMHASH_CONSTANT_2 + size * 2
     a, b = _read_word(text, 0) * FARMHASH_CONSTANT_2, _read_word(text, 8)
@@ -95,6 +100,7 @@ def _hash_up_to_64_bytes(text: bytes) -> int:
 
 
 def _hash_long(text: bytes) -> int:
+    """Return the fingerprint of a text of more than 64 bytes."""
     size = len(text)
     x = 81 * FARMHASH_CONSTANT_2 + _read_word(text, 0)
     y = 81 * FARMHASH_CONSTANT_1 + 113

@@ -60,81 +60,83 @@ def sylvester_solve(a: Array, b: Array, rhs: Array) -> Array:
     return found.reshape(full.shape).astype(rhs.dtype)
 
 
-def _triangular_root(x: Array, limit: Array) -> Array:
+def _triangular_root(x: Array, zero_limit: Array) -> Array:
     """Return the square roots of upper triangular matrices, by columns, or by halves of large ones."""
     n = x.shape[-1]
     found = np.zeros_like(x)
     if n <= BLOCK_ROWS:
         for j in range(n):
             root = found[:, j, j] = np.sqrt(x[:, j, j])
-            found[:, :j, j] = _solve_shifted(found[:, :j, :j], root, x[:, :j, j], limit)
+            found[:, :j, j] = _solve_shifted(found[:, :j, :j], root, x[:, :j, j], zero_limit)
         return found
     first, last = slice(0, n // 2), slice(n // 2, n)
     for half in (first, last):
-        found[:, half, half] = _triangular_root(x[:, half, half], limit)
+        found[:, half, half] = _triangular_root(x[:, half, half], zero_limit)
     found[:, first, last] = _solve_triangles(
-        found[:, first, first], found[:, last, last], x[:, first, last], limit
+        found[:, first, first], found[:, last, last], x[:, first, last], zero_limit
     )
     return found
 
 
-def _solve_triangles(a: Array, b: Array, rhs: Array, limit: Array) -> Array:
+def _solve_triangles(a: Array, b: Array, rhs: Array, zero_limit: Array) -> Array:
     """Return X, where a X + X b = rhs for upper triangular matrices, by columns, or by halves of many rows."""
     rows, columns = rhs.shape[-2:]
     found = np.empty_like(rhs)
     if rows <= BLOCK_ROWS:
         for j in range(columns):
             known = (found[:, :, :j] @ b[:, :j, j, None])[..., 0]
-            found[:, :, j] = _solve_shifted(a, b[:, j, j], rhs[:, :, j] - known, limit)
+            found[:, :, j] = _solve_shifted(a, b[:, j, j], rhs[:, :, j] - known, zero_limit)
         return found
     first, last = slice(0, rows // 2), slice(rows // 2, rows)
-    found[:, last] = _solve_triangles(a[:, last, last], b, rhs[:, last], limit)
+    found[:, last] = _solve_triangles(a[:, last, last], b, rhs[:, last], zero_limit)
     rest = rhs[:, first] - a[:, first, last] @ found[:, last]
-    found[:, first] = _solve_triangles(a[:, first, first], b, rest, limit)
+    found[:, first] = _solve_triangles(a[:, first, first], b, rest, zero_limit)
     return found
 
 
-def _solve_shifted(triangle: Array, shift: Array, rhs: Array, limit: Array) -> Array:
+def _solve_shifted(triangle: Array, shift: Array, rhs: Array, zero_limit: Array) -> Array:
     """Return x, where (triangle + shift) x = rhs; for a 0 on the diagonal, 0 if 0 = rhs up to the limit, else NaN."""
     matrix = triangle + shift[:, None, None] * np.eye(triangle.shape[-1])
     diagonal = np.einsum("bii->bi", matrix)
     is_singular = diagonal == 0
     diagonal += is_singular
     found = np.linalg.solve(matrix, rhs[..., None])[..., 0]
-    return np.where(is_singular, np.where(np.abs(found) <= limit, 0, np.nan), found)
+    return np.where(is_singular, np.where(np.abs(found) <= zero_limit, 0, np.nan), found)
 
 
 def _conjugate_transpose(x: Array) -> Array:
     return np.conj(np.swapaxes(x, -1, -2))
 
 
-def _schur(name: str, input: Array) -> tuple[Array, Array, Array]:
+def _schur(kernel_name: str, input: Array) -> tuple[Array, Array, Array]:
     """Return triangular T and unitary U, where input = U T Uᴴ, and the eigenvalues, in double precision.
 
     Eigenvectors made orthogonal give them at once, unless some of them nearly coincide.
     """
     n = input.shape[-1]
     x = input.reshape(-1, n, n).astype(np.complex128 if input.dtype.kind == "c" else np.float64)
-    values, vectors = call_lapack(name, NOT_FACTORED_MESSAGE, np.linalg.eig, x)
+    values, vectors = call_lapack(kernel_name, NOT_FACTORED_MESSAGE, np.linalg.eig, x)
     unitary = np.linalg.qr(vectors)[0].astype(np.complex128)
     triangle = _conjugate_transpose(unitary) @ x @ unitary
     sizes = np.linalg.norm(x, axis=(-2, -1))
     rests = np.linalg.norm(np.tril(triangle, -1), axis=(-2, -1))
     for k in np.flatnonzero(rests > 8 * n * DOUBLE_EPSILON * sizes):
-        _make_triangular(name, triangle[k], unitary[k], sizes[k])
+        _make_triangular(kernel_name, triangle[k], unitary[k], sizes[k])
     return np.triu(triangle), unitary, values
 
 
-def _make_triangular(name: str, x: Array, unitary: Array, size: float) -> None:
+def _make_triangular(kernel_name: str, x: Array, unitary: Array, frobenius_norm: float) -> None:
     """Make x triangular in place by QR steps with Wilkinson's shifts, and apply the rotations to `unitary` too."""
     end, steps = len(x), 0
     while end > 1:
-        if np.linalg.norm(x[end - 1, : end - 1]) <= DOUBLE_EPSILON * size:
+        if np.linalg.norm(x[end - 1, : end - 1]) <= DOUBLE_EPSILON * frobenius_norm:
             end -= 1
             continue
         steps += 1
         if steps > 30 * len(x):
-            raise ArgumentValueError(f"{name}: a matrix of shape {x.shape} {NOT_FACTORED_MESSAGE}")
+            raise ArgumentValueError(
+                f"{kernel_name}: a matrix of shape {x.shape} {NOT_FACTORED_MESSAGE}"
+            )
         shifts = np.linalg.eigvals(x[end - 2 : end, end - 2 : end])
         shift = shifts[np.abs(shifts - x[end - 1, end - 1]).argmin()]
         q = np.linalg.qr(x[:end, :end] - shift * np.eye(end))[0]

@@ -16,7 +16,9 @@ from plugrad.kernels import binary, optimizers
 
 Array = NDArray[Any]
 Coefficient: TypeAlias = Any  # a float beside arrays, a 0-d tensor beside tensors
+"""A coefficient of a formula, such as the learning rate."""
 Formula: TypeAlias = Callable[..., tuple[Any, ...]]
+"""A function of a variable, its gradient, its slots and the coefficients, which returns the new variable and slots."""
 
 
 def gradient_descent(v: Any, g: Any, rate: Coefficient) -> tuple[Any, ...]:
@@ -45,13 +47,13 @@ def adadelta(
     u: Any,
     rate: Coefficient,
     rho: Coefficient,
-    others: Coefficient,
+    one_minus_rho: Coefficient,
     epsilon: Coefficient,
 ) -> tuple[Any, ...]:
-    """Return v and the averages s and u of the squares of gradients and of steps; `others` is ``1 - rho``."""
-    s = s * rho + g * g * others
+    """Return v and the averages s and u of the squares of gradients and of steps; `one_minus_rho` is ``1 - rho``."""
+    s = s * rho + g * g * one_minus_rho
     d = g * np.sqrt((u + epsilon) / (s + epsilon))
-    return v - d * rate, s, u * rho + d * d * others
+    return v - d * rate, s, u * rho + d * d * one_minus_rho
 
 
 def rmsprop(
@@ -61,12 +63,12 @@ def rmsprop(
     a: Any,
     rate: Coefficient,
     decay: Coefficient,
-    others: Coefficient,
+    one_minus_decay: Coefficient,
     momentum: Coefficient,
     epsilon: Coefficient,
 ) -> tuple[Any, ...]:
-    """Return v, the average s of squares, and the velocity a; `others` is ``1 - decay``."""
-    s = s * decay + g * g * others
+    """Return v, the average s of squares, and the velocity a; `one_minus_decay` is ``1 - decay``."""
+    s = s * decay + g * g * one_minus_decay
     a = g / (np.sqrt(s) + epsilon) + a * momentum
     return v - a * rate, s, a
 
@@ -79,13 +81,13 @@ def centered_rmsprop(
     mean: Any,
     rate: Coefficient,
     decay: Coefficient,
-    others: Coefficient,
+    one_minus_decay: Coefficient,
     momentum: Coefficient,
     epsilon: Coefficient,
 ) -> tuple[Any, ...]:
-    """Return the results of `rmsprop`, and the mean gradient."""
-    s = s * decay + g * g * others
-    mean = mean * decay + g * others
+    """Return the results of `rmsprop`, and the mean gradient; `one_minus_decay` is ``1 - decay``."""
+    s = s * decay + g * g * one_minus_decay
+    mean = mean * decay + g * one_minus_decay
     variance = np.maximum(s - mean * mean, 0)  # rounding may make it negative
     a = g / (np.sqrt(variance) + epsilon) + a * momentum
     return v - a * rate, s, a, mean
@@ -97,20 +99,20 @@ def adam(
     m: Any,
     s: Any,
     rate: Coefficient,
-    keep: Coefficient,
+    kept_fraction: Coefficient,
     beta1: Coefficient,
-    others1: Coefficient,
+    one_minus_beta1: Coefficient,
     beta2: Coefficient,
-    others2: Coefficient,
+    one_minus_beta2: Coefficient,
     epsilon: Coefficient,
 ) -> tuple[Any, ...]:
     """Return v and the averages m and s of the gradients and of their squares.
 
-    `keep` is what weight decay leaves of v, ``others1`` is ``1 - beta1``, and ``others2`` is ``1 - beta2``.
+    `kept_fraction` is what weight decay leaves of v, and the names `one_minus_…` say what the others are.
     """
-    m = m * beta1 + g * others1
-    s = s * beta2 + g * g * others2
-    return _scale(v, keep) - m / (np.sqrt(s) + epsilon) * rate, m, s
+    m = m * beta1 + g * one_minus_beta1
+    s = s * beta2 + g * g * one_minus_beta2
+    return _scale(v, kept_fraction) - m / (np.sqrt(s) + epsilon) * rate, m, s
 
 
 def adamax(
@@ -120,21 +122,21 @@ def adamax(
     u: Any,
     rate: Coefficient,
     beta1: Coefficient,
-    others: Coefficient,
+    one_minus_beta1: Coefficient,
     beta2: Coefficient,
     epsilon: Coefficient,
 ) -> tuple[Any, ...]:
-    """Return v, the average m of gradients, and their decayed maximum u; `others` is ``1 - beta1``."""
-    m = m * beta1 + g * others
+    """Return v, the average m of gradients, and their decayed maximum u; `one_minus_beta1` is ``1 - beta1``."""
+    m = m * beta1 + g * one_minus_beta1
     u = np.maximum(u * beta2, np.abs(g) + epsilon)
     return v - m / u * rate, m, u
 
 
-def _select_by_flag(flag: Coefficient, one: Callable[[], Any], other: Any) -> Any:
-    """Return the result of `one` if the flag is not 0, else `other`."""
+def _select_by_flag(flag: Coefficient, compute: Callable[[], Any], otherwise: Any) -> Any:
+    """Return the result of `compute` if the flag is not 0, else `otherwise`."""
     if isinstance(flag, float):
-        return one() if flag else other
-    return binary.select(flag != 0, one(), other)
+        return compute() if flag else otherwise
+    return binary.select(flag != 0, compute(), otherwise)
 
 
 def _scale(x: Any, factor: Coefficient) -> Any:
@@ -152,6 +154,7 @@ FORMULAS: Final[dict[Kernel[..., Any], Formula]] = {
     optimizers.adam: adam,
     optimizers.adamax: adamax,
 }
+"""By kernel, the formula for one variable."""
 
 
 def apply_to_lists(kernel: Kernel[..., Any], formula: Formula) -> Callable[..., list[Array]]:

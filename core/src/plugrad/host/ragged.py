@@ -14,6 +14,7 @@ from plugrad.kernels import ragged
 
 Array = NDArray[Any]
 MAX_RAGGED_VALUES = 2**31 - 1  # the largest int32 split
+"""The most values that the result of `ragged_range` may have."""
 
 
 def ragged_range(starts: Array, limits: Array, deltas: Array) -> tuple[Array, Array]:
@@ -130,52 +131,61 @@ def ragged_tensor_to_tensor(
     return dense.reshape(*sizes, *values.shape[1:])
 
 
-def _row_of_each_element(kind: str, partition: Array, rows: int) -> Array:
+def _row_of_each_element(partition_type: str, partition: Array, row_count: int) -> Array:
     """Return the row index of each element, in ascending order."""
-    if kind == "ROW_SPLITS":
+    if partition_type == "ROW_SPLITS":
         _check_splits("RaggedTensorToTensor", partition, None)
-        if len(partition) != rows + 1 or partition[0]:
+        if len(partition) != row_count + 1 or partition[0]:
             raise ArgumentValueError(
                 f"RaggedTensorToTensor: the splits {format_values(partition)} must begin with 0, "
                 "and there must be one more "
-                f"than the {rows} rows before them"
+                f"than the {row_count} rows before them"
             )
-        return np.repeat(np.arange(rows), np.diff(partition))
+        return np.repeat(np.arange(row_count), np.diff(partition))
     owners = partition.astype(np.intp)
-    if owners.size and (owners[0] < 0 or owners[-1] >= rows or (np.diff(owners) < 0).any()):
+    if owners.size and (owners[0] < 0 or owners[-1] >= row_count or (np.diff(owners) < 0).any()):
         raise ArgumentValueError(
             f"RaggedTensorToTensor: the row ids {format_values(partition)} must be in [0, "
-            f"{rows}), the range of the rows "
+            f"{row_count}), the range of the rows "
             "before them, and not decrease"
         )
     return owners
 
 
-def _infer_sizes(shape: Array, known: list[int], element: tuple[int, ...]) -> list[int]:
-    """Return the sizes of the ragged axes, from `known` where `shape` has -1."""
-    wanted: list[int] = shape.tolist() if shape.ndim else [int(shape)] * len((*known, *element))
-    fits = all(n in (-1, m) for n, m in zip(wanted[len(known) :], element, strict=True))
+def _infer_sizes(
+    shape: Array, ragged_sizes: list[int], element_shape: tuple[int, ...]
+) -> list[int]:
+    """Return the sizes of the ragged axes, from `ragged_sizes` where `shape` has -1."""
+    wanted: list[int] = (
+        shape.tolist() if shape.ndim else [int(shape)] * len((*ragged_sizes, *element_shape))
+    )
+    fits = all(
+        n in (-1, m) for n, m in zip(wanted[len(ragged_sizes) :], element_shape, strict=True)
+    )
     if not fits or min(wanted) < -1 or (not shape.ndim and wanted[0] != -1):
         raise ShapeError(
             f"RaggedTensorToTensor: shape={format_values(shape)} must be -1, or have a size or -1 for each of "
-            f"{len(known)} axes and then {element}, the shape of one value"
+            f"{len(ragged_sizes)} axes and then {element_shape}, the shape of one value"
         )
-    return [m if n < 0 else n for n, m in zip(wanted, known, strict=False)]
+    return [m if n < 0 else n for n, m in zip(wanted, ragged_sizes, strict=False)]
 
 
-def _check_splits(name: str, splits: Array, count: int | None) -> None:
-    """Check that splits are 0 or more, do not decrease, and do not exceed `count`."""
+def _check_splits(kernel_name: str, splits: Array, value_count: int | None) -> None:
+    """Check that splits are 0 or more, do not decrease, and do not exceed `value_count`."""
     if (
         not len(splits)
         or splits[0] < 0
         or (np.diff(splits) < 0).any()
-        or (count is not None and splits[-1] > count)
+        or (value_count is not None and splits[-1] > value_count)
     ):
         limit = (
-            "" if count is None else f", and not exceed {count}, the number of elements to split"
+            ""
+            if value_count is None
+            else f", and not exceed {value_count}, the number of elements to split"
         )
         raise ArgumentValueError(
-            f"{name}: the splits {format_values(splits)} must be one or more numbers of at least 0, not decrease{limit}"
+            f"{kernel_name}: the splits {format_values(splits)} must be one or more numbers of at least 0, "
+            f"not decrease{limit}"
         )
 
 

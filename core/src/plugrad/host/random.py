@@ -26,7 +26,7 @@ PHILOX_ROUNDS: Final = 10
 PHILOX_MULTIPLIERS: Final = np.array([[0xD2511F53], [0xCD9E8D57]], "uint64")
 PHILOX_KEY_INCREMENTS: Final = (0x9E3779B9, 0xBB67AE85)
 BLOCKS_PER_CHUNK: Final = 16384
-"""So many blocks are computed at once, so that all passes over them stay in the cache."""
+"""How many blocks are computed at once, so that all passes over them stay in the cache."""
 
 
 def unpack_state(state: Array) -> tuple[int, int]:
@@ -35,8 +35,8 @@ def unpack_state(state: Array) -> tuple[int, int]:
     return int.from_bytes(words[:8], "little"), int.from_bytes(words[8:], "little")
 
 
-def philox(state: Array, count: int) -> Iterator[tuple[int, Array]]:
-    """Yield `count` output blocks of Philox, in groups of thousands.
+def philox(state: Array, block_count: int) -> Iterator[tuple[int, Array]]:
+    """Yield `block_count` output blocks of Philox, in groups of thousands.
 
     Each time they are the number of the first one, and an array of uint64 that is valid until the next: its four rows
     are words 0, 2, 1 and 3 of the blocks.
@@ -44,11 +44,11 @@ def philox(state: Array, count: int) -> Iterator[tuple[int, Array]]:
     key, counter = unpack_state(state)
     steps = np.arange(PHILOX_ROUNDS, dtype="uint64") * np.array([PHILOX_KEY_INCREMENTS], "uint64").T
     keys = (np.array([[key & 0xFFFFFFFF], [key >> 32]], "uint64") + steps) & WORD_MASK
-    size = min(count, BLOCKS_PER_CHUNK)
+    size = min(block_count, BLOCKS_PER_CHUNK)
     words, all_products = np.empty((4, size), "uint64"), np.empty((2, size), "uint64")
-    for first in range(0, count, BLOCKS_PER_CHUNK):
-        blocks = words[:, : count - first]
-        x, y, products = blocks[:2], blocks[2:], all_products[:, : count - first]
+    for first in range(0, block_count, BLOCKS_PER_CHUNK):
+        blocks = words[:, : block_count - first]
+        x, y, products = blocks[:2], blocks[2:], all_products[:, : block_count - first]
         _write_counters(counter + first, x, y)
         crossed = products[::-1]
         for number in range(PHILOX_ROUNDS):
@@ -60,12 +60,12 @@ def philox(state: Array, count: int) -> Iterator[tuple[int, Array]]:
         yield first, blocks
 
 
-def _write_counters(first: int, x: Array, y: Array) -> None:
+def _write_counters(first_counter: int, x: Array, y: Array) -> None:
     """Write the words of consecutive counters: words 0 and 2 to x, words 1 and 3 to y."""
     low = np.arange(x.shape[1], dtype="uint64")
-    low += np.uint64(first % 2**64)
-    high = np.full_like(low, (first >> 64) % 2**64)
-    high += low < np.uint64(first % 2**64)
+    low += np.uint64(first_counter % 2**64)
+    high = np.full_like(low, (first_counter >> 64) % 2**64)
+    high += low < np.uint64(first_counter % 2**64)
     for half, row in (low, 0), (high, 1):
         np.bitwise_and(half, WORD_MASK, out=x[row])
         np.right_shift(half, WORD_BITS, out=y[row])

@@ -28,13 +28,13 @@ def sort(x: Array, *, axis: int, descending: bool) -> Array:
 
 
 RADIX_SORT_MIN_ELEMENTS: Final = 64
-"""The elements of one byte from which on NumPy's stable order, by their digits, takes less time than its other one."""
+"""How many elements of one byte an axis must have for NumPy's radix sort to be faster than its default sort."""
 COUNTING_SORT_MIN_ELEMENTS: Final = 4096
-"""The integers from which on to count how often each occurs takes less time than to compare them."""
+"""How many integers an array must have for counting each value to be faster than comparisons."""
 
 
 def _sort_by_counts(x: Array) -> Array | None:
-    """Return a sorted vector of integers by how often each occurs; None of a short one, or of too wide a range."""
+    """Return a vector of integers sorted by counting each value, or None if it is short or its range is wide."""
     if x.ndim != 1 or x.dtype.kind not in "iu" or x.size < COUNTING_SORT_MIN_ELEMENTS:
         return None
     least = x.min()
@@ -111,6 +111,7 @@ def upper_bound(sorted_sequence: Array, values: Array) -> Array:
 
 
 def _search_rows(sorted_sequence: Array, values: Array, side: Side) -> Array:
+    """Return for each value the index at which to insert it into its row of the sorted sequence."""
     *lead, length = sorted_sequence.shape
     sequences = sorted_sequence.reshape(math.prod(lead), length)
     rows = values.reshape(math.prod(lead), values.shape[-1])

@@ -92,16 +92,16 @@ def sparse_segment_mean(data: Array, indices: Array, segment_ids: Array) -> Arra
     return sums / counts.reshape(-1, *[1] * (data.ndim - 1))
 
 
-def _sum_segments(name: str, data: Array, indices: Array, segment_ids: Array) -> Array:
+def _sum_segments(kernel_name: str, data: Array, indices: Array, segment_ids: Array) -> Array:
     wrong = (indices < -len(data)) | (indices >= len(data))
     if wrong.any():
         place = int(wrong.argmax())
         raise TensorIndexError(
-            f"{name}: indices[{place}] = {indices[place]} is not in [{-len(data)}, {len(data)})"
+            f"{kernel_name}: indices[{place}] = {indices[place]} is not in [{-len(data)}, {len(data)})"
         )
     if segment_ids.size and (segment_ids[0] < 0 or (segment_ids[1:] < segment_ids[:-1]).any()):
         raise ArgumentValueError(
-            f"{name}: segment_ids={format_values(segment_ids)} must be 0 or more and not decrease"
+            f"{kernel_name}: segment_ids={format_values(segment_ids)} must be 0 or more and not decrease"
         )
     segments = int(segment_ids[-1]) + 1 if segment_ids.size else 0
     sums = np.zeros((segments, *data.shape[1:]), data.dtype)

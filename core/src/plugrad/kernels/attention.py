@@ -48,7 +48,7 @@ def attention_gradient(
     return Shaped(q.shape, dtype), Shaped(k.shape, dtype), Shaped(v.shape, dtype)
 
 
-def _check_inputs(name: str, q: Spec, k: Spec, v: Spec, mask: Spec | None) -> DType:
+def _check_inputs(kernel_name: str, q: Spec, k: Spec, v: Spec, mask: Spec | None) -> DType:
     """Return the common dtype, or raise unless the shapes fit each other."""
     for which, x in {"q": q, "k": k, "v": v}.items():
         if len(x.shape) < 2:
@@ -65,7 +65,7 @@ def _check_inputs(name: str, q: Spec, k: Spec, v: Spec, mask: Spec | None) -> DT
             f"k of shape {k.shape} and v of shape {v.shape} must have equally many rows"
         )
     if mask is None:
-        return check_same_dtype(name, q, k, v)
+        return check_same_dtype(kernel_name, q, k, v)
     weights = (*q.shape[:-1], k.shape[-2])
     fits = len(mask.shape) >= 2 and mask.shape[:-2] in ((), weights[:-2])
     if not fits or any(
@@ -75,4 +75,4 @@ def _check_inputs(name: str, q: Spec, k: Spec, v: Spec, mask: Spec | None) -> DT
             f"the mask has shape {mask.shape}; it must have the shape {weights} or {weights[-2:]}, in "
             "which the last two sizes may be 1"
         )
-    return check_same_dtype(name, q, k, v, mask)
+    return check_same_dtype(kernel_name, q, k, v, mask)

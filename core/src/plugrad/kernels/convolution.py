@@ -54,48 +54,56 @@ def conv2d_filter_gradient(x: Spec, dy: Spec, *, filter_shape: Shape, window: Wi
 
 
 def convolution_shape(
-    axes: int, image: Shape, filter: Shape, window: Window, *, is_depthwise: bool = False
+    spatial_rank: int,
+    image_shape: Shape,
+    filter_shape: Shape,
+    window: Window,
+    *,
+    is_depthwise: bool = False,
 ) -> Shape:
     """Return the shape of the result of sliding filters over images.
 
     Raises:
-        ShapeError: images or filters do not have `axes` spatial axes, their channels differ, or the
+        ShapeError: images or filters do not have `spatial_rank` spatial axes, their channels differ, or the
             window is that of other filters or images.
     """
-    check_images(axes, image, filter)
-    check_window(image, window, axes)
-    if window.size != filter[:-2]:
-        raise ShapeError(f"filters of shape {filter} do not have the size of {window}")
-    channels = filter[-1] * image[-1] if is_depthwise else filter[-1]
-    return image[0], *window.out, channels
+    check_images(spatial_rank, image_shape, filter_shape)
+    check_window(image_shape, window, spatial_rank)
+    if window.size != filter_shape[:-2]:
+        raise ShapeError(f"filters of shape {filter_shape} do not have the size of {window}")
+    channels = filter_shape[-1] * image_shape[-1] if is_depthwise else filter_shape[-1]
+    return image_shape[0], *window.out, channels
 
 
-def check_images(axes: int, image: Shape, filter: Shape) -> None:
+def check_images(spatial_rank: int, image_shape: Shape, filter_shape: Shape) -> None:
     """Raise unless filters of a shape fit images of a shape.
 
     Raises:
-        ShapeError: images or filters do not have `axes` spatial axes, or their channels differ.
+        ShapeError: images or filters do not have `spatial_rank` spatial axes, or their channels differ.
     """
-    if not len(image) == len(filter) == axes + 2:
+    if not len(image_shape) == len(filter_shape) == spatial_rank + 2:
         raise ShapeError(
-            f"images and filters of a convolution have {axes + 2} axes; the shapes are {image} and {filter}"
+            f"images and filters of a convolution have {spatial_rank + 2} axes; the shapes are {image_shape} and "
+            f"{filter_shape}"
         )
-    if image[-1] != filter[-2]:
-        axes_now = (0, *range(2, axes + 2), 1)
+    if image_shape[-1] != filter_shape[-2]:
+        axes_now = (0, *range(2, spatial_rank + 2), 1)
         remedy = f"; if axis 1 has the channels, write plugrad.permute_dims(images, {axes_now})"
         raise ShapeError(
-            f"images of shape {image}, channels last, have {image[-1]} channels but filters of shape {filter} "
-            f"expect {filter[-2]}{remedy if image[1] == filter[-2] else ''}"
+            f"images of shape {image_shape}, channels last, have {image_shape[-1]} channels but filters of shape "
+            f"{filter_shape} expect {filter_shape[-2]}{remedy if image_shape[1] == filter_shape[-2] else ''}"
         )
 
 
-def check_gradient_shape(dy: Spec, image: Shape, expected: Shape, label: str = "dy") -> None:
-    """Raise unless dy, or what `label` names, has the shape `expected` of the result for images of a shape.
+def check_gradient_shape(
+    dy: Spec, image_shape: Shape, expected_shape: Shape, input_name: str = "dy"
+) -> None:
+    """Raise unless dy, or the input `input_name`, has the expected shape of the result for images of a shape.
 
     Raises:
         ShapeError: it has another shape.
     """
-    if dy.shape != expected:
+    if dy.shape != expected_shape:
         raise ShapeError(
-            f"{label} has shape {dy.shape}; images of shape {image} give {short_repr(expected)}"
+            f"{input_name} has shape {dy.shape}; images of shape {image_shape} give {short_repr(expected_shape)}"
         )

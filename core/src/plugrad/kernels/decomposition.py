@@ -14,8 +14,8 @@ from plugrad.types.shapes import broadcast
 from plugrad.types.specs import Shape, Shaped, Spec
 
 MATRIX_DTYPES = frozenset({float32, float64, complex64, complex128})
-REAL_DTYPE = {float32: float32, float64: float64, complex64: float32, complex128: float64}
-COMPLEX_DTYPE = {
+REAL_DTYPE_OF_DTYPE = {float32: float32, float64: float64, complex64: float32, complex128: float64}
+COMPLEX_DTYPE_OF_DTYPE = {
     float32: complex64,
     float64: complex128,
     complex64: complex64,
@@ -82,7 +82,7 @@ def log_determinant(input: Spec) -> tuple[Spec, ...]:
         log: the logarithm of its absolute value, in the dtype of the real parts; -inf for a singular matrix.
     """
     shape = square_shape(input)[:-2]
-    return Shaped(shape, input.dtype), Shaped(shape, REAL_DTYPE[input.dtype])
+    return Shaped(shape, input.dtype), Shaped(shape, REAL_DTYPE_OF_DTYPE[input.dtype])
 
 
 @kernel("SelfAdjointEigV2", accepts=MATRIX_DTYPES)
@@ -97,7 +97,7 @@ def eigh(input: Spec) -> tuple[Spec, ...]:
         eigenvectors: matrices (…, n, n) in the dtype of the input, whose columns have the length 1.
     """
     shape = square_shape(input)
-    return Shaped(shape[:-1], REAL_DTYPE[input.dtype]), Shaped(shape, input.dtype)
+    return Shaped(shape[:-1], REAL_DTYPE_OF_DTYPE[input.dtype]), Shaped(shape, input.dtype)
 
 
 @kernel("Svd", accepts=MATRIX_DTYPES)
@@ -116,7 +116,7 @@ def svd(input: Spec, *, full_matrices: bool = False) -> tuple[Spec, ...]:
     least = min(rows, columns)
     return (
         Shaped((*batch, rows, rows if full_matrices else least), input.dtype),
-        Shaped((*batch, least), REAL_DTYPE[input.dtype]),
+        Shaped((*batch, least), REAL_DTYPE_OF_DTYPE[input.dtype]),
         Shaped((*batch, columns if full_matrices else least, columns), input.dtype),
     )
 
@@ -186,17 +186,17 @@ def eig(input: Spec) -> tuple[Spec, ...]:
         eigenvalues: complex numbers (…, n), in the complex dtype of the precision of the input.
         eigenvectors: complex matrices (…, n, n).
     """
-    shape, dtype = square_shape(input), COMPLEX_DTYPE[input.dtype]
+    shape, dtype = square_shape(input), COMPLEX_DTYPE_OF_DTYPE[input.dtype]
     return Shaped(shape[:-1], dtype), Shaped(shape, dtype)
 
 
-def _solution_spec(name: str, matrix: Spec, rhs: Spec) -> Spec:
+def _solution_spec(kernel_name: str, matrix: Spec, rhs: Spec) -> Spec:
     """Return the shape and the dtype of the solutions of linear equations."""
     shape = square_shape(matrix)
     if len(rhs.shape) < 2 or rhs.shape[-2] != shape[-1]:
         raise ShapeError(f"rhs has shape {rhs.shape}; it must be matrices of {shape[-1]} rows")
     batch = broadcast(shape[:-2], rhs.shape[:-2])
-    return Shaped((*batch, *rhs.shape[-2:]), check_same_dtype(name, matrix, rhs))
+    return Shaped((*batch, *rhs.shape[-2:]), check_same_dtype(kernel_name, matrix, rhs))
 
 
 def _check_matrices(x: Spec) -> Shape:

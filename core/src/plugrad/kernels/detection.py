@@ -87,9 +87,9 @@ def non_max_suppression_with_score(
     return Shaped((max_output_size,), int32), Shaped((max_output_size,), scores.dtype)
 
 
-def _check_boxes(name: str, boxes: Spec, scores: Spec, max_output_size: int) -> None:
+def _check_boxes(kernel_name: str, boxes: Spec, scores: Spec, max_output_size: int) -> None:
     """Check the scores' dtype, the shapes and the number of boxes."""
-    check_dtype(f"{name} (scores)", scores, FLOATING)
+    check_dtype(f"{kernel_name} (scores)", scores, FLOATING)
     if max_output_size < 0:
         raise ArgumentValueError(f"max_output_size={max_output_size} must be 0 or more")
     if len(boxes.shape) != 2 or boxes.shape[1] != 4 or scores.shape != boxes.shape[:1]:

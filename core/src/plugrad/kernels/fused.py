@@ -101,7 +101,7 @@ def depthwise_conv2d(
 
 
 def _check_operands(
-    name: str, out: Spec, bias: Spec | None, weights: Spec | None, activation: Activation
+    kernel_name: str, out: Spec, bias: Spec | None, weights: Spec | None, activation: Activation
 ) -> None:
     """Check that the bias and the weights fit the result and the activation."""
     if (activation == "prelu") != (weights is not None):
@@ -112,7 +112,7 @@ def _check_operands(
         )
     for label, x in (("bias", bias), ("prelu_activation_weights", weights)):
         if x is not None:
-            check_same_dtype(name, out, x)
+            check_same_dtype(kernel_name, out, x)
             if not broadcasts_to(x.shape, out.shape):
                 raise ShapeError(
                     f"{label} has shape {x.shape}, which does not broadcast to the result of shape {out.shape}"

@@ -166,68 +166,78 @@ def transform_image_gradient(
     return Shaped(image_shape, dy.dtype)
 
 
-def _crop_shape(name: str, images: Shape, boxes: Spec, box_ind: Spec, size: Pair) -> Shape:
+def _crop_shape(
+    kernel_name: str, image_shape: Shape, boxes: Spec, box_ind: Spec, crop_size: Pair
+) -> Shape:
     """Return the shape of the crops."""
-    check_dtype(f"{name} (boxes)", boxes, FLOATING)
-    check_dtype(f"{name} (box_ind)", box_ind, INTEGER)
-    _check_has_pixels(images)
+    check_dtype(f"{kernel_name} (boxes)", boxes, FLOATING)
+    check_dtype(f"{kernel_name} (box_ind)", box_ind, INTEGER)
+    _check_has_pixels(image_shape)
     if len(box_ind.shape) != 1 or boxes.shape != (*box_ind.shape, 4):
         raise ShapeError(
             f"boxes of shape (number, 4) need one box_ind each; the shapes are {boxes.shape} and {box_ind.shape}"
         )
-    _check_size(size)
-    return boxes.shape[0], *size, images[3]
+    _check_size(crop_size)
+    return boxes.shape[0], *crop_size, image_shape[3]
 
 
-def _transform_shape(name: str, images: Shape, transforms: Spec, size: Pair) -> Shape:
+def _transform_shape(
+    kernel_name: str, image_shape: Shape, transforms: Spec, output_size: Pair
+) -> Shape:
     """Return the shape of the transformed images."""
-    check_dtype(f"{name} (transforms)", transforms, FLOATING)
-    _check_has_pixels(images)
-    if transforms.shape not in ((1, 8), (images[0], 8)):
+    check_dtype(f"{kernel_name} (transforms)", transforms, FLOATING)
+    _check_has_pixels(image_shape)
+    if transforms.shape not in ((1, 8), (image_shape[0], 8)):
         raise ShapeError(
-            f"transforms must have shape (1, 8) or ({images[0]}, 8) for images of shape {images}, "
+            f"transforms must have shape (1, 8) or ({image_shape[0]}, 8) for images of shape {image_shape}, "
             f"not {transforms.shape}"
         )
-    _check_size(size)
-    return images[0], *size, images[3]
+    _check_size(output_size)
+    return image_shape[0], *output_size, image_shape[3]
 
 
 def _image_size(dy: Spec) -> Pair:
-    """Return the height and the width of images."""
+    """Return the height and the width of the images of which dy is the gradient."""
     _check_images(dy.shape)
     return dy.shape[1], dy.shape[2]
 
 
-def _check_images(images: Shape) -> None:
-    if len(images) != 4:
-        raise ShapeError(f"images have shape (batch, height, width, channels), not {images}")
+def _check_images(image_shape: Shape) -> None:
+    """Raise unless a shape is that of images."""
+    if len(image_shape) != 4:
+        raise ShapeError(f"images have shape (batch, height, width, channels), not {image_shape}")
 
 
-def _check_has_pixels(images: Shape) -> None:
-    _check_images(images)
-    if 0 in images[1:3]:
-        raise ShapeError(f"images of shape {images} have no pixels")
+def _check_has_pixels(image_shape: Shape) -> None:
+    """Raise unless images of a shape have at least one pixel."""
+    _check_images(image_shape)
+    if 0 in image_shape[1:3]:
+        raise ShapeError(f"images of shape {image_shape} have no pixels")
 
 
-def _check_size(size: Pair) -> None:
-    if min(size) < 1:
-        raise ShapeError(f"images of size {size} have no pixels")
+def _check_size(image_size: Pair) -> None:
+    """Raise unless the height and width of images are at least 1."""
+    if min(image_size) < 1:
+        raise ShapeError(f"images of size {image_size} have no pixels")
 
 
 def _check_rotation(radians: float, center: tuple[float, float]) -> None:
+    """Raise unless the angle and the center are finite."""
     if not all(map(isfinite, (radians, *center))):
         raise ArgumentValueError(f"radians={radians} and center={center} must be finite")
 
 
-def _check_fill(fill_value: FillValue, images: Shape) -> None:
-    if isinstance(fill_value, tuple) and len(fill_value) != images[3]:
+def _check_fill(fill_value: FillValue, image_shape: Shape) -> None:
+    """Raise unless there is one fill value, or one for each channel."""
+    if isinstance(fill_value, tuple) and len(fill_value) != image_shape[3]:
         raise ArgumentValueError(
-            f"fill_value={fill_value} must be one number, or one for each of the {images[3]} channels"
+            f"fill_value={fill_value} must be one number, or one for each of the {image_shape[3]} channels"
         )
 
 
-def _check_gradient(dy: Spec, expected: Shape, images: Shape) -> None:
-    if dy.shape != expected:
+def _check_gradient(dy: Spec, expected_shape: Shape, image_shape: Shape) -> None:
+    """Raise unless dy has the shape of the result for images of a shape."""
+    if dy.shape != expected_shape:
         raise ShapeError(
-            f"dy has shape {dy.shape}; the result for images of shape {images} has shape {expected}"
+            f"dy has shape {dy.shape}; the result for images of shape {image_shape} has shape {expected_shape}"
         )

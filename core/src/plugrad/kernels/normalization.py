@@ -190,15 +190,17 @@ def batch_norm_gradient(
     return Shaped(x.shape, dtype), Shaped(channels, dtype), Shaped(channels, dtype)
 
 
-def _common_dtype(name: str, x: Spec, parts: dict[str, Spec | None], shape: Shape) -> DType:
-    """Return the common dtype of x and of the parts; raise unless the parts have the shape `shape`."""
-    given = {which: part for which, part in parts.items() if part is not None}
+def _common_dtype(
+    kernel_name: str, x: Spec, vectors: dict[str, Spec | None], vector_shape: Shape
+) -> DType:
+    """Return the common dtype of x and of the vectors, which are given by name and must have the same shape."""
+    given = {which: part for which, part in vectors.items() if part is not None}
     for which, part in given.items():
-        if part.shape != shape:
+        if part.shape != vector_shape:
             raise ShapeError(
-                f"{which} has shape {part.shape}; beside x of shape {x.shape} it must have shape {shape}"
+                f"{which} has shape {part.shape}; beside x of shape {x.shape} it must have shape {vector_shape}"
             )
-    return check_same_dtype(name, x, *given.values())
+    return check_same_dtype(kernel_name, x, *given.values())
 
 
 @kernel("LRN", accepts=FLOATING)
@@ -237,8 +239,9 @@ def local_response_normalization_gradient(
     return Shaped(x.shape, check_same_dtype("LRNGrad", x, y, dy))
 
 
-def _check_local_response_normalization(shape: Shape, depth_radius: int) -> None:
-    if not shape:
+def _check_local_response_normalization(image_shape: Shape, depth_radius: int) -> None:
+    """Raise unless images have an axis of channels and the radius is valid."""
+    if not image_shape:
         raise ShapeError("x is 0-d; it must have a last axis, which holds the channels")
     if depth_radius < 0:
         raise ArgumentValueError(f"depth_radius={depth_radius} must be 0 or more")

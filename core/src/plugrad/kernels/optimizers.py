@@ -27,29 +27,29 @@ OPTIMIZER_DTYPES: Final[frozenset[DType]] = frozenset(
 )  # squares of float16 overflow early
 
 LIST_COUNT_OF_KERNEL: Final[dict[Kernel[..., Any], int]] = {}
-"""How many lists of tensors each kernel takes."""
+"""The number of lists of tensors that each kernel takes: variables, gradients, and those of its state."""
 COEFFICIENT_COUNT_OF_KERNEL: Final[dict[Kernel[..., Any], int]] = {}
-"""How many coefficients each kernel takes."""
+"""The number of coefficients that each kernel takes."""
 
 
 def declare_optimizer_step(
-    name: str, coefficients: int, kept: int, contract: str
+    name: str, coefficient_count: int, state_count: int, contract: str
 ) -> Kernel[..., list[Tensor]]:
-    """Return a new kernel for an optimizer's step, which takes coefficients and keeps tensors for a variable.
+    """Return a new kernel for an optimizer's step; for each variable it has `state_count` tensors of state.
 
-    `contract` says what the step returns.
+    The first input has `coefficient_count` numbers. `contract` says what the step returns.
     """
 
     def rule(*inputs: Spec) -> tuple[Spec, ...]:
         numbers, *tensors = inputs
-        if numbers.shape != (coefficients,):
+        if numbers.shape != (coefficient_count,):
             raise ShapeError(
-                f"the first input must be {coefficients} coefficients, not of shape {numbers.shape}"
+                f"the first input must be {coefficient_count} coefficients, not of shape {numbers.shape}"
             )
-        count, rest = divmod(len(tensors), 2 + kept)
+        count, rest = divmod(len(tensors), 2 + state_count)
         if rest:
             raise ShapeError(
-                f"{len(tensors)} tensors follow the coefficients, which must be {2 + kept} lists of one length"
+                f"{len(tensors)} tensors follow the coefficients, which must be {2 + state_count} lists of one length"
             )
         for i, x in enumerate(tensors):
             if x.shape != tensors[i % count].shape:
@@ -65,7 +65,10 @@ def declare_optimizer_step(
     kernel = declare_contract(
         Kernel[..., list[Tensor]](name, rule, "optimizers", accepts=OPTIMIZER_DTYPES)
     )
-    LIST_COUNT_OF_KERNEL[kernel], COEFFICIENT_COUNT_OF_KERNEL[kernel] = 2 + kept, coefficients
+    LIST_COUNT_OF_KERNEL[kernel], COEFFICIENT_COUNT_OF_KERNEL[kernel] = (
+        2 + state_count,
+        coefficient_count,
+    )
     return kernel
 
 

@@ -24,21 +24,21 @@ PoolingType = Literal["max", "avg"]
 
 
 def pooling_shape(
-    axes: int, image: Shape, window: Window, *, allows_dilation: bool = False
+    spatial_rank: int, image_shape: Shape, window: Window, *, allows_dilation: bool = False
 ) -> Shape:
-    """Return the shape of the result of pooling images with `axes` spatial axes.
+    """Return the shape of the result of pooling images with `spatial_rank` spatial axes.
 
     Raises:
         ShapeError: the images have another number of axes, or the window is one for other images.
         ArgumentValueError: the cells of the window lie apart and may not.
     """
-    check_window(image, window, axes)
+    check_window(image_shape, window, spatial_rank)
     if not allows_dilation and max(window.dilations) > 1:
         raise ArgumentValueError(
             f"the cells of a window lie next to each other here, unlike with dilations={window.dilations}; use Pool"
         )
-    check_window_positions(image[1:-1], window)
-    return image[0], *window.out, image[-1]
+    check_window_positions(image_shape[1:-1], window)
+    return image_shape[0], *window.out, image_shape[-1]
 
 
 @kernel("MaxPool", accepts=REAL)
@@ -132,14 +132,14 @@ def pool(input: Spec, *, window: Window, pooling_type: PoolingType) -> Spec:
     )
 
 
-def _shape_with_positions(image: Shape, window: Window) -> Shape:
+def _shape_with_positions(image_shape: Shape, window: Window) -> Shape:
     """Return the shape of the result of pooling where positions of elements matter.
 
     Raises:
         ShapeError: the images have no, or more than three, spatial axes, or the window is one for other images.
     """
-    if not 3 <= len(image) <= 5:
+    if not 3 <= len(image_shape) <= 5:
         raise ShapeError(
-            f"images have shape (batch, one to three spatial axes, channels), not {image}"
+            f"images have shape (batch, one to three spatial axes, channels), not {image_shape}"
         )
-    return pooling_shape(len(image) - 2, image, window, allows_dilation=True)
+    return pooling_shape(len(image_shape) - 2, image_shape, window, allows_dilation=True)

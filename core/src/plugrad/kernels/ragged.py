@@ -134,17 +134,22 @@ def ragged_rank(row_partition_types: tuple[str, ...]) -> int:
     return len(row_partition_types) - (row_partition_types[0] == "FIRST_DIM_SIZE")
 
 
-def _check_partitions(shapes: list[Shape], types: tuple[str, ...]) -> None:
+def _check_partitions(partition_shapes: list[Shape], partition_types: tuple[str, ...]) -> None:
     """Check that there is a partition of the right rank for each type, and that the types are in order."""
-    unknown = sorted(set(types) - set(PARTITION_TYPES))
-    if not types or unknown or "FIRST_DIM_SIZE" in types[1:] or types[0] == "VALUE_ROWIDS":
+    unknown = sorted(set(partition_types) - set(PARTITION_TYPES))
+    if (
+        not partition_types
+        or unknown
+        or "FIRST_DIM_SIZE" in partition_types[1:]
+        or partition_types[0] == "VALUE_ROWIDS"
+    ):
         raise ArgumentValueError(
-            f"row_partition_types={types} must be of {', '.join(PARTITION_TYPES)}, with FIRST_DIM_SIZE only in front, "
-            "and VALUE_ROWIDS only behind another one"
+            f"row_partition_types={partition_types} must be of {', '.join(PARTITION_TYPES)}, with FIRST_DIM_SIZE only "
+            "in front, and VALUE_ROWIDS only behind another one"
         )
-    ranks = [0 if kind == "FIRST_DIM_SIZE" else 1 for kind in types]
-    if [len(shape) for shape in shapes] != ranks:
+    ranks = [0 if kind == "FIRST_DIM_SIZE" else 1 for kind in partition_types]
+    if [len(shape) for shape in partition_shapes] != ranks:
         raise ShapeError(
-            f"row_partition_tensors of shapes {shapes} must be one for each type of {types}; FIRST_DIM_SIZE has "
-            "no axis, the others have one"
+            f"row_partition_tensors of shapes {partition_shapes} must be one for each type of {partition_types}; "
+            "FIRST_DIM_SIZE has no axis, the others have one"
         )

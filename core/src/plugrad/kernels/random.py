@@ -18,11 +18,12 @@ from plugrad.types.shapes import broadcasts_to
 from plugrad.types.specs import Shape, Shaped, Spec
 
 STATE_WORDS = 6
-"""The words of a key and a counter."""
+"""The number of 32-bit words of a random state: two of a key and four of a counter."""
 WORD_DTYPES = frozenset({int32})
 
 
 def _check_state(state: Spec) -> None:
+    """Raise unless a random state has the words of a key and a counter."""
     if state.shape != (STATE_WORDS,):
         raise ShapeError(
             f"state must have the shape (6,): two words of a key and four of a counter; its shape is {state.shape}"
@@ -125,5 +126,5 @@ def dropout(x: Spec, state: Spec, *, rate: float, noise_shape: Shape) -> Spec:
 
 
 def greatest_chosen_word(rate: float) -> int:
-    """Return the greatest word, with its sign, for which `dropout` keeps an element."""
+    """Return the greatest random word, as a signed integer, for which `dropout` keeps an element."""
     return max(round((1 - rate) * 2.0**32), 1) - 2**31 - 1

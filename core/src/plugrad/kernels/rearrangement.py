@@ -223,11 +223,11 @@ def plan_depth_to_space(shape: Shape, block_size: int, data_format: DataFormat) 
     return Rearrangement(cells, order, (batch, channels, height * block_size, width * block_size))
 
 
-def _check_blocks(x: Spec, block_shape: Shape, margins: Pairs, name: str) -> None:
-    """Check that blocks and the margins called `name` fit the axes after the batch."""
+def _check_blocks(x: Spec, block_shape: Shape, margins: Pairs, margins_name: str) -> None:
+    """Raise unless the blocks and the margins, which are crops or paddings, fit the axes after the batch."""
     if len(margins) != len(block_shape) or any(n < 0 for pair in margins for n in pair):
         raise ShapeError(
-            f"{name}={margins} must be one pair (before, after) of sizes of 0 or more for each of the "
+            f"{margins_name}={margins} must be one pair (before, after) of sizes of 0 or more for each of the "
             f"{len(block_shape)} axes of block_shape={block_shape}"
         )
     if len(x.shape) < 1 + len(block_shape):

@@ -80,12 +80,14 @@ def gru_cell_gradient(dy: Spec, x: Spec, s: Spec, h: Spec) -> tuple[Spec, Spec, 
     return Shaped(x.shape, dtype), Shaped(x.shape, dtype), Shaped(h.shape, dtype)
 
 
-def _check_gates(name: str, gates: Spec, count: int, state_name: str, state: Spec) -> None:
-    """Check that the gates have `count` parts of the shape of the state."""
-    if not state.shape or gates.shape != (*state.shape[:-1], count * state.shape[-1]):
+def _check_gates(
+    gates_name: str, gates: Spec, gate_count: int, state_name: str, state: Spec
+) -> None:
+    """Raise unless the gates' last axis has the units of the state `gate_count` times."""
+    if not state.shape or gates.shape != (*state.shape[:-1], gate_count * state.shape[-1]):
         raise ShapeError(
-            f"{name} and {state_name} have shapes {gates.shape} and {state.shape}; they must be "
-            f"(…, {count} * units) and (…, units)"
+            f"{gates_name} and {state_name} have shapes {gates.shape} and {state.shape}; they must be "
+            f"(…, {gate_count} * units) and (…, units)"
         )
 
 

@@ -124,6 +124,7 @@ def argmin(x: Spec, *, axis: Axis) -> Spec:
 
 
 def _check_not_empty(shape: Shape, axes: Axes) -> None:
+    """Raise if a shape has no elements along axes."""
     if 0 in [shape[i] for i in axes]:
         raise ShapeError(
             f"shape {shape} has no elements along axes {axes}; there must be at least one to choose from"
@@ -165,12 +166,12 @@ def dense_bincount(
     return Shaped((*x.shape[:-1], size), _bin_dtype("DenseBincount", x, weights, size))
 
 
-def _bin_dtype(name: str, x: Spec, weights: Spec | None, size: int) -> DType:
-    """Return the dtype of the counts, or of the sums of weights."""
-    if size < 0:
-        raise ArgumentValueError(f"size={size} must be 0 or more")
+def _bin_dtype(kernel_name: str, x: Spec, weights: Spec | None, bin_count: int) -> DType:
+    """Return the dtype of the bins: of counts, or of sums of weights."""
+    if bin_count < 0:
+        raise ArgumentValueError(f"size={bin_count} must be 0 or more")
     if weights is None:
         return position_dtype(count_elements(x.shape) + 1)
     if weights.shape != x.shape:
         raise ShapeError(f"weights have shape {weights.shape} and x {x.shape}; they must be equal")
-    return check_dtype(f"{name} (weights)", weights, NUMERIC)
+    return check_dtype(f"{kernel_name} (weights)", weights, NUMERIC)

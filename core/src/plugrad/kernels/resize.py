@@ -81,18 +81,20 @@ def resize_nearest_neighbor_gradient(
     return _gradient_spec("ResizeNearestNeighborGrad", images, dy, size)
 
 
-def _resize_shape(images: Shape, size: Pair) -> Shape:
-    if len(images) != 4 or 0 in images[1:3]:
+def _resize_shape(image_shape: Shape, size: Pair) -> Shape:
+    """Return the shape of resized images; raise if they have no pixels."""
+    if len(image_shape) != 4 or 0 in image_shape[1:3]:
         raise ShapeError(
-            f"images have shape (batch, height, width, channels) and at least one pixel, not {images}"
+            f"images have shape (batch, height, width, channels) and at least one pixel, not {image_shape}"
         )
     if min(size) < 1:
         raise ArgumentValueError(f"size={size} must be at least 1")
-    return images[0], *size, images[3]
+    return image_shape[0], *size, image_shape[3]
 
 
-def _gradient_spec(name: str, images: Spec, dy: Spec, size: Pair) -> Spec:
-    check_dtype(f"{name} (dy)", dy, FLOATING)
+def _gradient_spec(kernel_name: str, images: Spec, dy: Spec, size: Pair) -> Spec:
+    """Return the shape of the images and the dtype of dy, after a check of both."""
+    check_dtype(f"{kernel_name} (dy)", dy, FLOATING)
     expected = _resize_shape(images.shape, size)
     if dy.shape != expected:
         raise ShapeError(

@@ -64,6 +64,7 @@ def irfft(input: Spec, *, length: int) -> Spec:
 
 
 def _check_axis(input: Spec) -> None:
+    """Raise unless the last axis has elements to transform."""
     if not input.shape or not input.shape[-1]:
         raise ShapeError(
             f"shape {input.shape} must have a last axis with at least one element to transform"

@@ -97,8 +97,9 @@ def upper_bound(sorted_sequence: Spec, values: Spec) -> Spec:
     return _search_spec("UpperBound", sorted_sequence, values)
 
 
-def _search_spec(name: str, sorted_sequence: Spec, values: Spec) -> Spec:
-    check_same_dtype(name, sorted_sequence, values)
+def _search_spec(kernel_name: str, sorted_sequence: Spec, values: Spec) -> Spec:
+    """Return the shape and dtype of the positions that a search returns."""
+    check_same_dtype(kernel_name, sorted_sequence, values)
     rows, wanted = sorted_sequence.shape, values.shape
     if not rows or not wanted or rows[:-1] != wanted[:-1]:
         raise ShapeError(

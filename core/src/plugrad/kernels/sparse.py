@@ -108,17 +108,19 @@ def sparse_segment_mean(data: Spec, indices: Spec, segment_ids: Spec) -> Spec:
     return _segment_spec("SparseSegmentMean", data, indices, segment_ids)
 
 
-def _check_vectors(indices: Spec, shape: Spec, shape_name: str) -> None:
-    if len(indices.shape) != 2 or shape.shape != indices.shape[1:]:
+def _check_vectors(indices: Spec, dense_shape: Spec, shape_name: str) -> None:
+    """Raise unless each row of indices has a coordinate for each size of a dense shape."""
+    if len(indices.shape) != 2 or dense_shape.shape != indices.shape[1:]:
         raise ShapeError(
             f"indices must be one row for each entry and {shape_name} one size for each column, but their shapes "
-            f"are {indices.shape} and {shape.shape}"
+            f"are {indices.shape} and {dense_shape.shape}"
         )
 
 
-def _segment_spec(name: str, data: Spec, indices: Spec, segment_ids: Spec) -> Spec:
-    check_dtype(f"{name} (indices)", indices, INTEGER)
-    check_dtype(f"{name} (segment_ids)", segment_ids, INTEGER)
+def _segment_spec(kernel_name: str, data: Spec, indices: Spec, segment_ids: Spec) -> Spec:
+    """Return the shape and dtype of the segments; the number of segments depends on values."""
+    check_dtype(f"{kernel_name} (indices)", indices, INTEGER)
+    check_dtype(f"{kernel_name} (segment_ids)", segment_ids, INTEGER)
     if not data.shape or len(indices.shape) != 1 or indices.shape != segment_ids.shape:
         raise ShapeError(
             f"data of shape {data.shape} must have at least one axis, and indices and segment_ids of shapes "

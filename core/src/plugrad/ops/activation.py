@@ -20,7 +20,7 @@ from plugrad.types.shapes import normalize_axis
 if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
 
-SIGMOID_IS_FLAT_BEYOND: Final = 800.0
+SIGMOID_SATURATION_LIMIT: Final = 800.0
 """A number beyond which the sigmoid is 0 or 1 in every dtype. Its product with 0 is 0; that of infinity is NaN."""
 
 
@@ -222,7 +222,7 @@ def mish(x: TensorLike) -> Tensor:
         DTypeError: x holds complex numbers or strings.
     """
     x = as_supported_dtype(x, activation.softplus, "mish")
-    return maximum(x, -SIGMOID_IS_FLAT_BEYOND) * unary.tanh(activation.softplus(x))
+    return maximum(x, -SIGMOID_SATURATION_LIMIT) * unary.tanh(activation.softplus(x))
 
 
 def softsign(x: TensorLike) -> Tensor:
@@ -296,7 +296,7 @@ def hard_silu(x: TensorLike) -> Tensor:
         DTypeError: x holds complex numbers or strings.
     """
     x = as_supported_dtype(x, activation.elu, "hard_silu")
-    return maximum(x, -SIGMOID_IS_FLAT_BEYOND) * hard_sigmoid(x)
+    return maximum(x, -SIGMOID_SATURATION_LIMIT) * hard_sigmoid(x)
 
 
 def hard_tanh(x: TensorLike) -> Tensor:

@@ -159,14 +159,14 @@ def _array_from_range(x: range, op: str, name: str) -> NDArray[Any]:
     Raises:
         OutOfMemory: there are too many.
     """
-    _check_length(x, op, name)
+    _check_range_length(x, op, name)
     try:
         return np.arange(x.start, x.stop, x.step)
     except MemoryError as error:
         raise OutOfMemory(f"{op}: {name}={short_repr(x)}: {error}") from None
 
 
-def _check_length(x: range, op: str, name: str) -> None:
+def _check_range_length(x: range, op: str, name: str) -> None:
     if x and abs(x[-1] - x[0]) // abs(x.step) >= MAX_RANGE_LENGTH:
         raise OutOfMemory(f"{op}: {name}={short_repr(x)} has more than {MAX_RANGE_LENGTH} elements")
 
@@ -230,7 +230,7 @@ _DTYPE_BY_KIND: Final = {"b": bool_, "i": int32, "u": int32, "f": float32, "c": 
 
 
 def _collect_leaf_types(
-    parts: Any, op: str, name: str
+    nested_list: Any, op: str, name: str
 ) -> tuple[set[np.dtype[Any]], set[type[Scalar]]]:
     """Return the dtypes of the NumPy values in a nested list, and the types of the Python numbers.
 
@@ -240,7 +240,7 @@ def _collect_leaf_types(
     held: set[np.dtype[Any]] = set()
     scalars: set[type[Scalar]] = set()
     has_parts = False
-    for kind in set(map(type, parts)):  # mostly one type, however many numbers
+    for kind in set(map(type, nested_list)):  # mostly one type, however many numbers
         if kind in _NUMBER_TYPES:
             scalars.add(kind)
         elif issubclass(kind, np.generic):
@@ -253,9 +253,9 @@ def _collect_leaf_types(
             scalars.add(number)
         else:
             has_parts = True
-    for part in parts if has_parts else ():
+    for part in nested_list if has_parts else ():
         if isinstance(part, range):
-            _check_length(part, op, name)
+            _check_range_length(part, op, name)
             scalars.add(int)
         elif isinstance(part, _LIST_TYPES):
             inner = _collect_leaf_types(part, op, name)
@@ -319,7 +319,7 @@ def _convert_values(values: NDArray[Any], dtype: DType, op: str, name: str) -> N
 
 
 MAX_CACHED_CONSTANTS: Final = 512
-"""The number of constants that each device caches."""
+"""The most constants that each device caches."""
 
 
 def cached_constant(value: Scalar, dtype: DType, backend: Backend, op: str = "constant") -> Tensor:
@@ -413,13 +413,13 @@ def cast(x: Tensor, dtype: DType, op: str = "astype") -> Tensor:
 
 
 @lru_cache(maxsize=256)
-def _cast_attributes(given: object, dtype: DType, op: str) -> ValidatedAttributes | None:
-    """Return the validated attributes of a cast from `given` to `dtype`, for any shape; None if they are equal.
+def _cast_attributes(source_dtype: object, dtype: DType, op: str) -> ValidatedAttributes | None:
+    """Return the validated attributes of a cast from `source_dtype` to `dtype`, for any shape; None if they are equal.
 
     Raises:
         DTypeError: strings do not convert to numbers, nor numbers to strings.
     """
-    source = as_dtype(given)
+    source = as_dtype(source_dtype)
     if source is dtype:
         return None
     if source is string or dtype is string:
@@ -445,7 +445,7 @@ def cast_for_assignment(x: TensorLike, target: Tensor, op: str, name: str) -> Te
         _check_assignable(x.dtype, dtype, op, name)
         return cast(x, dtype, op)
     if type(x) in _SCALAR_TYPES:
-        _check_assignable(scalar_dtype(x), dtype, op, name, are_weak=True)  # type: ignore[arg-type]
+        _check_assignable(scalar_dtype(x), dtype, op, name, are_weakly_typed=True)  # type: ignore[arg-type]
         return cached_constant(x, dtype, target.backend, op)  # type: ignore[arg-type]
     are_weak = isinstance(x, list | tuple | range)
     try:
@@ -454,33 +454,33 @@ def cast_for_assignment(x: TensorLike, target: Tensor, op: str, name: str) -> Te
         if not are_weak:
             raise
         values = np.zeros(0, np.int32)
-    _check_assignable(as_dtype(values.dtype), dtype, op, name, are_weak=are_weak)
+    _check_assignable(as_dtype(values.dtype), dtype, op, name, are_weakly_typed=are_weak)
     return tensor_from_host(host_array(x, op, name, dtype), target.backend)
 
 
 def _check_assignable(
-    given: DType, dtype: DType, op: str, name: str, *, are_weak: bool = False
+    source: DType, dtype: DType, op: str, name: str, *, are_weakly_typed: bool = False
 ) -> None:
-    """Raise unless values of dtype `given` can be assigned to `dtype`; weak and inexact ones need only fit in kind.
+    """Raise unless values of the dtype `source` can be assigned to `dtype`; weakly typed ones need only fit in kind.
 
     Raises:
         DTypeError: it does not.
     """
     try:
-        if are_weak and given is not string:
-            met = promote_scalar(dtype, _SAMPLE_OF_KIND[given.kind])
+        if are_weakly_typed and source is not string:
+            met = promote_scalar(dtype, _SAMPLE_VALUE_OF_KIND[source.kind])
         else:
-            met = promote(dtype, given)
+            met = promote(dtype, source)
     except DTypeError:
         met = None
     # Another precision is what an assignment in NumPy and PyTorch takes too: `empty` has the default one.
-    if met is not dtype and not (given.kind == dtype.kind and dtype.is_inexact):
+    if met is not dtype and not (source.kind == dtype.kind and dtype.is_inexact):
         raise DTypeError(
-            f"{op}: {name} are {given}, which {dtype} does not hold; cast one of them, as in astype({str(dtype)!r})"
+            f"{op}: {name} are {source}, which {dtype} does not hold; cast one of them, as in astype({str(dtype)!r})"
         )
 
 
-_SAMPLE_OF_KIND: Final[Mapping[str, Scalar]] = {
+_SAMPLE_VALUE_OF_KIND: Final[Mapping[str, Scalar]] = {
     "bool": True,
     "signed": 1,
     "unsigned": 1,
@@ -554,10 +554,10 @@ def result_dtype(kernel: Kernel[..., Any], dtype: object, scalar: Scalar, op: st
     return known
 
 
-def common_dtype(combine: Callable[[DType, Any], DType], a: DType, b: Any, op: str) -> DType:
-    """Return the common dtype of two operands; an error begins with the op's name."""
+def common_dtype(promote_pair: Callable[[DType, Any], DType], a: DType, b: Any, op: str) -> DType:
+    """Return the common dtype of two operands by `promote` or `promote_scalar`; an error begins with the op's name."""
     try:
-        return combine(a, b)
+        return promote_pair(a, b)
     except DTypeError as error:
         raise DTypeError(f"{op}: {error}") from None
 

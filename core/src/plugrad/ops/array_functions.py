@@ -38,15 +38,16 @@ def find_numpy_function(name: str) -> Any:
     return found
 
 
-def _names_by_numpy_function(names: Iterable[str]) -> dict[Any, str]:
-    return {find_numpy_function(name): name for name in names}
+def _names_by_numpy_function(function_names: Iterable[str]) -> dict[Any, str]:
+    """Return the names of NumPy's functions by the functions themselves."""
+    return {find_numpy_function(name): name for name in function_names}
 
 
-_OP_NAMES: Final = _names_by_numpy_function(OP_OF_NUMPY_FUNCTION)
-_CREATOR_NAMES: Final = _names_by_numpy_function(CREATION_FUNCTIONS)
+_OP_FUNCTION_NAMES: Final = _names_by_numpy_function(OP_OF_NUMPY_FUNCTION)
+_CREATION_FUNCTION_NAMES: Final = _names_by_numpy_function(CREATION_FUNCTIONS)
 _METADATA_FUNCTION_NAMES: Final = _names_by_numpy_function(METADATA_FUNCTIONS)
 _READING_FUNCTION_NAMES: Final = _names_by_numpy_function(READING_FUNCTIONS)
-_REPLACEMENT_HINTS: Final = _names_by_numpy_function(REPLACEMENT_HINTS)
+_REPLACED_FUNCTION_NAMES: Final = _names_by_numpy_function(REPLACEMENT_HINTS)
 
 
 def apply_array_function(
@@ -64,8 +65,8 @@ def apply_array_function(
     """
     if not all(issubclass(t, Tensor) or t in (np.ndarray, np.memmap) for t in types):
         return NotImplemented  # an array of another library decides, or NumPy names all of them
-    if function in _OP_NAMES:
-        name = _OP_NAMES[function]
+    if function in _OP_FUNCTION_NAMES:
+        name = _OP_FUNCTION_NAMES[function]
         if name in FUNCTIONS_ALSO_FOR_NUMPY_ARRAYS and not any(
             map(_must_stay_tensor, iter_tensors([args, dict(kwargs)]))
         ):
@@ -85,48 +86,53 @@ def apply_array_function(
             raise ArgumentError("np.copyto does not write into tensors; write x[...] = values")
         read = host_values if name in FUNCTIONS_NOT_RETURNING_ARRAYS else Tensor.numpy
         return function(*_replace_tensors(args, read), **_replace_tensors(kwargs, read))
-    if function in _CREATOR_NAMES and not any(isinstance(a, Tensor) for a in args[1:]):
-        name = _CREATOR_NAMES[function]
+    if function in _CREATION_FUNCTION_NAMES and not any(isinstance(a, Tensor) for a in args[1:]):
+        name = _CREATION_FUNCTION_NAMES[function]
         return _call_op(
             name, function, CREATION_FUNCTIONS[name], args, kwargs, {"device": x.backend}
         )
-    name = _REPLACEMENT_HINTS.get(function) or f"{function.__module__}.{function.__name__}"
+    name = _REPLACED_FUNCTION_NAMES.get(function) or f"{function.__module__}.{function.__name__}"
     raise _unsupported_function_error(name.removeprefix("numpy."))
 
 
-def _unsupported_function_error(name: str, options: str = "", op: str = "") -> ArgumentError:
-    """Return the error for a function, or for options of it, that plugrad does not have."""
+def _unsupported_function_error(function_name: str, option_names: str = "") -> ArgumentError:
+    """Return the error for a function of NumPy, or for options of it, that plugrad does not have."""
     instead = (
-        f"write {REPLACEMENT_HINTS[name]}, or " if name in REPLACEMENT_HINTS and not options else ""
+        f"write {REPLACEMENT_HINTS[function_name]}, or "
+        if function_name in REPLACEMENT_HINTS and not option_names
+        else ""
     )
-    given = f" with {options}" if options else ""
+    given = f" with {option_names}" if option_names else ""
     return ArgumentError(
-        f"np.{name}{given} does not take tensors; {op}{instead}pass NumPy's arrays, as in np.{name}(x.numpy()), which "
-        "have no gradients"
+        f"np.{function_name}{given} does not take tensors; {instead}pass NumPy's arrays, as in "
+        f"np.{function_name}(x.numpy()), which have no gradients"
     )
 
 
 class ParameterBinding(NamedTuple):
-    """How the parameters of a function become those of an op."""
+    """How the arguments of a function of NumPy are passed on to an op."""
 
     signature: Signature
-    positions: frozenset[str]
-    """The parameters of NumPy that are passed on by position."""
-    names: Mapping[str, str]
-    """The op's names for those that are passed on by name."""
+    """The signature of the function."""
+    positional: frozenset[str]
+    """The names of the function's parameters that are passed on by position."""
+    keywords: Mapping[str, str]
+    """The op's parameter names by the function's, for parameters that are passed on by name."""
 
 
 @cache
 def bind_parameters(
-    function: Callable[..., Any], op: Callable[..., Any], names: tuple[tuple[str, str], ...]
+    function: Callable[..., Any],
+    op: Callable[..., Any],
+    renamed_parameters: tuple[tuple[str, str], ...],
 ) -> ParameterBinding:
-    """Find out which parameter of an op each parameter of a function is."""
+    """Return which parameter of an op each parameter of a function of NumPy corresponds to."""
     own = signature(op).parameters
     try:
         theirs = signature(function)
     except ValueError:  # NumPy before 2.4 does not tell the signatures of functions in C
         theirs = signature(op)
-    renamed = dict(names)
+    renamed = dict(renamed_parameters)
     places = [
         p for p in own.values() if p.kind not in (Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD)
     ]
@@ -147,49 +153,49 @@ def bind_parameters(
 
 
 def _call_op(
-    name: str,
+    function_name: str,
     function: Callable[..., Any],
     op: OpForNumpyFunction,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-    more: Mapping[str, Any],
+    extra_kwargs: Mapping[str, Any],
 ) -> Any:
-    """Call an op with the arguments of a function.
+    """Call an op with the arguments of a function of NumPy.
 
     Raises:
         ArgumentError: there are options that it does not have.
     """
-    how = bind_parameters(function, op.function, tuple(op.names.items()))
+    how = bind_parameters(function, op.function, tuple(op.renamed_parameters.items()))
     try:
         given = how.signature.bind(*args, **kwargs).arguments
     except TypeError as error:
-        raise ArgumentError(f"np.{name}: {error}") from None
+        raise ArgumentError(f"np.{function_name}: {error}") from None
     ordered: list[Any] = []
-    named: dict[str, Any] = dict(more)
+    named: dict[str, Any] = dict(extra_kwargs)
     for key, value in given.items():
         parameter = how.signature.parameters[key]
         if parameter.kind is Parameter.VAR_POSITIONAL:
             ordered += value
         elif parameter.kind is Parameter.VAR_KEYWORD:
-            named |= _known_options(name, value, op.function)
-        elif key in how.positions:
+            named |= _known_options(function_name, value, op.function)
+        elif key in how.positional:
             ordered.append(value)
         elif _is_default(value, parameter.default):
             continue
-        elif key in how.names:
-            named[how.names[key]] = value
+        elif key in how.keywords:
+            named[how.keywords[key]] = value
         elif key == "out":
             raise ArgumentError(
-                f"np.{name} does not write tensors into arrays; assign its result to a name, or pass NumPy's arrays, "
-                "as in x.numpy()"
+                f"np.{function_name} does not write tensors into arrays; assign its result to a name, or pass NumPy's "
+                "arrays, as in x.numpy()"
             )
         else:
-            raise _unsupported_function_error(name, key)
+            raise _unsupported_function_error(function_name, key)
     return op.function(*ordered, **named)
 
 
 def _known_options(
-    name: str, options: Mapping[str, Any], op: Callable[..., Any]
+    function_name: str, options: Mapping[str, Any], op: Callable[..., Any]
 ) -> Mapping[str, Any]:
     """Return a function's optional arguments by name; raise if the op lacks one of them.
 
@@ -199,7 +205,7 @@ def _known_options(
     own = signature(op).parameters
     lacking = [option for option in options if option not in own]
     if lacking:
-        raise _unsupported_function_error(name, ", ".join(lacking))
+        raise _unsupported_function_error(function_name, ", ".join(lacking))
     return options
 
 

@@ -37,7 +37,7 @@ ARROW_FORMAT_OF_DTYPE: Final = {
     "float32": "f",
     "float64": "g",
 }
-"""Arrow's letters for the types of elements, by the names of dtypes."""
+"""Arrow's format letters of element types, by the names of dtypes."""
 
 
 class ArrowSchema(Structure):
@@ -49,7 +49,7 @@ class ArrowArray(Structure):
 
 
 ReleaseCallback = CFUNCTYPE(None, c_void_p)
-"""The function that a consumer calls when it has done with a structure."""
+"""The type of the function in C that a consumer calls when it no longer needs a structure."""
 
 ArrowSchema._fields_ = [
     *(("format", c_char_p), ("name", c_char_p), ("metadata", c_char_p), ("flags", c_int64)),
@@ -65,18 +65,20 @@ ArrowArray._fields_ = [
 
 _next_structure_number: Final = count(1)
 _kept_contents: Final[dict[int, object]] = {}
-"""What a structure points to until a consumer releases it, by the number in its ``private_data``."""
+"""The objects to which each unreleased structure points, by the number in its ``private_data``."""
 _live_structures: Final[dict[int, Structure]] = {}
-"""The structures in capsules, by their addresses; a consumer moves their contents out of them."""
+"""The structures in capsules, by their addresses, which are kept alive until the capsule is destroyed."""
 
 
-def _make_release_callback(kind: type[Any]) -> Any:
+def _make_release_callback(structure_type: type[Any]) -> Any:
+    """Return the function that consumers call to release a structure of a type."""
+
     def release(address: int) -> None:
         """Drop what a structure points to, and release its children, unless a consumer has moved them."""
         try:
-            structure = kind.from_address(address)
+            structure = structure_type.from_address(address)
         except BaseException:  # of the consumer, which calls this while it raises
-            structure = kind.from_address(address)
+            structure = structure_type.from_address(address)
         for i in range(structure.n_children):
             child = structure.children[i].contents
             if child.release:
@@ -97,13 +99,15 @@ _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype, _new_capsule.argtypes = ctypes.py_object, [c_void_p, c_char_p, c_void_p]
 
 
-def _make_capsule_destructor(kind: type[Any]) -> Any:
+def _make_capsule_destructor(structure_type: type[Any]) -> Any:
+    """Return the function that destroys a capsule with a structure of a type."""
+
     def destroy(capsule: int) -> None:
         """Drop the structure in a capsule, and release it unless a consumer has taken its contents."""
-        address = _get_pointer(capsule, _CAPSULE_NAMES[kind])
+        address = _get_pointer(capsule, _CAPSULE_NAMES[structure_type])
         structure: Any = _live_structures.pop(address)
         if structure.release:
-            _RELEASE_CALLBACKS[kind](address)
+            _RELEASE_CALLBACKS[structure_type](address)
 
     return PYFUNCTYPE(None, c_void_p)(destroy)
 
@@ -114,14 +118,14 @@ _CAPSULE_DESTRUCTORS: Final = {
 
 
 def _keep_contents_alive(structure: Any, contents: object) -> None:
-    """Keep what a structure points to until it is released."""
+    """Keep the objects to which a structure points alive until it is released."""
     structure.private_data = next(_next_structure_number)
     _kept_contents[structure.private_data] = contents
     structure.release = ctypes.cast(_RELEASE_CALLBACKS[type(structure)], c_void_p)
 
 
 def _set_child(structure: Any, child: Any | None, *contents: object) -> Any:
-    """Give a structure its only child, or none, and return it."""
+    """Set a structure's only child, if any, keep its contents alive, and return the structure."""
     kind = cast("type[Any]", type(structure))
     if child is not None:
         structure.n_children = 1
@@ -131,6 +135,7 @@ def _set_child(structure: Any, child: Any | None, *contents: object) -> Any:
 
 
 def _make_capsule(structure: Any) -> Any:
+    """Return a Python capsule with a structure, which stays alive as long as the capsule."""
     kind = cast("type[Any]", type(structure))
     address = ctypes.addressof(structure)
     _live_structures[address] = structure
@@ -139,15 +144,15 @@ def _make_capsule(structure: Any) -> Any:
     )
 
 
-def _make_schema(format: str, sizes: Sequence[int]) -> Any:
-    """Return the schema of elements, in lists of fixed sizes if there are any."""
-    letters = (f"+w:{sizes[0]}" if sizes else format).encode()
-    child = _make_schema(format, sizes[1:]) if sizes else None
+def _make_schema(element_format: str, list_sizes: Sequence[int]) -> Any:
+    """Return the schema of an array of elements, nested in lists of the given fixed sizes, if any."""
+    letters = (f"+w:{list_sizes[0]}" if list_sizes else element_format).encode()
+    child = _make_schema(element_format, list_sizes[1:]) if list_sizes else None
     return _set_child(ArrowSchema(format=letters, name=b""), child, letters)
 
 
 def _make_array(buffers: Sequence[NDArray[Any]], shape: Sequence[int]) -> Any:
-    """Return the structure for values of a shape: elements in lists of fixed sizes."""
+    """Return the structure that points to the buffers of values of a shape, whose further axes are fixed-size lists."""
     length, sizes = shape[0], shape[1:]
     own = () if sizes else buffers  # in front of them, Arrow has a buffer of what is missing
     pointers = (c_void_p * (1 + len(own)))(None, *[b.ctypes.data for b in own])
@@ -157,7 +162,7 @@ def _make_array(buffers: Sequence[NDArray[Any]], shape: Sequence[int]) -> Any:
 
 
 def _as_arrow_buffers(values: NDArray[Any]) -> Sequence[NDArray[Any]]:
-    """Return the elements as Arrow keeps them: bools as bits, and texts one behind the other."""
+    """Return the elements as Arrow stores them: bools as bits, and strings one after the other, with their offsets."""
     flat = values.reshape(-1)
     if flat.dtype == np.bool_:
         return (np.packbits(flat, bitorder="little"),)

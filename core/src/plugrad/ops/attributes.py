@@ -87,7 +87,7 @@ def check_number(value: Any, op: str, name: str) -> float:
 _REAL_TYPES: Final = (Real, np.bool_)
 
 LIST_TYPES: Final = frozenset({list, tuple})
-"""The types of finite sequences that hold what Python's programs write."""
+"""The types of the sequences that programs mostly pass."""
 
 
 def as_list(values: Any, op: str, name: str) -> list[Any]:
@@ -145,6 +145,7 @@ def check_choice(value: Any, choices: Sequence[str], op: str, name: str) -> str:
 
 
 def _check_bounds(number: Any, op: str, name: str, least: Any, most: Any) -> Any:
+    """Return the number if it is from `least` to `most`, where these are given, or raise."""
     if (least is None or number >= least) and (most is None or number <= most):
         return number
     if most is None:

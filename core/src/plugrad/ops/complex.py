@@ -88,7 +88,7 @@ def conj(x: TensorLike) -> Tensor:
 
 
 def _dtype_remedy(x: Tensor, dtype: str) -> str:
-    """Return the end of an error message: how to convert x to a supported dtype."""
+    """Return the remedy at the end of an error message: how to convert x to a supported dtype."""
     if x.dtype is string:
         return "strings do not convert to numbers"
     return f"cast it with astype({dtype!r})"

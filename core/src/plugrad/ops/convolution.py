@@ -66,10 +66,10 @@ def conv1d(
     """
     op = "conv1d"
     sequences, filters = _promote_sequences(convolution.conv2d, op, x, filter)
-    is_first = is_channels_first(data_format, 1, op)
-    how = _reshape_steps_to_height_1(op, stride, padding, dilation, dim_rounding_mode)
+    has_channels_first = is_channels_first(data_format, 1, op)
+    how = _window_arguments_of_height_1(op, stride, padding, dilation, dim_rounding_mode)
     # Sequences are images of height 1.
-    images = movement.expand_dims(to_kernel_layout(sequences, 1, is_first), dim=1)
+    images = movement.expand_dims(to_kernel_layout(sequences, 1, has_channels_first), dim=1)
     try:
         y = run_grouped_convolution(
             *(convolution.conv2d, op, images, movement.expand_dims(filters, dim=0)), *how, groups
@@ -77,7 +77,7 @@ def conv1d(
     except ShapeError as error:
         raise _error_about_sequences(op, sequences, filters, error) from None
     return restore_layout(
-        movement.reshape(y, shape=(y.shape[0], *y.shape[2:])), sequences, is_first
+        movement.reshape(y, shape=(y.shape[0], *y.shape[2:])), sequences, has_channels_first
     )
 
 
@@ -123,12 +123,12 @@ def conv1d_transpose(
     """
     op, kernel = "conv1d_transpose", convolution.conv2d_input_gradient
     sequences, filters = _promote_sequences(kernel, op, x, filter)
-    is_first = is_channels_first(data_format, 1, op)
-    shape = _channels_last_output_shape(op, output_shape, sequences, 1, is_first)
+    has_channels_first = is_channels_first(data_format, 1, op)
+    shape = _channels_last_output_shape(op, output_shape, sequences, 1, has_channels_first)
     wide = shape and (shape[0], 1, *shape[1:])
-    how = _reshape_steps_to_height_1(op, stride, padding, dilation, dim_rounding_mode)
-    extra = 0, *as_sizes(output_padding, 1, f"{op}: output_padding", least=0)
-    images = movement.expand_dims(to_kernel_layout(sequences, 1, is_first), dim=1)
+    how = _window_arguments_of_height_1(op, stride, padding, dilation, dim_rounding_mode)
+    extra = 0, *as_sizes(output_padding, 1, f"{op}: output_padding", minimum=0)
+    images = movement.expand_dims(to_kernel_layout(sequences, 1, has_channels_first), dim=1)
     try:
         y = run_grouped_transposed_convolution(
             *(kernel, op, images, movement.expand_dims(filters, dim=0), wide), *how, groups, extra
@@ -136,7 +136,7 @@ def conv1d_transpose(
     except ShapeError as error:
         raise _error_about_sequences(op, sequences, filters, error) from None
     return restore_layout(
-        movement.reshape(y, shape=(y.shape[0], *y.shape[2:])), sequences, is_first
+        movement.reshape(y, shape=(y.shape[0], *y.shape[2:])), sequences, has_channels_first
     )
 
 
@@ -247,7 +247,7 @@ def conv2d_transpose(
 def run_convolution(
     kernel: Kernel[..., Tensor],
     op: str,
-    axes: int,
+    spatial_rank: int,
     x: TensorLike,
     filter: TensorLike,
     data_format: DataFormat,
@@ -260,11 +260,13 @@ def run_convolution(
     """Return the result of a convolution kernel for filters and images, as they are given to an op."""
     check_floats(op, x=x, filter=filter)
     images, filters = promote_operands(x, filter, kernel, op)
-    is_first = is_channels_first(data_format, axes, op)
-    batch = as_batch_with_channels_last(op, axes, images, filters, is_first)
+    has_channels_first = is_channels_first(data_format, spatial_rank, op)
+    batch = as_batch_with_channels_last(op, spatial_rank, images, filters, has_channels_first)
     how = strides, padding, dilations, rounding
     return restore_layout(
-        run_grouped_convolution(kernel, op, batch, filters, *how, groups), images, is_first
+        run_grouped_convolution(kernel, op, batch, filters, *how, groups),
+        images,
+        has_channels_first,
     )
 
 
@@ -277,19 +279,19 @@ def run_channels_last_convolution(
     padding: PaddingLike,
     dilations: ShapeLike,
     rounding: Rounding,
-    *others: Tensor | None,
+    *more_inputs: Tensor | None,
     **attrs: Any,
 ) -> Tensor:
     """Return the result of a convolution kernel for filters and images (batch, spatial axes …, channels)."""
     how = strides, padding, dilations, rounding
     window = resolve_window(op, sliding_window, images.shape, filters.shape[:-2], *how)
-    return kernel(images, filters, *others, window=window, **attrs)
+    return kernel(images, filters, *more_inputs, window=window, **attrs)
 
 
 def run_transposed_convolution(
     kernel: Kernel[..., Tensor],
     op: str,
-    axes: int,
+    spatial_rank: int,
     x: TensorLike,
     filter: TensorLike,
     output_shape: ShapeLike | None,
@@ -304,19 +306,19 @@ def run_transposed_convolution(
     """Return a transposed convolution of images in an op's layout, computed by an input-gradient kernel."""
     check_floats(op, x=x, filter=filter)
     images, filters = promote_operands(x, filter, kernel, op)
-    is_first = is_channels_first(data_format, axes, op)
-    shape = _channels_last_output_shape(op, output_shape, images, axes, is_first)
-    batch = as_batch_with_channels_last(op, axes, images, filters, is_first)
+    has_channels_first = is_channels_first(data_format, spatial_rank, op)
+    shape = _channels_last_output_shape(op, output_shape, images, spatial_rank, has_channels_first)
+    batch = as_batch_with_channels_last(op, spatial_rank, images, filters, has_channels_first)
     how = strides, padding, dilations, rounding, groups, output_padding
     return restore_layout(
         run_grouped_transposed_convolution(kernel, op, batch, filters, shape, *how),
         images,
-        is_first,
+        has_channels_first,
     )
 
 
 def _channels_last_output_shape(
-    op: str, output_shape: ShapeLike | None, x: Tensor, axes: int, is_first: bool
+    op: str, output_shape: ShapeLike | None, x: Tensor, spatial_rank: int, has_channels_first: bool
 ) -> Shape | None:
     """Return the shape of a result as kernels take it, with the batch axis and the channels last.
 
@@ -330,8 +332,8 @@ def _channels_last_output_shape(
         raise ShapeError(
             f"{op}: output_shape={shape} must have as many sizes as x, whose shape is {x.shape}"
         )
-    shape = shape if len(shape) == axes + 2 else (1, *shape)
-    return (shape[0], *shape[2:], shape[1]) if is_first else shape
+    shape = shape if len(shape) == spatial_rank + 2 else (1, *shape)
+    return (shape[0], *shape[2:], shape[1]) if has_channels_first else shape
 
 
 def _promote_sequences(
@@ -352,7 +354,7 @@ def _promote_sequences(
     return sequences, filters
 
 
-def _reshape_steps_to_height_1(
+def _window_arguments_of_height_1(
     op: str, stride: int, padding: PaddingLike, dilation: int, rounding: Rounding
 ) -> tuple[Shape, PaddingLike, Shape, Rounding]:
     """Return strides, padding, dilations and rounding of sequences as those of images of height 1."""
@@ -374,16 +376,16 @@ def _error_about_sequences(op: str, x: Tensor, filter: Tensor, error: ShapeError
 
 
 def as_batch_with_channels_last(
-    op: str, axes: int, images: Tensor, filters: Tensor, is_first: bool
+    op: str, spatial_rank: int, images: Tensor, filters: Tensor, has_channels_first: bool
 ) -> Tensor:
     """Return images with a batch axis and the channels last, as kernels take them.
 
     Raises:
         ShapeError: the images or the filters do not have so many spatial axes, or other channels.
     """
-    if images.ndim not in (axes + 1, axes + 2) or filters.ndim != axes + 2:
+    if images.ndim not in (spatial_rank + 1, spatial_rank + 2) or filters.ndim != spatial_rank + 2:
         raise ShapeError(
-            f"{op}: x must have {axes + 1} or {axes + 2} axes and filter {axes + 2}; the shapes "
-            f"are {images.shape} and {filters.shape}"
+            f"{op}: x must have {spatial_rank + 1} or {spatial_rank + 2} axes and filter {spatial_rank + 2}; the "
+            f"shapes are {images.shape} and {filters.shape}"
         )
-    return to_kernel_layout(images, axes, is_first)
+    return to_kernel_layout(images, spatial_rank, has_channels_first)

@@ -435,7 +435,7 @@ def linspace(
 def _plan_linspace(
     start: complex, stop: complex, num: int, dtype: DType | None
 ) -> tuple[DType, complex, complex, int]:
-    """Return the dtype, the ends and the number of the elements of `linspace`."""
+    """Return the dtype, the first and last element, and the number of elements of `linspace`."""
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     wanted = _dtype_or_default(dtype, complex64 if is_complex else float32)
     if not wanted.is_inexact or (is_complex and wanted.kind != "complex"):
@@ -506,7 +506,7 @@ def eye(
 
 @lru_cache(maxsize=256)
 def _plan_eye(n_rows: int, n_cols: int, k: int) -> tuple[int, int, int]:
-    """Return the sizes of `eye`, and a number of its diagonal that is at most one beyond the corners."""
+    """Return the height and width of `eye`, and the number of its diagonal, at most one beyond the corners."""
     height, width = as_shape((n_rows, n_cols), name="eye: shape")
     return height, width, max(-height, min(check_integer(k, "eye", "k"), width))
 
@@ -515,22 +515,22 @@ _EYE_MAX_COPIED_ELEMENTS: Final = 4096  # elements; a larger matrix is made on t
 _cached_eye: Final = lru_cache(maxsize=64)(np.eye)
 
 
-def _dtype_or_default(given: DTypeLike | None, default: DType = float32) -> DType:
-    """Return the dtype that an argument names, or the default.
+def _dtype_or_default(dtype: DTypeLike | None, default: DType = float32) -> DType:
+    """Return the dtype that the argument `dtype` names, or the default if it is None.
 
     Raises:
         DTypeError: it names none.
     """
-    return default if given is None else as_dtype(given)
+    return default if dtype is None else as_dtype(dtype)
 
 
-def _numeric_dtype(op: str, given: DTypeLike) -> DType:
-    """Return the dtype that an argument names, which must be numeric or bool.
+def _numeric_dtype(op: str, dtype_like: DTypeLike) -> DType:
+    """Return the dtype that the argument `dtype` names, which must be numeric or bool.
 
     Raises:
         ArgumentError: it is string.
     """
-    if (dtype := as_dtype(given)) is string:
+    if (dtype := as_dtype(dtype_like)) is string:
         raise ArgumentError(
             f"{op}: dtype={dtype} does not hold numbers; plugrad.full(shape, '') makes empty strings"
         )

@@ -111,8 +111,8 @@ def separable_conv2d(
     images, filters = promote_operands(x, depthwise_filter, depthwise.depthwise_conv2d, op)
     images, mix = promote_operands(images, pointwise_filter, convolution.conv2d, op)
     filters = cast(filters, images.dtype)
-    is_first = is_channels_first(data_format, 2, op)
-    batch = as_batch_with_channels_last(op, 2, images, filters, is_first)
+    has_channels_first = is_channels_first(data_format, 2, op)
+    batch = as_batch_with_channels_last(op, 2, images, filters, has_channels_first)
     channels = filters.shape[2] * filters.shape[3]
     if mix.ndim != 4 or mix.shape[:3] != (1, 1, channels):
         raise ShapeError(
@@ -122,4 +122,4 @@ def separable_conv2d(
     how = strides, padding, dilations, dim_rounding_mode
     y = run_channels_last_convolution(depthwise.depthwise_conv2d, op, batch, filters, *how)
     y = run_channels_last_convolution(convolution.conv2d, op, y, mix, 1, "valid", 1, None)
-    return restore_layout(y, images, is_first)
+    return restore_layout(y, images, has_channels_first)

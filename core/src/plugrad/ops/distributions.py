@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 
 def scale_to_unit(words: Tensor) -> Tensor:
-    """Return multiples of ``2**-24`` from 0 up to but without 1, as float32; they are exact."""
+    """Return random words as float32 numbers in [0, 1), which are multiples of ``2**-24``."""
     return cast(_shift_right(words, 8, 32), float32) * 2.0**-24
 
 
 def scale_pairs_to_unit(high: Tensor, low: Tensor) -> Tensor:
-    """Return multiples of ``2**-53`` from 0 up to but without 1, as float64; they are exact."""
+    """Return pairs of random words as float64 numbers in [0, 1), which are multiples of ``2**-53``."""
     upper, lower = _shift_right(high, 5, 32), _shift_right(low, 6, 32)
     return (cast(upper, float64) * 2.0**26 + cast(lower, float64)) * 2.0**-53
 
 
 def scale_to_symmetric(words: Tensor) -> Tensor:
-    """Return odd multiples of ``2**-24`` between -1 and 1, as float32."""
+    """Return random words as float32 numbers in (-1, 1), which are odd multiples of ``2**-24``."""
     return cast(words >> 7 | 1, float32) * 2.0**-24
 
 
-def _shift_right(words: Tensor, count: int, bits: int) -> Tensor:
-    """Return integers of `bits` bits, shifted right without their sign."""
-    return words >> count & (1 << (bits - count)) - 1
+def _shift_right(words: Tensor, shift: int, bit_count: int) -> Tensor:
+    """Return integers of `bit_count` bits shifted to the right as unsigned ones: zeros enter from the left."""
+    return words >> shift & (1 << (bit_count - shift)) - 1
 
 
 def box_muller(u: Tensor, v: Tensor) -> Tensor:
@@ -111,6 +111,7 @@ def truncated_normal_quantile(x: Tensor) -> Tensor:
 
 
 def _evaluate_polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
+    """Return the values of a polynomial, given from the highest coefficient on."""
     first, *others = coefficients
     return reduce(lambda y, coefficient: y * x + coefficient, others, x * 0 + first)
 
@@ -118,11 +119,11 @@ def _evaluate_polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
 # --- gamma ---------------------------------------------------------------------------------------
 
 MAX_SHORTFALL_PROBABILITY: Final = 2.0**-40
-"""The probability with which a number may be rejected every time."""
+"""The largest probability with which sampling by rejection may run out of accepted numbers."""
 
 
 def gamma_rejection_probability(alpha: float) -> float:
-    """Return the probability with which a normal number is rejected, for a shape of 1 or more.
+    """Return the probability with which `sample_gamma` rejects a normal number, for a shape `alpha` of 1 or more.
 
     >>> round(gamma_rejection_probability(1.0), 3), round(gamma_rejection_probability(100.0), 5)
     (0.048, 0.00028)
@@ -132,7 +133,7 @@ def gamma_rejection_probability(alpha: float) -> float:
     return max(-expm1(log_acceptance), 2.0**-20)
 
 
-def max_rejected_count(count: int, rejection: float) -> int:
+def max_rejected_count(count: int, rejection_probability: float) -> int:
     """Return a bound on how many of `count` numbers are rejected; it fails with `MAX_SHORTFALL_PROBABILITY`.
 
     >>> max_rejected_count(1_000_000, 0.049)
@@ -140,8 +141,13 @@ def max_rejected_count(count: int, rejection: float) -> int:
 
     It is the bound of Bernstein (1924) for a sum of independent numbers.
     """
-    least, variance = -log(MAX_SHORTFALL_PROBABILITY), count * rejection * (1 - rejection)
-    return ceil(count * rejection + least / 3 + square_root(least**2 / 9 + 2 * least * variance))
+    least, variance = (
+        -log(MAX_SHORTFALL_PROBABILITY),
+        count * rejection_probability * (1 - rejection_probability),
+    )
+    return ceil(
+        count * rejection_probability + least / 3 + square_root(least**2 / 9 + 2 * least * variance)
+    )
 
 
 def sample_gamma(
@@ -150,7 +156,7 @@ def sample_gamma(
     draw_normal: Callable[[int], Tensor],
     draw_uniform: Callable[[int], Tensor],
 ) -> Tensor:
-    """Return numbers of the gamma distribution with a shape of 1 or more (Marsaglia and Tsang, 2000).
+    """Return `count` numbers of the gamma distribution with a shape `alpha` of 1 or more (Marsaglia and Tsang, 2000).
 
     The method rejects less than 5 of 100 normal numbers. The elements whose number is rejected take one of a second
     lot each, which has as many as are needed, but for a probability of `MAX_SHORTFALL_PROBABILITY`. It is drawn in the
@@ -194,10 +200,11 @@ def small_shape_gamma_factor(alpha: float, uniform: Tensor) -> Tensor:
 
 
 def scale_to_integers(words: Sequence[Tensor], span: int) -> Tensor:
-    """Return the integer part of ``w * span / 2**n`` for the number w of n bits that integers consist of.
+    """Return uniformly distributed integers from 0 to ``span - 1``, made from random words.
 
-    These are int32, or int64, and have all their bits; so has the result, as if it had no sign. The first integer is
-    the highest. It alone decides if the span is a power of 2; else one probability differs from another by at most
+    They are the integer parts of ``w * span / 2**n`` for the number w of n bits that the words consist of. The words
+    are int32, or int64, and have all their bits; so has the result, as if it had no sign. The first word is the
+    highest. It alone decides if the span is a power of 2; else one probability differs from another by at most
     ``span / 2**n``, relatively.
     """
     bits = 64 if words[0].dtype is int64 else 32
@@ -223,9 +230,9 @@ def scale_to_integers(words: Sequence[Tensor], span: int) -> Tensor:
     return carried
 
 
-def _reinterpret_as_signed(number: int, bits: int) -> int:
-    """Return the signed integer with the same `bits` bits as an unsigned one."""
-    return (number + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+def _reinterpret_as_signed(number: int, bit_count: int) -> int:
+    """Return the signed integer with the same `bit_count` bits as an unsigned one."""
+    return (number + (1 << (bit_count - 1))) % (1 << bit_count) - (1 << (bit_count - 1))
 
 
 def add_modulo(words: Tensor, number: int) -> Tensor:

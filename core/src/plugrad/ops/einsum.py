@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
     from plugrad.types.specs import Shape
 
-    Step: TypeAlias = "tuple[Kernel[..., Any], ValidatedAttributes]"
+    KernelCall: TypeAlias = "tuple[Kernel[..., Any], ValidatedAttributes]"
+    """A kernel of one input, with the attributes of the call."""
 
 SUBSCRIPT_LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-"""As `string.ascii_letters`, whose module compiles a regular expression when it is imported, in a millisecond."""
+"""The letters that may name axes: `string.ascii_letters`, whose module takes a millisecond to import."""
 
 
 def einsum(equation: str, *tensors: TensorLike) -> Tensor:
@@ -71,16 +72,16 @@ def einsum(equation: str, *tensors: TensorLike) -> Tensor:
 class EinsumPlan(NamedTuple):
     """The kernel call that computes an equation for operands of certain shapes, and the calls before it."""
 
-    steps: list[list[Step]]
-    """For each operand, the calls that take away axes that are broadcast, and the diagonals."""
+    steps: list[list[KernelCall]]
+    """For each operand, the kernel calls that drop broadcast axes and take diagonals."""
     kernel: Kernel[..., Any] | None
-    """What is called with the only operand; None for Einsum with all of them."""
+    """The kernel to call with the only operand; None for the kernel Einsum with all operands."""
     attrs: ValidatedAttributes
 
 
 @lru_cache(maxsize=1024)
 def _plan_einsum(equation: str, shapes: tuple[Shape, ...]) -> EinsumPlan:
-    """Return the axes of each operand and of the result that an equation names, broadcast axes included.
+    """Return the plan of an equation for operands of these shapes.
 
     Raises:
         ArgumentValueError: it is malformed or is for another number of operands.
@@ -103,7 +104,7 @@ def _plan_einsum(equation: str, shapes: tuple[Shape, ...]) -> EinsumPlan:
         if letter in dots and size != 1
     }
     reduced: list[str] = []
-    prepared: list[list[Step]] = []
+    prepared: list[list[KernelCall]] = []
     specs: list[Shaped] = []
     for term, shape in zip(terms, shapes, strict=True):
         kept = [
@@ -111,7 +112,7 @@ def _plan_einsum(equation: str, shapes: tuple[Shape, ...]) -> EinsumPlan:
             for letter, size in zip(term, shape, strict=True)
             if not (letter in dots and size == 1 and letter in stretched)
         ]
-        steps: list[Step] = []
+        steps: list[KernelCall] = []
         squeezed = tuple([size for _, size in kept])
         if squeezed != shape:
             steps.append(_make_kernel_call(movement.reshape, shape=squeezed))
@@ -128,13 +129,13 @@ def _plan_einsum(equation: str, shapes: tuple[Shape, ...]) -> EinsumPlan:
     return EinsumPlan(prepared, None, attrs)
 
 
-def _make_kernel_call(kernel: Kernel[..., Any], **attrs: Any) -> Step:
-    """Return a call of a kernel whose inputs are known to fit."""
+def _make_kernel_call(kernel: Kernel[..., Any], **attrs: Any) -> KernelCall:
+    """Return a kernel with the attributes of its call, which need no validation."""
     return kernel, ValidatedAttributes(attrs)
 
 
 def _check_equation(equation: object) -> None:
-    """Raise unless an equation is a text.
+    """Raise unless an equation is a string.
 
     Raises:
         ArgumentError: it is not.
@@ -145,11 +146,11 @@ def _check_equation(equation: object) -> None:
         )
 
 
-def _parse_equation(equation: str, count: int) -> tuple[list[str], str]:
+def _parse_equation(equation: str, operand_count: int) -> tuple[list[str], str]:
     """Split an equation into the operands' subscripts and the result's.
 
     Raises:
-        ArgumentValueError: it is malformed or is for another number of operands than `count`.
+        ArgumentValueError: it is malformed or is for another number of operands than `operand_count`.
     """
     plain = equation.replace(" ", "")
     left, arrow, result = plain.partition("->")
@@ -159,9 +160,9 @@ def _parse_equation(equation: str, count: int) -> tuple[list[str], str]:
         raise ArgumentValueError(
             f"einsum: equation {short_repr(equation)} may contain only letters, commas, '...' and one '->'"
         )
-    if len(operands) != count:
+    if len(operands) != operand_count:
         raise ArgumentValueError(
-            f"einsum: equation {short_repr(equation)} has terms for {len(operands)} tensors, not for {count}"
+            f"einsum: equation {short_repr(equation)} has terms for {len(operands)} tensors, not for {operand_count}"
         )
     if not arrow:
         occurring = Counter("".join(letters[:-1]))
@@ -177,45 +178,47 @@ def _parse_equation(equation: str, count: int) -> tuple[list[str], str]:
     return operands, result
 
 
-def _count_ellipsis_axes(term: str, shape: Shape, equation: str) -> int:
+def _count_ellipsis_axes(subscripts: str, shape: Shape, equation: str) -> int:
     """Return the number of axes that ``...`` covers in an operand.
 
     Raises:
         ShapeError: the operand does not have as many axes as its term.
     """
-    letters = len(term.replace("...", ""))
+    letters = len(subscripts.replace("...", ""))
     count = len(shape) - letters
-    if count < 0 or (count and "..." not in term):
+    if count < 0 or (count and "..." not in subscripts):
         raise ShapeError(
-            f"einsum: {term!r} in equation {short_repr(equation)} names {letters} axes; the shape is {shape}"
+            f"einsum: {subscripts!r} in equation {short_repr(equation)} names {letters} axes; the shape is {shape}"
         )
     return count
 
 
-def _take_diagonals(term: str, shape: Shape, equation: str, steps: list[Step]) -> tuple[str, Shape]:
-    """Add the steps that replace axes of one letter by their diagonal, and return the letters and sizes after them.
+def _take_diagonals(
+    subscripts: str, shape: Shape, equation: str, kernel_calls: list[KernelCall]
+) -> tuple[str, Shape]:
+    """Add the calls that replace axes of one letter by their diagonal; return the letters and the shape after them.
 
     Raises:
         ShapeError: two axes of one letter have different sizes.
     """
-    while doubled := [c for c, n in Counter(term).items() if n > 1]:
+    while doubled := [c for c, n in Counter(subscripts).items() if n > 1]:
         letter = doubled[0]
-        first, second = [i for i, c in enumerate(term) if c == letter][:2]
+        first, second = [i for i, c in enumerate(subscripts) if c == letter][:2]
         size = shape[first]
         if shape[second] != size:
             raise ShapeError(
                 f"einsum: letter {letter!r} in equation {short_repr(equation)} stands for sizes {size} and "
                 f"{shape[second]}"
             )
-        others = [i for i in range(len(term)) if i not in (first, second)]
+        others = [i for i in range(len(subscripts)) if i not in (first, second)]
         order = (*others, first, second)
-        if order != tuple(range(len(term))):
-            steps.append(_make_kernel_call(movement.transpose, perm=order))
+        if order != tuple(range(len(subscripts))):
+            kernel_calls.append(_make_kernel_call(movement.transpose, perm=order))
         kept = tuple([shape[i] for i in others])
         # the diagonal: every (size + 1)-th element of the two axes laid end to end
-        steps.append(_make_kernel_call(movement.reshape, shape=(*kept, size * size)))
+        kernel_calls.append(_make_kernel_call(movement.reshape, shape=(*kept, size * size)))
         zeros, ones = (0,) * len(kept), (1,) * len(kept)
-        steps.append(
+        kernel_calls.append(
             _make_kernel_call(
                 movement.strided_slice,
                 begin=(*zeros, 0),
@@ -223,5 +226,5 @@ def _take_diagonals(term: str, shape: Shape, equation: str, steps: list[Step]) -
                 strides=(*ones, size + 1),
             )
         )
-        term, shape = "".join([term[i] for i in others]) + letter, (*kept, size)
-    return term, shape
+        subscripts, shape = "".join([subscripts[i] for i in others]) + letter, (*kept, size)
+    return subscripts, shape

@@ -93,8 +93,8 @@ def in_top_k(predictions: TensorLike, targets: TensorLike, k: int = 1) -> Tensor
     return (sum(is_better, axis=-1) < k) & any(is_right, axis=-1)
 
 
-def _as_class_indices(x: TensorLike, count: int, op: str, name: str) -> Tensor:
-    """Return class numbers as int32; numbers outside ``[0, count)`` become -1.
+def _as_class_indices(x: TensorLike, class_count: int, op: str, name: str) -> Tensor:
+    """Return class numbers as int32; numbers outside ``[0, class_count)`` become -1.
 
     Raises:
         DTypeError: they are not integers.
@@ -106,5 +106,5 @@ def _as_class_indices(x: TensorLike, count: int, op: str, name: str) -> Tensor:
         )
     if classes.dtype.itemsize < int32.itemsize:
         classes = cast(classes, int32)  # `count` may not fit a smaller dtype
-    is_class = (classes >= 0) & (classes < count)
+    is_class = (classes >= 0) & (classes < class_count)
     return where(is_class, cast(classes, int32), -1)

@@ -214,13 +214,13 @@ def _run_fused_convolution(
     x, filter, bias, weights = operands
     check_floats(op, x=x, filter=filter)
     images, filters, *others = _promote_operands(kernel, op, x, filter, bias, weights)
-    is_first = is_channels_first(data_format, 2, op)
-    if is_first:
+    has_channels_first = is_channels_first(data_format, 2, op)
+    if has_channels_first:
         others = [z if z is None else broadcastable_channels_last(z, 2) for z in others]
-    batch = as_batch_with_channels_last(op, 2, images, filters, is_first)
+    batch = as_batch_with_channels_last(op, 2, images, filters, has_channels_first)
     y = run_channels_last_convolution(
         *(kernel, op, batch, filters, *window_arguments, *others),
         activation=activation,
         leakyrelu_alpha=check_real(alpha, op, "leakyrelu_alpha"),
     )
-    return restore_layout(y, images, is_first)
+    return restore_layout(y, images, has_channels_first)

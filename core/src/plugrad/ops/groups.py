@@ -47,7 +47,7 @@ def run_grouped_transposed_convolution(
     op: str,
     images: Tensor,
     filters: Tensor,
-    shape: Shape | None,
+    output_shape: Shape | None,
     strides: ShapeLike,
     padding: PaddingLike,
     dilations: ShapeLike,
@@ -59,10 +59,10 @@ def run_grouped_transposed_convolution(
 
     Args:
         kernel: the gradient of a convolution for its images.
-        op: what messages name.
+        op: the name of the op, for messages.
         images: (batch, spatial axes …, channels).
         filters: (spatial axes …, output channels of a group, channels).
-        shape: that of the result; None for the shape that follows from the other arguments.
+        output_shape: the shape of the result; None for the shape that follows from the other arguments.
         strides: as the op was given them, and so the next arguments.
         padding: what is cut off from the result.
         dilations: the distance between neighbouring cells of the filters.
@@ -71,33 +71,37 @@ def run_grouped_transposed_convolution(
         output_padding: how much the result grows at the end, without a given shape.
     """
     size, axes = filters.shape[:-2], images.ndim - 2
-    extra = as_sizes(output_padding, axes, f"{op}: output_padding", least=0)
+    extra = as_sizes(output_padding, axes, f"{op}: output_padding", minimum=0)
     has_groups = _has_groups(op, groups, images, filters, -1)
     zeros: list[Pair] = []
-    if shape is None:
+    if output_shape is None:
         steps = as_sizes(strides, axes, f"{op}: strides")
         gaps = as_sizes(dilations, axes, f"{op}: dilations")
         sizes, padding, zeros = _plan_transposed_output(
             op, images.shape[1:-1], size, steps, padding, gaps, extra
         )
-        shape, rounding = (images.shape[0], *sizes, filters.shape[-2] * groups), None
+        output_shape, rounding = (images.shape[0], *sizes, filters.shape[-2] * groups), None
     elif any(extra):
         raise ArgumentValueError(
-            f"{op}: output_padding={output_padding} is a part of output_shape={shape}; give one of them"
+            f"{op}: output_padding={output_padding} is a part of output_shape={output_shape}; give one of them"
         )
-    window = resolve_window(op, sliding_window, shape, size, strides, padding, dilations, rounding)
+    window = resolve_window(
+        op, sliding_window, output_shape, size, strides, padding, dilations, rounding
+    )
     if not has_groups:
-        y = kernel(images, filters, input_shape=shape, window=window)
+        y = kernel(images, filters, input_shape=output_shape, window=window)
     elif filters.shape[-2] == 1 and axes == 2:
         own = movement.reshape(filters, shape=(*size, groups, filters.shape[-1] // groups))
-        y = depthwise.depthwise_conv2d_input_gradient(images, own, input_shape=shape, window=window)
+        y = depthwise.depthwise_conv2d_input_gradient(
+            images, own, input_shape=output_shape, window=window
+        )
     else:
-        if shape[-1] != filters.shape[-2] * groups:
+        if output_shape[-1] != filters.shape[-2] * groups:
             raise ShapeError(
-                f"{op}: the result of shape {shape} has {shape[-1]} channels, but filters of shape {filters.shape} in "
-                f"{groups} groups give {filters.shape[-2] * groups}"
+                f"{op}: the result of shape {output_shape} has {output_shape[-1]} channels, but filters of shape "
+                f"{filters.shape} in {groups} groups give {filters.shape[-2] * groups}"
             )
-        part = (*shape[:-1], filters.shape[-2])
+        part = (*output_shape[:-1], filters.shape[-2])
         parts = zip(split(images, groups, -1), split(filters, groups, -1), strict=True)
         y = concat(
             [kernel(x, filter, input_shape=part, window=window) for x, filter in parts], axis=-1
@@ -105,8 +109,8 @@ def run_grouped_transposed_convolution(
     return movement.pad(y, paddings=((0, 0), *zeros, (0, 0))) if any(map(any, zeros)) else y
 
 
-def _has_groups(op: str, groups: int, images: Tensor, filters: Tensor, axis: int) -> bool:
-    """Return whether channels are in several groups; filters have the channels of one, or of all, on an axis.
+def _has_groups(op: str, groups: int, images: Tensor, filters: Tensor, filter_axis: int) -> bool:
+    """Return whether channels are in several groups; the filter axis has those of one group, or of all if it is -1.
 
     Raises:
         ArgumentValueError: the number of groups is none, or does not divide the channels.
@@ -121,7 +125,7 @@ def _has_groups(op: str, groups: int, images: Tensor, filters: Tensor, axis: int
             f"{op}: groups={groups} must be at least 1 and divide the {given} channels of x and the {made} channels "
             f"that filter, of shape {filters.shape}, has last"
         )
-    wanted = filters.shape[axis] * (count if axis == -2 else 1)
+    wanted = filters.shape[filter_axis] * (count if filter_axis == -2 else 1)
     if given != wanted:
         raise ShapeError(
             f"{op}: images of shape {images.shape}, channels last, have {given} channels; filters of shape "
@@ -132,38 +136,38 @@ def _has_groups(op: str, groups: int, images: Tensor, filters: Tensor, axis: int
 
 def _plan_transposed_output(
     op: str,
-    image: Shape,
-    size: Shape,
+    image_size: Shape,
+    filter_size: Shape,
     strides: Shape,
     padding: PaddingLike,
     dilations: Shape,
-    extra: Shape,
+    output_padding: Shape,
 ) -> tuple[Shape, PaddingLike, list[Pair]]:
-    """Return the size of the result of a kernel, its padding, and the zeros (before, after) that follow it.
+    """Return the image size of a transposed convolution's kernel result, its padding, and the zeros to pad it with.
 
     Raises:
         ArgumentValueError: what is added is not less than a stride or a dilation.
         ShapeError: the padding leaves nothing.
     """
-    cells = parse_padding(padding, len(image), op)
+    cells = parse_padding(padding, len(image_size), op)
     if cells == "same":
-        if any(extra):
+        if any(output_padding):
             raise ArgumentValueError(
-                f"{op}: padding='same' gives strides times the size of x; with output_padding={extra}, give the "
-                "padding in cells, or give output_shape"
+                f"{op}: padding='same' gives strides times the size of x; with output_padding={output_padding}, give "
+                "the padding in cells, or give output_shape"
             )
-        return tuple(n * stride for n, stride in zip(image, strides, strict=True)), "same", []
-    pairs = ((0, 0),) * len(image) if isinstance(cells, str) else cells
+        return tuple(n * stride for n, stride in zip(image_size, strides, strict=True)), "same", []
+    pairs = ((0, 0),) * len(image_size) if isinstance(cells, str) else cells
     sizes: list[int] = []
     cut: list[Pair] = []
     zeros: list[Pair] = []
     for n, length, stride, dilation, (before, after), more in zip(
-        image, size, strides, dilations, pairs, extra, strict=True
+        image_size, filter_size, strides, dilations, pairs, output_padding, strict=True
     ):
         if more >= max(stride, dilation):
             raise ArgumentValueError(
-                f"{op}: output_padding={extra} must be less than the stride or the dilation of its axis; these are "
-                f"{strides} and {dilations}"
+                f"{op}: output_padding={output_padding} must be less than the stride or the dilation of its axis; "
+                f"these are {strides} and {dilations}"
             )
         whole = (n - 1) * stride + (length - 1) * dilation + 1 if n else 0
         if n == 0:
@@ -177,6 +181,7 @@ def _plan_transposed_output(
         zeros.append((0, beyond))
         if n and sizes[-1] < 1:
             raise ShapeError(
-                f"{op}: padding={cells} leaves nothing of the result of images of {image} and a filter of {size}"
+                f"{op}: padding={cells} leaves nothing of the result of images of {image_size} and a filter of "
+                f"{filter_size}"
             )
     return tuple(sizes), tuple(cut), zeros

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
 
     Bins: TypeAlias = int | TensorLike
+    """The number of bins, or the edges between them."""
 
 MAX_BIN_COUNT: Final = 2**31 - 1
-"""Places of bins are int32."""
+"""The maximum number of bins, because positions of bins are int32."""
 
 
 class Histogram(NamedTuple):
@@ -100,22 +101,22 @@ def histogram(
     return Histogram(counts, edges)
 
 
-def _equidistant_edges(x: Tensor, count: int, limits: Any) -> Tensor:
-    """Return edges at equal distances, exact at both ends."""
-    steps = asarray(np.arange(count + 1) / count, dtype=x.dtype, device=x.backend)
-    if limits is None:
+def _equidistant_edges(x: Tensor, bin_count: int, value_range: Any) -> Tensor:
+    """Return the edges of bins of equal width, exact at both ends."""
+    steps = asarray(np.arange(bin_count + 1) / bin_count, dtype=x.dtype, device=x.backend)
+    if value_range is None:
         if not x.size:
             return steps
         least, most = min(x), max(x)
         is_one = equal(least, most)
         least, most = where(is_one, least - 0.5, least), where(is_one, most + 0.5, most)
         return where(equal(steps, 1), most, least + (most - least) * steps)
-    ends = as_list(limits, "histogram", "range")
+    ends = as_list(value_range, "histogram", "range")
     if len(ends) != 2:
-        raise ArgumentError(f"histogram: range={short_repr(limits)} must be two numbers")
+        raise ArgumentError(f"histogram: range={short_repr(value_range)} must be two numbers")
     least, most = (check_finite(end, "histogram", "range") for end in ends)
     if least > most:
-        raise ArgumentValueError(f"histogram: range={short_repr(limits)} must be ascending")
+        raise ArgumentValueError(f"histogram: range={short_repr(value_range)} must be ascending")
     if least == most:
         least, most = least - 0.5, most + 0.5
-    return asarray(np.linspace(least, most, count + 1), dtype=x.dtype, device=x.backend)
+    return asarray(np.linspace(least, most, bin_count + 1), dtype=x.dtype, device=x.backend)

@@ -37,10 +37,11 @@ if TYPE_CHECKING:
     from plugrad.types.specs import ShapeLike
 
     Numbers: TypeAlias = float | Sequence[float]
+    """One number, or one for each channel or axis."""
 
 ThresholdMethod = Literal["binary", "otsu"]
 LUMA_WEIGHTS = (0.2989, 0.5870, 0.1140)
-"""The brightness of red, green and blue (ITU-R BT.601)."""
+"""The weights of red, green and blue in the brightness of a pixel (ITU-R BT.601)."""
 
 
 def crop_and_resize(

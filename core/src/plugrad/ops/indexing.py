@@ -164,9 +164,9 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) ->
     return movement.transpose(taken, perm=(*range(axis), last, *range(axis, last)))
 
 
-def _broadcast_other_axes(x: Tensor, lines: Shape, axis: int) -> Tensor:
-    """Broadcast x to the shape `lines` on all axes but one, and move that axis to the end."""
-    shape = (*lines[:axis], x.shape[axis], *lines[axis:])
+def _broadcast_other_axes(x: Tensor, other_sizes: Shape, axis: int) -> Tensor:
+    """Broadcast all axes of x but one to `other_sizes`, and move that axis to the end."""
+    shape = (*other_sizes[:axis], x.shape[axis], *other_sizes[axis:])
     if x.shape != shape:
         x = movement.broadcast_to(x, shape=shape)
     others = [i for i in range(x.ndim) if i != axis]
@@ -252,15 +252,15 @@ def one_hot(
 
 @lru_cache(maxsize=256)
 def _one_hot_attributes(
-    shape: Shape, dtype: object, depth: int, on_value: Scalar, off_value: Scalar, wanted: DType
+    shape: Shape, dtype: object, depth: int, on_value: Scalar, off_value: Scalar, value_dtype: DType
 ) -> ValidatedAttributes:
     """Return the validated attributes of `one_hot` for positions of this shape and dtype."""
     return indexing.one_hot.validate_attributes(
         Shaped(shape, as_dtype(dtype)),
         depth=check_integer(depth, "one_hot", "depth", least=0),
-        on_value=_as_fill_scalar(on_value, "on_value", wanted),
-        off_value=_as_fill_scalar(off_value, "off_value", wanted),
-        dtype=wanted,
+        on_value=_as_fill_scalar(on_value, "on_value", value_dtype),
+        off_value=_as_fill_scalar(off_value, "off_value", value_dtype),
+        dtype=value_dtype,
     )
 
 

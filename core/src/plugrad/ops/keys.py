@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from plugrad.types.specs import Shape
 
-KEY_KINDS = "integers, slices, '...', None or arrays of integers or bools"
+KEY_PART_DESCRIPTION = "integers, slices, '...', None or arrays of integers or bools"
 SCALAR_KEY_TYPES = frozenset({int, type(None), type(...)})
 BASIC_KEY_TYPES = SCALAR_KEY_TYPES | {slice}
 
@@ -47,29 +47,30 @@ class BasicSlice(NamedTuple):
     strides: tuple[int, ...]
     sizes: tuple[int, ...]
     shape: tuple[int, ...]
-    """The sizes without the axes of integers, and with new axes."""
+    """The final shape: the sizes without the axes of integers, and with new axes of size 1."""
     result_axes: tuple[int | None, ...]
     """For each axis of the slice, the axis of `shape` that it becomes, or None."""
     array_axes: list[ArrayKeyAxes]
-    """Where arrays pick elements, if the key has arrays."""
+    """The axes of the slice from which each array of the key picks elements."""
 
 
 class ArrayKeyAxes(NamedTuple):
     """The axes of the sliced tensor to which an array in a key applies, and the positions it picks there."""
 
-    start: int
+    first_axis: int
     """The first of these axes."""
     axis_count: int
     """The number of these axes, which positions count as one flattened axis."""
     size: int
     """The number of elements along them."""
     positions: Any  # NDArray[Any] | Tensor
+    """The positions along the flattened axis."""
 
 
-def hashable_key(parts: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def hashable_key(key_parts: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Return a hashable form of a key of integers and slices, for caches; None for any other key."""
     plain: list[Any] = []
-    for part in parts:
+    for part in key_parts:
         if type(part) is slice:
             start, stop, step = part.start, part.stop, part.step
             if (
@@ -96,8 +97,8 @@ def parse_key(key: Any) -> tuple[Any, ...]:
     )
 
 
-def basic_slice(whole: Shape, parts: tuple[Any, ...]) -> BasicSlice:
-    """Return the basic slice that a key's parts select, one part for each axis of the shape."""
+def basic_slice(full_shape: Shape, key_parts: tuple[Any, ...]) -> BasicSlice:
+    """Return the basic slice of a tensor of `full_shape` that a key's parts select, one part for each axis."""
     begin: list[int] = []
     end: list[int] = []
     strides: list[int] = []
@@ -105,14 +106,14 @@ def basic_slice(whole: Shape, parts: tuple[Any, ...]) -> BasicSlice:
     shape: list[int] = []
     kept: list[int | None] = []
     places: list[ArrayKeyAxes] = []
-    for part in parts:
+    for part in key_parts:
         axis = len(begin)
         if part is None:
             shape.append(1)
             continue
         if type(part) is ArrayKey:
-            spanned = whole[axis : axis + part.axis_count]
-            found = _resolve_positions(part, whole, axis)
+            spanned = full_shape[axis : axis + part.axis_count]
+            found = _resolve_positions(part, full_shape, axis)
             places.append(ArrayKeyAxes(len(shape), part.axis_count, count_elements(spanned), found))
             begin += [0] * part.axis_count
             end += spanned
@@ -121,7 +122,7 @@ def basic_slice(whole: Shape, parts: tuple[Any, ...]) -> BasicSlice:
             kept += range(len(shape), len(shape) + part.axis_count)
             shape += spanned
             continue
-        size = whole[axis]
+        size = full_shape[axis]
         if type(part) is slice:
             first, last, stride = _slice_bounds(part, size)
             count = len(range(first, last, stride))
@@ -145,48 +146,51 @@ def basic_slice(whole: Shape, parts: tuple[Any, ...]) -> BasicSlice:
     )
 
 
-def _slice_bounds(part: slice, size: int) -> tuple[int, int, int]:
+def _slice_bounds(key_slice: slice, axis_size: int) -> tuple[int, int, int]:
+    """Return the begin, end and stride of a slice along an axis, counted from the front."""
     try:
-        return part.indices(size)
+        return key_slice.indices(axis_size)
     except TypeError:
-        raise TensorIndexError(f"{short_repr(part)} must hold integers or None") from None
+        raise TensorIndexError(f"{short_repr(key_slice)} must hold integers or None") from None
     except ValueError:
-        raise ArgumentValueError(f"{short_repr(part)} must have a step other than 0") from None
+        raise ArgumentValueError(f"{short_repr(key_slice)} must have a step other than 0") from None
 
 
-def _parse_part(part: Any) -> int | slice | EllipsisType | ArrayKey | None:
+def _parse_part(key_part: Any) -> int | slice | EllipsisType | ArrayKey | None:
     """Return a part of a key as an int, a slice, ``...``, None or an array."""
-    if type(part) in BASIC_KEY_TYPES:
-        return part
-    if isinstance(part, Tensor):
-        if part.dtype is bool_:
-            return ArrayKey(part, part.ndim)
-        return ArrayKey(as_positions(part, "index"), 1)
-    if isinstance(part, np.integer) and not isinstance(part, np.timedelta64):
-        return int(part)
-    if isinstance(part, bool | list | tuple | range) or hasattr(part, "__array__"):
-        values = host_array(part, "index", "an index")
+    if type(key_part) in BASIC_KEY_TYPES:
+        return key_part
+    if isinstance(key_part, Tensor):
+        if key_part.dtype is bool_:
+            return ArrayKey(key_part, key_part.ndim)
+        return ArrayKey(as_positions(key_part, "index"), 1)
+    if isinstance(key_part, np.integer) and not isinstance(key_part, np.timedelta64):
+        return int(key_part)
+    if isinstance(key_part, bool | list | tuple | range) or hasattr(key_part, "__array__"):
+        values = host_array(key_part, "index", "an index")
         if values.dtype == bool:
             return ArrayKey(values, values.ndim)
-        if values.dtype.kind in "iu" or (not values.size and isinstance(part, list | tuple)):
+        if values.dtype.kind in "iu" or (not values.size and isinstance(key_part, list | tuple)):
             return ArrayKey(values, 1) if values.ndim else int(values)
         raise DTypeError(
             f"index: indices are {as_dtype(values.dtype)}; they must be integers, as after "
             "astype('int32'), or bools"
         )
     try:
-        return as_index(part)
+        return as_index(key_part)
     except TypeError:
-        raise TensorIndexError(f"{short_repr(part)} is not an index; use {KEY_KINDS}") from None
+        raise TensorIndexError(
+            f"{short_repr(key_part)} is not an index; use {KEY_PART_DESCRIPTION}"
+        ) from None
 
 
-def expand_ellipsis(shape: Shape, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+def expand_ellipsis(shape: Shape, key_parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """Replace ``...`` by full slices, so that the parts cover all axes of a shape."""
     used = 0
-    gap = len(parts)
-    for place, part in enumerate(parts):
+    gap = len(key_parts)
+    for place, part in enumerate(key_parts):
         if part is Ellipsis:
-            if gap < len(parts):
+            if gap < len(key_parts):
                 raise TensorIndexError("an index may have only one ellipsis (...)")
             gap = place
         elif part is not None:
@@ -195,17 +199,17 @@ def expand_ellipsis(shape: Shape, parts: tuple[Any, ...]) -> tuple[Any, ...]:
         raise TensorIndexError(
             f"{used} indices for a tensor with {len(shape)} axes (shape {shape}); there may be one for each axis"
         )
-    return (*parts[:gap], *[slice(None)] * (len(shape) - used), *parts[gap + 1 :])
+    return (*key_parts[:gap], *[slice(None)] * (len(shape) - used), *key_parts[gap + 1 :])
 
 
-def _resolve_positions(picks: ArrayKey, shape: Shape, axis: int) -> Any:
-    """Return the positions that an array key selects, starting at `axis` of the shape.
+def _resolve_positions(array_key: ArrayKey, shape: Shape, axis: int) -> Any:
+    """Return the positions that an array in a key selects along the axes from `axis` on, flattened to one.
 
     Positions on a device where looking at them would mean waiting are not checked.
     """
-    values = picks.values
-    if picks.is_mask:
-        check_mask(picks, shape, axis)
+    values = array_key.values
+    if array_key.is_mask:
+        check_mask(array_key, shape, axis)
         return np.flatnonzero(values.numpy() if isinstance(values, Tensor) else values)
     readable = host_values_if_ready(values) if isinstance(values, Tensor) else values
     if not isinstance(readable, Tensor):
@@ -228,12 +232,12 @@ def check_mask(mask: ArrayKey, shape: Shape, axis: int) -> None:
 
 
 def host_values_if_ready(positions: Tensor) -> NDArray[Any] | Tensor:
-    """Return positions as a NumPy array if they can be read without waiting for a device; otherwise None."""
+    """Return positions as a NumPy array if they can be read without waiting for a device; otherwise unchanged."""
     array: Any = positions.array
     return cast("NDArray[Any]", array) if isinstance(array, np.ndarray) else positions
 
 
-def are_adjacent(parts: tuple[Any, ...]) -> bool:
+def are_adjacent(key_parts: tuple[Any, ...]) -> bool:
     """Return whether the array parts of a key are adjacent; integers count as arrays."""
-    places = [i for i, part in enumerate(parts) if type(part) is int or type(part) is ArrayKey]
+    places = [i for i, part in enumerate(key_parts) if type(part) is int or type(part) is ArrayKey]
     return places[-1] - places[0] == len(places) - 1

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
     PairedAxes: TypeAlias = int | tuple[Sequence[int], Sequence[int]]
+    """The number of axes that `tensordot` sums over, or the axes of a and of b."""
 
 
 def matmul(
@@ -77,7 +78,7 @@ def matmul(
     if x_rank > 1 and y_rank > 1:
         attrs = _matmul_attributes(left, right, x.array.dtype, transpose_a, transpose_b)
         return linalg.matmul.call(x, y, attrs)
-    if x_rank == y_rank and left == right and left[0] <= _MAX_CACHED_SHAPES:
+    if x_rank == y_rank and left == right and left[0] <= _MAX_SUMMED_VECTOR_LENGTH:
         return reduction.sum.call(binary.multiply.call(x, y), _SUM_OF_VECTOR_ATTRIBUTES)
     dtype = x.array.dtype
     product, result = _plan_vector_product(left, right, dtype, transpose_a, transpose_b)
@@ -93,36 +94,36 @@ _VECTOR_TO_COLUMN_ATTRIBUTES: Final = ValidatedAttributes(dim=1)
 
 @lru_cache(maxsize=1024)
 def _plan_vector_product(
-    left: Shape, right: Shape, dtype: object, transpose_a: bool, transpose_b: bool
+    left_shape: Shape, right_shape: Shape, dtype: object, transpose_a: bool, transpose_b: bool
 ) -> tuple[ValidatedAttributes, ValidatedAttributes]:
-    """Return the attributes of a product in which an operand, or both, has one axis, and of the reshape behind it."""
+    """Return the attributes of `matmul` for one or two vectors as operands, and of the reshape of its result."""
     kind = as_dtype(dtype)
-    rows = left if len(left) > 1 else (1, *left)
-    columns = right if len(right) > 1 else (*right, 1)
-    turned = transpose_a and len(left) > 1, transpose_b and len(right) > 1
+    rows = left_shape if len(left_shape) > 1 else (1, *left_shape)
+    columns = right_shape if len(right_shape) > 1 else (*right_shape, 1)
+    turned = transpose_a and len(left_shape) > 1, transpose_b and len(right_shape) > 1
     try:
         product = _matmul_attributes(rows, columns, dtype, *turned)
     except ShapeError:  # it names the shapes of the matrices
         raise ShapeError(
-            f"matmul: shapes {left} and {right} do not match: a vector must be as long as the last axis of "
+            f"matmul: shapes {left_shape} and {right_shape} do not match: a vector must be as long as the last axis of "
             "its left neighbour, or the second-to-last axis of its right neighbour"
         ) from None
     whole = linalg.matmul.infer(Shaped(rows, kind), Shaped(columns, kind), **product)
     *shape, height, width = whole.shape
-    shape += [height] * (len(left) > 1) + [width] * (len(right) > 1)
+    shape += [height] * (len(left_shape) > 1) + [width] * (len(right_shape) > 1)
     return product, movement.reshape.validate_attributes(whole, shape=tuple(shape))
 
 
-_MAX_CACHED_SHAPES: Final = 1024
-"""The maximum number of elements for which multiplying and summing takes half the time of a matrix product."""
+_MAX_SUMMED_VECTOR_LENGTH: Final = 1024
+"""The maximum length of two vectors for which multiplying and summing takes half the time of a matrix product."""
 
 
 @lru_cache(maxsize=1024)
 def _matmul_attributes(
-    a: Shape, b: Shape, dtype: object, transpose_a: bool, transpose_b: bool
+    left_shape: Shape, right_shape: Shape, dtype: object, transpose_a: bool, transpose_b: bool
 ) -> ValidatedAttributes:
     """Return the validated attributes of `matmul` for operands of two shapes and one dtype."""
-    x, y = (Shaped(shape, as_dtype(dtype)) for shape in (a, b))
+    x, y = (Shaped(shape, as_dtype(dtype)) for shape in (left_shape, right_shape))
     return linalg.matmul.validate_attributes(x, y, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
@@ -398,12 +399,12 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
     return where(less_equal(k, _diagonal_numbers(x)), x, _zero_like(x))
 
 
-def _apply_band(x: Tensor, lower: int, upper: int) -> Tensor:
-    """Set the elements outside a band of diagonals to zero; -1 keeps all diagonals on that side."""
+def _apply_band(x: Tensor, num_lower: int, num_upper: int) -> Tensor:
+    """Return x with zeros outside a band: numbers of diagonals below and above the main one, -1 for all of them."""
     backend = x.backend
     # the callers have checked all that the contract asks for
     return linalg.band_part.call(
-        x, cached_constant(lower, int32, backend), cached_constant(upper, int32, backend)
+        x, cached_constant(num_lower, int32, backend), cached_constant(num_upper, int32, backend)
     )
 
 
@@ -435,21 +436,23 @@ def band_part(x: TensorLike, num_lower: TensorLike, num_upper: TensorLike) -> Te
     return linalg.band_part(x, lower, upper)
 
 
-def _band_width(given: TensorLike, name: str, size: int, x: Tensor) -> Tensor:
-    """Return a number of diagonals as a 0-d int32 tensor.
+def _band_width(
+    diagonal_count: TensorLike, argument_name: str, max_count: int, x: Tensor
+) -> Tensor:
+    """Return a number of diagonals, which is an argument of `band_part`, as a 0-d int32 tensor.
 
     Raises:
         DTypeError: it is not one integer.
-        ArgumentValueError: a Python integer is greater than `size`.
+        ArgumentValueError: a Python integer is greater than `max_count`.
     """
-    count = as_tensor(given, "band_part", name, backend=x.backend)
+    count = as_tensor(diagonal_count, "band_part", argument_name, backend=x.backend)
     if not count.dtype.is_integer or count.ndim:
         raise DTypeError(
-            f"band_part: {name} is {count.dtype} of shape {count.shape}; it must be one integer"
+            f"band_part: {argument_name} is {count.dtype} of shape {count.shape}; it must be one integer"
         )
-    if isinstance(given, int) and given > size:
+    if isinstance(diagonal_count, int) and diagonal_count > max_count:
         raise ArgumentValueError(
-            f"band_part: {name}={given} must not be greater than {size} (shape {x.shape}); "
+            f"band_part: {argument_name}={diagonal_count} must not be greater than {max_count} (shape {x.shape}); "
             "a negative number keeps all"
         )
     return cast(count, int32)
@@ -469,7 +472,7 @@ def as_matrices(x: TensorLike, op: str) -> Tensor:
 
 
 def _diagonal_numbers(x: Tensor) -> Tensor:
-    """Return, for each element of a matrix, the number of its diagonal."""
+    """Return the number of the diagonal of each element of a matrix: 0 for the main one, positive above it."""
     rows, columns = x.shape[-2:]
     down = arange(rows, dtype=int32, device=x.backend)
     return arange(columns, dtype=int32, device=x.backend) - reshape(down, (rows, 1))

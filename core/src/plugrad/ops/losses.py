@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
 
 Reduction: TypeAlias = Literal["none", "sum", "mean", "sum_by_nonzero_weights"]
-"""What to do with the weighted losses; see `plugrad.losses`."""
+"""How the weighted losses are reduced; see `plugrad.losses`."""
 
 
 def compute_weighted_loss(
@@ -358,7 +358,7 @@ def softmax_cross_entropy(
 
 
 def _make_cross_entropy(axis: int) -> Callable[..., Tensor]:
-    """Return the loss of each example, whose gradient has a closed form: softmax minus labels."""
+    """Return a function of labels and logits that computes each example's loss, with the gradient softmax - labels."""
 
     @custom_grad
     def cross_entropy(
@@ -392,7 +392,7 @@ def _check_labels_and_predictions(
     return y, x
 
 
-def _smooth_labels(labels: Tensor, smoothing: float, classes: int, op: str) -> Tensor:
-    """Smooth labels: spread a fraction of each evenly over the classes."""
+def _smooth_labels(labels: Tensor, smoothing: float, class_count: int, op: str) -> Tensor:
+    """Return labels of which a fraction, the smoothing, is spread evenly over the classes."""
     smoothing = check_real(smoothing, op, "label_smoothing", least=0, most=1)
-    return labels * (1 - smoothing) + smoothing / classes if smoothing else labels
+    return labels * (1 - smoothing) + smoothing / class_count if smoothing else labels

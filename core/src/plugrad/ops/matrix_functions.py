@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.errors import ArgumentError, ShapeError
 from plugrad.kernels import decomposition, matrix_functions
-from plugrad.kernels.decomposition import REAL_DTYPE
+from plugrad.kernels.decomposition import REAL_DTYPE_OF_DTYPE
 from plugrad.kernels.linalg import matmul
 from plugrad.ops.arguments import as_supported_dtype, promote_to_one_dtype
 from plugrad.ops.attributes import check_number
@@ -45,16 +45,19 @@ PADE_13_COEFFICIENTS: Final = (
 )
 """The coefficients of the numerators of Padé's approximations of exp, (2m - k)! m! / ((m - k)! k!)."""
 MAX_NORM_OF_PADE_DEGREE: Final = {7: 3.925724783138660, 13: 5.371920351148152}
-"""Up to which 1-norm an approximation has a backward error of half a unit in the last place (Higham, 2005)."""
+"""The largest 1-norm for which an approximation's backward error is half a unit in the last place (Higham, 2005)."""
 MAX_SQUARINGS: Final = 24
-"""How often a result is squared at most: for 1-norms up to 6e7."""
+"""The most times that a result is squared, which is enough for 1-norms up to 6e7."""
 SQRTM_NEWTON_STEPS: Final = 14
-"""The steps of Newton's method for a square root: it converges quadratically, and scaling makes it start near."""
+"""The number of steps of Newton's method for a square root, which converges quadratically from a scaled start."""
 LOGM_ROOTS_OF_PADE_ORDER: Final = {6: 5, 10: 6}
-"""How many square roots bring matrices near the identity, for each order of Padé's approximation of log."""
+"""The number of square roots that bring matrices near the identity, by the order of Padé's approximation of log."""
 LOGM_SCALE_STEP: Final = 32 * float(np.log(2))
-"""The steps in which matrices are scaled before: only those whose eigenvalues have a mean far from 1, whose logarithm
-is so large that adding the scale's takes nothing away."""
+"""The logarithm of the factor by whose powers matrices are scaled before `logm`.
+
+Only matrices whose eigenvalues have a mean far from 1 are scaled. Their logarithm is so large that adding that of the
+scale loses no digits.
+"""
 
 
 def expm(x: TensorLike, /) -> Tensor:
@@ -76,7 +79,9 @@ def expm(x: TensorLike, /) -> Tensor:
     if not x.size:
         return x
     order, coefficients = (
-        (7, PADE_7_COEFFICIENTS) if REAL_DTYPE[x.dtype] is float32 else (13, PADE_13_COEFFICIENTS)
+        (7, PADE_7_COEFFICIENTS)
+        if REAL_DTYPE_OF_DTYPE[x.dtype] is float32
+        else (13, PADE_13_COEFFICIENTS)
     )
     limit = MAX_NORM_OF_PADE_DEGREE[order]
     norm = max(sum(abs(stop_gradient(x)), axis=-2, keepdims=True), axis=-1, keepdims=True)
@@ -151,11 +156,11 @@ def solve_sylvester(a: TensorLike, b: TensorLike, q: TensorLike, /) -> Tensor:
     return kernel(*(as_supported_dtype(x, kernel, op) for x in promote_to_one_dtype([a, b, q], op)))
 
 
-def _newton_square_root(x: Tensor, steps: int) -> Tensor:
+def _newton_square_root(x: Tensor, step_count: int) -> Tensor:
     """Return a root by Newton's method in the product form, scaled by determinants; NaN if it has not converged."""
     unit = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
     root, middle = x, x
-    for _ in range(steps):
+    for _ in range(step_count):
         log = decomposition.log_determinant(stop_gradient(middle))[1]
         scale = exp(log * (-0.5 / x.shape[-1])).astype(x.dtype)
         scale = reshape(scale, (*scale.shape, 1, 1))
@@ -188,7 +193,7 @@ def logm(x: TensorLike, /) -> Tensor:
     if not x.size:
         return x
     unit = eye(x.shape[-1], dtype=x.dtype, device=x.backend)
-    order = 6 if REAL_DTYPE[x.dtype] is float32 else 10
+    order = 6 if REAL_DTYPE_OF_DTYPE[x.dtype] is float32 else 10
     roots = LOGM_ROOTS_OF_PADE_ORDER[order]
     size = decomposition.log_determinant(stop_gradient(x))[1] / (x.shape[-1] * LOGM_SCALE_STEP)
     # The inverse reports a singular matrix.

@@ -260,7 +260,7 @@ def view(x: Tensor, *dtype: Any) -> Tensor:
 _REAL_AND_COMPLEX_DTYPES: Final = {
     dtype: pair for pair in ((float32, complex64), (float64, complex128)) for dtype in pair
 }
-"""The real and the complex dtype of a precision, by each of them."""
+"""The pair of a real and a complex dtype of one precision, by each of both dtypes."""
 
 
 def transpose_matrix(x: Tensor) -> Tensor:

@@ -271,39 +271,40 @@ def _count_non_nan(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
     return sum(is_number.astype(x.dtype), axis=axis, keepdims=keepdims)
 
 
-def _run_accumulation(function: Callable[..., Tensor], x: Tensor, axis: int | None) -> Tensor:
-    return function(reshape(x, (-1,))) if axis is None else function(x, axis=axis)
+def _run_accumulation(accumulate: Callable[..., Tensor], x: Tensor, axis: int | None) -> Tensor:
+    """Accumulate along an axis, or over the flattened tensor if the axis is None."""
+    return accumulate(reshape(x, (-1,))) if axis is None else accumulate(x, axis=axis)
 
 
 def _arg_extreme_ignoring_nan(
-    extreme: Callable[..., Tensor],
-    position: Callable[..., Tensor],
+    find_extreme: Callable[..., Tensor],
+    find_position: Callable[..., Tensor],
     op: str,
     x: TensorLike,
     axis: int | None,
     keepdims: bool,
 ) -> Tensor:
-    """Return the first position of an extreme that is not NaN."""
+    """Return the first position of the largest or smallest element that is not NaN, or -1."""
     x = stop_gradient(as_tensor(x, op))
     if x.dtype.kind != "floating":
-        return position(x, axis=axis, keepdims=keepdims)
+        return find_position(x, axis=axis, keepdims=keepdims)
     # Filled with the limit, a NaN would be found before an element that is infinite.
-    is_found = x == extreme(x, axis=axis, keepdims=True)
+    is_found = x == find_extreme(x, axis=axis, keepdims=True)
     found = argmax(is_found.astype("int32"), axis=axis, keepdims=keepdims)
     return where(any(is_found, axis=axis, keepdims=keepdims), found, -1)
 
 
 def _extreme_ignoring_nan(
-    reduce: Callable[..., Tensor],
+    find_extreme: Callable[..., Tensor],
     op: str,
     x: TensorLike,
-    limit: float,
+    nan_replacement: float,
     axis: AxisLike,
     keepdims: bool,
 ) -> Tensor:
-    """Return an extreme of the elements that are not NaN."""
+    """Return the largest or smallest of the elements that are not NaN."""
     x = as_tensor(x, op)
     if x.dtype.kind != "floating":
-        return reduce(x, axis=axis, keepdims=keepdims)
-    found = reduce(_replace_nan(x, limit), axis=axis, keepdims=keepdims)
+        return find_extreme(x, axis=axis, keepdims=keepdims)
+    found = find_extreme(_replace_nan(x, nan_replacement), axis=axis, keepdims=keepdims)
     return where(all(isnan(stop_gradient(x)), axis=axis, keepdims=keepdims), nan, found)

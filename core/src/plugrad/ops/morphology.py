@@ -58,8 +58,10 @@ def dilation2d(
         raise ShapeError(
             f"{op}: x must have 3 or 4 axes and filter 3; the shapes are {images.shape} and {weights.shape}"
         )
-    is_first = is_channels_first(data_format, 2, op)
-    batch = to_kernel_layout(images, 2, is_first)
+    has_channels_first = is_channels_first(data_format, 2, op)
+    batch = to_kernel_layout(images, 2, has_channels_first)
     how = strides, padding, dilations, None
     window = resolve_window(op, sliding_window, batch.shape, weights.shape[:2], *how)
-    return restore_layout(morphology.dilation2d(batch, weights, window=window), images, is_first)
+    return restore_layout(
+        morphology.dilation2d(batch, weights, window=window), images, has_channels_first
+    )

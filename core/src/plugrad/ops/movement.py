@@ -314,39 +314,39 @@ def stack(arrays: Sequence[TensorLike], *, axis: int = 0) -> Tensor:
     return run_join(movement.pack, parts, axis, "stack")
 
 
-def run_join(kernel: Kernel[..., Tensor], parts: list[Tensor], axis: int, op: str) -> Tensor:
+def run_join(kernel: Kernel[..., Tensor], tensors: list[Tensor], axis: int, op: str) -> Tensor:
     """Run a kernel that joins tensors of one dtype along an axis.
 
     Raises:
         AxisError: the axis is out of range; the message begins with `op`.
     """
-    first = parts[0].array
+    first = tensors[0].array
     shape = first.shape
     # True and 1.0 would be found in the cache, as 1
     attributes = _join_attributes if type(axis) is int else _join_attributes.__wrapped__
-    for x in parts:
+    for x in tensors:
         if x.array.shape != shape:
-            shapes = tuple([x.array.shape for x in parts])
+            shapes = tuple([x.array.shape for x in tensors])
             attrs = attributes(kernel, shapes, 1, first.dtype, axis, op)
             break
     else:
-        attrs = attributes(kernel, (shape,), len(parts), first.dtype, axis, op)
-    return kernel.call(parts, attrs)
+        attrs = attributes(kernel, (shape,), len(tensors), first.dtype, axis, op)
+    return kernel.call(tensors, attrs)
 
 
 @lru_cache(maxsize=1024)
 def _join_attributes(
     kernel: Kernel[..., Tensor],
     shapes: tuple[Shape, ...],
-    times: int,
+    repetitions: int,
     dtype: object,
     axis: int,
     op: str,
 ) -> ValidatedAttributes:
-    """Return the validated attributes of a join of tensors of these shapes, each so many times, and one dtype."""
+    """Return the validated attributes of a join of tensors of one dtype and these shapes, all repeated."""
     place = normalize_kernel_axis(kernel, len(shapes[0]), axis, op)
     return kernel.validate_attributes(
-        *[Shaped(shape, as_dtype(dtype)) for shape in shapes * times], axis=place
+        *[Shaped(shape, as_dtype(dtype)) for shape in shapes * repetitions], axis=place
     )
 
 
@@ -449,12 +449,14 @@ def slice(x: TensorLike, begin: ShapeLike, size: ShapeLike | None = None) -> Ten
     return movement.slice(x, begin=tuple(begins), size=tuple(sizes))
 
 
-def _extend_to_axes(name: str, numbers: ShapeLike, missing: int, x: Tensor) -> list[int]:
-    """Extend a list of numbers to one for each axis of x, with `missing` at the end."""
-    given = [check_integer(n, "slice", name) for n in to_list(numbers)]
+def _extend_to_axes(argument_name: str, numbers: ShapeLike, default: int, x: Tensor) -> list[int]:
+    """Return a list of numbers, extended by the default to one number for each axis of x."""
+    given = [check_integer(n, "slice", argument_name) for n in to_list(numbers)]
     if len(given) > x.ndim:
-        raise ShapeError(f"slice: {name}={numbers} has more numbers than shape {x.shape} has axes")
-    return given + [missing] * (x.ndim - len(given))
+        raise ShapeError(
+            f"slice: {argument_name}={numbers} has more numbers than shape {x.shape} has axes"
+        )
+    return given + [default] * (x.ndim - len(given))
 
 
 def pad(

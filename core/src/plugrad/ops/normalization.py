@@ -234,17 +234,17 @@ def layer_norm(
 
 
 def _layer_norm_saving_halves(
-    parts: Sequence[Tensor | None], attrs: ValidatedAttributes, precision: DType
+    operands: Sequence[Tensor | None], attrs: ValidatedAttributes, half_dtype: DType
 ) -> Tensor:
-    """Return the layer norm, computed in float32; for the backward pass, it saves the input in half precision.
+    """Return the layer norm, computed in float32, which saves its input in half precision for the backward pass.
 
     The gradient does not change if a number is added to a row, so what is rounded are the differences from the mean.
     """
-    names = [i for i, part in enumerate(parts) if part is not None]
+    names = [i for i, part in enumerate(operands) if part is not None]
 
     @custom_grad
-    def normalize(*given: Any) -> tuple[Tensor, Callable[..., Any]]:
-        *arrays, save = given
+    def normalize(*inputs_and_save: Any) -> tuple[Tensor, Callable[..., Any]]:
+        *arrays, save = inputs_and_save
         inputs: list[Tensor | None] = [None, None, None]
         for i, part in zip(names, arrays, strict=True):
             inputs[i] = part
@@ -253,7 +253,7 @@ def _layer_norm_saving_halves(
         kept = x
         if x.dtype is float32:
             axes = tuple(range(attrs["axis"], x.ndim))
-            kept = cast(x - mean(x, axis=axes, keepdims=True), precision)
+            kept = cast(x - mean(x, axis=axes, keepdims=True), half_dtype)
         save(kept, *(() if scale is None else (scale,)))
 
         def gradient(dy: Tensor, saved: list[Tensor]) -> list[Tensor]:
@@ -266,7 +266,7 @@ def _layer_norm_saving_halves(
 
         return normalization.layer_norm.call(inputs, attrs), gradient
 
-    return normalize(*[parts[i] for i in names])
+    return normalize(*[operands[i] for i in names])
 
 
 @lru_cache(maxsize=1024)
@@ -282,12 +282,12 @@ def _layer_norm_attributes(
 
 
 def _promote_all(
-    op: str, kernel: Kernel[..., Any], given: Mapping[str, TensorLike | None]
+    op: str, kernel: Kernel[..., Any], operands: Mapping[str, TensorLike | None]
 ) -> dict[str, Tensor]:
     """Promote the given operands to tensors of one dtype; an absent offset or scale is left out."""
     tensors: dict[str, Any] = {
         name: part
-        for name, part in given.items()
+        for name, part in operands.items()
         if part is not None or name not in ("offset", "scale")
     }
     held = [part.array.dtype for part in tensors.values() if isinstance(part, Tensor)]

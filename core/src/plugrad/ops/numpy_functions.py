@@ -77,6 +77,7 @@ def nanpercentile(
 
 
 def _fractions_from_percents(q: Any) -> Any:
+    """Return percentages as levels of quantiles from 0 to 1."""
     return q if isinstance(q, Tensor) else np.asarray(q) / 100
 
 
@@ -416,6 +417,7 @@ def diag(v: TensorLike, k: int = 0) -> Tensor:
 
 
 def _move_matrices_last(a: TensorLike, axis1: int, axis2: int, op: str) -> Tensor:
+    """Return a tensor whose two axes of matrices are the last ones."""
     return movement.moveaxis(as_tensor(a, op), (axis1, axis2), (-2, -1))
 
 
@@ -500,6 +502,7 @@ rfft2, irfft2 = _along_last_two_axes(fft.rfftn), _along_last_two_axes(fft.irfftn
 
 
 def _create_like(creator: Any, a: TensorLike, dtype: Any, shape: Any, *fill: Any) -> Tensor:
+    """Return a new tensor on the device of an array, in its shape and dtype unless others are given."""
     x = as_tensor(a, "a new tensor")
     sizes = x.shape if shape is None else shape
     return creator(sizes, *fill, dtype=x.dtype if dtype is None else dtype, device=x.backend)

@@ -154,8 +154,9 @@ def _add_unit_axes(x: Tensor, min_rank: int) -> Tensor:
     return movement.reshape(x, sizes if len(sizes) == min_rank else (*sizes, 1))
 
 
-def _atleast_nd(least: int, arys: Sequence[TensorLike]) -> Any:
-    found = tuple(_add_unit_axes(x, least) for x in as_tensors(arys, f"atleast_{least}d"))
+def _atleast_nd(min_rank: int, arys: Sequence[TensorLike]) -> Any:
+    """Return one array, or a tuple of several, with at least `min_rank` axes."""
+    found = tuple(_add_unit_axes(x, min_rank) for x in as_tensors(arys, f"atleast_{min_rank}d"))
     return found[0] if len(found) == 1 else found
 
 

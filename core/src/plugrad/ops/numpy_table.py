@@ -37,10 +37,12 @@ if TYPE_CHECKING:
 
 
 class OpForNumpyFunction(NamedTuple):
-    """The op that a function calls, and its names for parameters that NumPy calls otherwise."""
+    """The op that stands in for a function of NumPy."""
 
     function: Callable[..., Any]
-    names: Mapping[str, str] = {}
+    """The op."""
+    renamed_parameters: Mapping[str, str] = {}
+    """The op's parameter names by NumPy's, where they differ."""
 
 
 # Parameters of one name correspond, and so do those that NumPy requires and the first of the op.
@@ -223,7 +225,7 @@ OP_OF_NUMPY_FUNCTION: Final[dict[str, OpForNumpyFunction]] = {
     "ones_like": OpForNumpyFunction(numpys.ones_like),
     "zeros_like": OpForNumpyFunction(numpys.zeros_like),
 }
-"""What NumPy's functions call."""
+"""The op that each of NumPy's functions calls for tensors, by the function's name."""
 CREATION_FUNCTIONS: Final[dict[str, OpForNumpyFunction]] = {
     "arange": OpForNumpyFunction(creation.arange, {"start_or_stop": "start"}),
     "array": OpForNumpyFunction(creation.asarray, {"object": "obj"}),
@@ -237,7 +239,7 @@ CREATION_FUNCTIONS: Final[dict[str, OpForNumpyFunction]] = {
     "ones": OpForNumpyFunction(creation.ones),
     "zeros": OpForNumpyFunction(creation.zeros),
 }
-"""What functions call whose argument ``like`` is a tensor: they make a tensor on its device."""
+"""The op that a function of NumPy calls if its argument ``like`` is a tensor, on whose device it makes a tensor."""
 METADATA_FUNCTIONS: Final = frozenset(
     {
         *(
@@ -252,7 +254,7 @@ METADATA_FUNCTIONS: Final = frozenset(
         *("shape", "size", "tril_indices_from", "triu_indices_from"),
     }
 )
-"""The functions that look only at shapes and dtypes. They give what they give for arrays."""
+"""The names of functions that look only at shapes and dtypes, and so return for tensors what they return for arrays."""
 READING_FUNCTIONS: Final = frozenset(
     {
         *("allclose", "array_equal", "array_equiv", "array2string", "array_repr", "array_str"),
@@ -261,12 +263,12 @@ READING_FUNCTIONS: Final = frozenset(
         *("histogram2d", "histogramdd", "histogram_bin_edges"),
     }
 )
-"""The functions that read values for a text, a truth value, a file, a plot or an array that the caller has."""
+"""The names of functions that read values for text, a truth value, a file, a plot or an array of the caller."""
 FUNCTIONS_NOT_RETURNING_ARRAYS: Final = READING_FUNCTIONS - {
     *("copyto", "may_share_memory", "shares_memory"),
     *("histogram2d", "histogramdd", "histogram_bin_edges"),
 }
-"""Those of them that take a tensor that is being differentiated: they give a text, a truth value or a file."""
+"""The names of reading functions that make text, a truth value or a file, also of a tensor that is differentiated."""
 FUNCTIONS_ALSO_FOR_NUMPY_ARRAYS: Final = frozenset(
     {
         *("atleast_1d", "atleast_2d", "atleast_3d"),
@@ -274,9 +276,9 @@ FUNCTIONS_ALSO_FOR_NUMPY_ARRAYS: Final = frozenset(
         "histogram",
     }
 )
-"""The functions of `OP_OF_NUMPY_FUNCTION` by which libraries come to arrays that they fill, part by part, or pass to C.
+"""The names of functions that return NumPy arrays unless one of the tensors is being differentiated or traced.
 
-They give arrays of NumPy unless one of the tensors is being differentiated or traced.
+They are in `OP_OF_NUMPY_FUNCTION`, but libraries use them to make arrays that they fill part by part or pass to C.
 """
 REPLACEMENT_HINTS: Final = {
     "apply_along_axis": "an op with the argument axis",

@@ -28,7 +28,7 @@ def swap_operands(op: BinaryOperator) -> BinaryOperator:
     return operator
 
 
-def comparison(op: BinaryOperator) -> BinaryOperator:
+def make_comparison(op: BinaryOperator) -> BinaryOperator:
     """Return a comparison that returns NotImplemented for operands that never equal a tensor."""
 
     def compare(x: Tensor, other: Any) -> Any:
@@ -135,14 +135,15 @@ MISSING_ATTRIBUTE_HINTS: dict[str, str] = {
     },
     "repeat": "write plugrad.repeat(x, n), or x.tile(repetitions)",
 }
+"""What to write in place of an attribute that tensors of other frameworks have, by its name."""
 
 
-def member_names(x: Tensor) -> list[str]:
+def list_member_names(x: Tensor) -> list[str]:
     """Return the names that consoles complete: all attributes but those that only raise an error with a hint."""
     return sorted(set(object.__dir__(x)) - MISSING_ATTRIBUTE_HINTS.keys())
 
 
-def missing_attribute(name: str) -> property:
+def make_missing_attribute(name: str) -> property:
     """Return a property that raises an AttributeError with a hint at the replacement."""
 
     def explain(x: Tensor) -> NoReturn:
@@ -185,14 +186,14 @@ SPECIAL_METHODS: Final = {
     "__reduce__": ("methods", "reduce_for_pickle"),
     "__arrow_c_array__": ("arrow", "export_arrow"),
 }
-"""The other special methods that call ops."""
+"""The special methods that are not arithmetic operators, with the module and name of the functions they call."""
 NUMPY_METHODS: Final = {
     "methods": (
         *("astype", "to", "to_device", "reshape", "transpose", "sum", "mean", "prod", "std", "var"),
         *("max", "min", "all", "any", "argmax", "argmin", "cumsum", "cumprod", "view"),
     )
 }
-"""The methods that take what NumPy passes, and their module."""
+"""The names of methods that take the arguments of NumPy's methods, by the module of their functions."""
 TENSOR_ATTRIBUTES: Final[dict[str, Any]] = {
     **{
         f"__{name}__": LazyAttribute(f"__{name}__", f"ops.{m}", op)
@@ -223,11 +224,11 @@ TENSOR_ATTRIBUTES: Final[dict[str, Any]] = {
     "__le__": binary.less_equal,
     "__gt__": binary.greater,
     "__ge__": binary.greater_equal,
-    "__eq__": comparison(binary.equal),
-    "__ne__": comparison(binary.not_equal),
+    "__eq__": make_comparison(binary.equal),
+    "__ne__": make_comparison(binary.not_equal),
     "__pos__": alias,
-    "__dir__": member_names,
-    **{name: missing_attribute(name) for name in MISSING_ATTRIBUTE_HINTS},
+    "__dir__": list_member_names,
+    **{name: make_missing_attribute(name) for name in MISSING_ATTRIBUTE_HINTS},
     "T": LazyAttribute("T", "ops.methods", "transpose_matrix", property),
     "mT": LazyAttribute("mT", "ops.methods", "transpose_matrices", property),
     "__array_namespace__": LazyAttribute("__array_namespace__", "array_api", "__array_namespace__"),
@@ -237,6 +238,7 @@ TENSOR_ATTRIBUTES: Final[dict[str, Any]] = {
         for name in names
     },
 }
+"""The operators and methods that are set on the class `Tensor`, by name."""
 
 if sys.version_info >= (3, 12):  # the first that asks for buffers in Python
     TENSOR_ATTRIBUTES["__buffer__"] = LazyAttribute("__buffer__", "ops.methods", "export_buffer")

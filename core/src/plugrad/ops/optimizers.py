@@ -22,22 +22,26 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
 
     Update: TypeAlias = Callable[[Sequence[Sequence[Tensor]]], list[list[Tensor]]]
+    """A function of lists of variables, gradients and slots that returns the updated variables and slots."""
 
 
 class ComposedStep(NamedTuple):
     """An optimizer's step that is computed with ops, for each variable separately."""
 
     formula: Formula
-    """A function of a variable, its gradient, what is kept for it, and the coefficients, as 0-d tensors."""
+    """A function of a variable, its gradient, its slots, and the coefficients as 0-d tensors."""
     coefficient_count: int
     """The number of coefficients."""
 
 
 UpdateStep: TypeAlias = "Kernel[..., list[Tensor]] | ComposedStep"
+"""An optimizer's step: a kernel that updates all variables, or a formula for one variable."""
 
 
 def make_update(
-    step: UpdateStep, compute_coefficients: Callable[[], Sequence[float]], first_variable: Tensor
+    update_step: UpdateStep,
+    compute_coefficients: Callable[[], Sequence[float]],
+    first_variable: Tensor,
 ) -> Update:
     """Return a function that takes an optimizer's step: it updates lists of variables, gradients and slots.
 
@@ -46,7 +50,7 @@ def make_update(
     on the host, and for dtypes that the kernel does not take, the formula runs for each variable by itself.
 
     Args:
-        step: the step of an optimizer.
+        update_step: the step of an optimizer.
         compute_coefficients: returns its coefficients. A traced program calls it anew in each of its calls.
         first_variable: one of the variables.
 
@@ -54,20 +58,22 @@ def make_update(
         UnsupportedDtype: the backend to which inputs are transferred does not have their dtype.
     """
     backend = _backend_of_step(first_variable)
-    if isinstance(step, ComposedStep) or not _has_kernel(step, backend, first_variable):
+    if isinstance(update_step, ComposedStep) or not _has_kernel(
+        update_step, backend, first_variable
+    ):
         composed = (
-            step
-            if isinstance(step, ComposedStep)
-            else ComposedStep(FORMULAS[step], COEFFICIENT_COUNT_OF_KERNEL[step])
+            update_step
+            if isinstance(update_step, ComposedStep)
+            else ComposedStep(FORMULAS[update_step], COEFFICIENT_COUNT_OF_KERNEL[update_step])
         )
         scalars = _make_coefficient_tensors(
             composed.coefficient_count, compute_coefficients, first_variable, backend
         )
         return partial(_apply_formula, composed.formula, scalars)
     array: Any = backend.host_value(
-        compute_coefficients, (COEFFICIENT_COUNT_OF_KERNEL[step],), first_variable.dtype
+        compute_coefficients, (COEFFICIENT_COUNT_OF_KERNEL[update_step],), first_variable.dtype
     )
-    return partial(_apply_kernel, step, Tensor(array, backend))
+    return partial(_apply_kernel, update_step, Tensor(array, backend))
 
 
 def _has_kernel(kernel: Kernel[..., Any], backend: Backend, variable: Tensor) -> bool:
@@ -89,36 +95,43 @@ def _backend_of_step(variable: Tensor) -> Backend:
 
 
 def _make_coefficient_tensors(
-    count: int, compute: Callable[[], Sequence[float]], first: Tensor, backend: Backend
+    coefficient_count: int,
+    compute_all: Callable[[], Sequence[float]],
+    first_variable: Tensor,
+    backend: Backend,
 ) -> list[Tensor]:
     """Return the coefficients as 0-d tensors, all of which come from one call of a function."""
     numbers: Sequence[float] = ()
 
-    def compute_coefficient(i: int) -> float:
+    def compute_coefficient(coefficient_index: int) -> float:
         nonlocal numbers
-        if i == 0:
-            numbers = compute()
-        return numbers[i]
+        if coefficient_index == 0:
+            numbers = compute_all()
+        return numbers[coefficient_index]
 
-    dtype = first.dtype if first.dtype.is_inexact else float32
+    dtype = first_variable.dtype if first_variable.dtype.is_inexact else float32
     if dtype not in backend.dtypes():
         raise make_unsupported_dtype_error(dtype, backend)
     return [
         Tensor(backend.host_value(partial(compute_coefficient, i), (), dtype), backend)
-        for i in range(count)
+        for i in range(coefficient_count)
     ]
 
 
 def _apply_formula(
-    formula: Formula, coefficients: Sequence[Tensor], lists: Sequence[Sequence[Tensor]]
+    formula: Formula, coefficients: Sequence[Tensor], tensor_lists: Sequence[Sequence[Tensor]]
 ) -> list[list[Tensor]]:
-    each = [formula(*tensors, *coefficients) for tensors in zip(*lists, strict=True)]
+    """Return the updated variables and slots, computed by a formula for each variable."""
+    each = [formula(*tensors, *coefficients) for tensors in zip(*tensor_lists, strict=True)]
     return [list(values) for values in zip(*each, strict=True)]
 
 
 def _apply_kernel(
-    kernel: Kernel[..., list[Tensor]], coefficients: Tensor, lists: Sequence[Sequence[Tensor]]
+    kernel: Kernel[..., list[Tensor]],
+    coefficients: Tensor,
+    tensor_lists: Sequence[Sequence[Tensor]],
 ) -> list[list[Tensor]]:
-    outputs = kernel.call([coefficients, *chain.from_iterable(lists)])
-    count = len(lists[0])
+    """Return the updated variables and slots, computed by one call of a kernel."""
+    outputs = kernel.call([coefficients, *chain.from_iterable(tensor_lists)])
+    count = len(tensor_lists[0])
     return [outputs[i : i + count] for i in range(0, len(outputs), count)]

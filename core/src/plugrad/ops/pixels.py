@@ -160,6 +160,7 @@ def write_png(file: FileLike, image: TensorLike) -> None:
 
 
 def _check_file(file: object, op: str) -> None:
+    """Raise unless an argument is a path or an open file."""
     if not isinstance(file, str | bytes | PathLike) and not hasattr(file, "read"):
         raise ArgumentError(f"{op}: file={short_repr(file)} must be a path or an open file")
     if isinstance(file, str | bytes | PathLike):

@@ -40,6 +40,7 @@ _KERNELS_WITHOUT_DILATION: Final[dict[tuple[PoolingType, int], Kernel[..., Tenso
     ("max", 3): pooling3d.max_pool3d,
     ("avg", 3): pooling3d.avg_pool3d,
 }
+"""The kernels of windows without dilations, by the type of pooling and the number of spatial axes."""
 
 
 @explain_wrong_calls
@@ -170,7 +171,7 @@ def max_pool_with_argmax(
     images = as_supported_dtype(x, pooling.max_pool_with_argmax, op)
     axes = _count_spatial_axes(window_size)
     how = data_format, strides, padding, dilations, dim_rounding_mode
-    batch, window, is_first = _resolve_window(op, images, axes, window_size, *how)
+    batch, window, has_channels_first = _resolve_window(op, images, axes, window_size, *how)
     if not 1 <= axes <= 3:
         raise ArgumentValueError(
             f"{op}: window_size={window.size} must have one to three sizes; images with more spatial axes have no "
@@ -182,7 +183,9 @@ def max_pool_with_argmax(
     )
     if counts_all and axes == 3:
         positions = _flatten_image_positions(positions, batch.shape)
-    return restore_layout(y, images, is_first), restore_layout(positions, images, is_first)
+    return restore_layout(y, images, has_channels_first), restore_layout(
+        positions, images, has_channels_first
+    )
 
 
 @explain_wrong_calls
@@ -234,12 +237,12 @@ def max_unpool(
         )
     counts_all = check_flag(include_batch_in_index, op, "include_batch_in_index")
     axes = len(data_format) - 2 if isinstance(data_format, str) else values.ndim - 2
-    is_first = data_format is not None and is_channels_first(data_format, axes, op)
+    has_channels_first = data_format is not None and is_channels_first(data_format, axes, op)
     check_spatial_axes(op, values, axes)
-    images = to_kernel_layout(values, axes, is_first)
-    rows = to_kernel_layout(places, axes, is_first)
+    images = to_kernel_layout(values, axes, has_channels_first)
+    rows = to_kernel_layout(places, axes, has_channels_first)
     wanted = shape if len(shape) == axes + 2 else (1, *shape)
-    wanted = (wanted[0], *wanted[2:], wanted[1]) if is_first else wanted
+    wanted = (wanted[0], *wanted[2:], wanted[1]) if has_channels_first else wanted
     if (wanted[0], wanted[-1]) != (images.shape[0], images.shape[-1]):
         raise ShapeError(
             f"{op}: output_shape={shape} must have the images and the channels of x, whose shape is {values.shape}"
@@ -254,17 +257,18 @@ def max_unpool(
         movement.reshape(rows, shape=(count_elements(rows.shape), 1)),
         movement.reshape(images, shape=(count_elements(images.shape),)),
     )
-    return restore_layout(movement.reshape(y, shape=wanted), values, is_first)
+    return restore_layout(movement.reshape(y, shape=wanted), values, has_channels_first)
 
 
-def _flatten_image_positions(positions: Tensor, shape: Shape) -> Tensor:
-    """Return positions, which count the elements of their own image, as positions among those of all images."""
-    if shape[0] == 1:
+def _flatten_image_positions(positions: Tensor, image_shape: Shape) -> Tensor:
+    """Return positions that count from the beginning of their own image as positions among all images' elements."""
+    if image_shape[0] == 1:
         return positions
-    count = count_elements(shape[1:])
-    dtype = position_dtype(count_elements(shape))
+    count = count_elements(image_shape[1:])
+    dtype = position_dtype(count_elements(image_shape))
     begins = (
-        np.arange(shape[0], dtype=dtype.numpy).reshape(-1, *(1,) * (positions.ndim - 1)) * count
+        np.arange(image_shape[0], dtype=dtype.numpy).reshape(-1, *(1,) * (positions.ndim - 1))
+        * count
     )
     return cast(positions, dtype) + as_tensor(
         begins, "max_pool", dtype=dtype, backend=positions.backend
@@ -321,8 +325,8 @@ def pool(
 
 def run_pooling(
     op: str,
-    kind: PoolingType,
-    axes: int,
+    pooling_type: PoolingType,
+    spatial_rank: int,
     x: TensorLike,
     window_size: ShapeLike,
     strides: ShapeLike | None,
@@ -332,31 +336,35 @@ def run_pooling(
     rounding: Rounding,
     count_include_pad: bool = False,
 ) -> Tensor:
-    """Return the largest elements or the averages of windows of images that have `axes` spatial axes."""
-    if kind == "avg":
+    """Return the largest element or the average of each window of images with `spatial_rank` spatial axes."""
+    if pooling_type == "avg":
         check_floats(op, x=x)
-    images = as_supported_dtype(x, _KERNELS_WITHOUT_DILATION[kind, 2], op)
+    images = as_supported_dtype(x, _KERNELS_WITHOUT_DILATION[pooling_type, 2], op)
     how = data_format, strides, padding, dilations, rounding
-    batch, window, is_first = _resolve_window(op, images, axes, window_size, *how)
-    if check_flag(count_include_pad, op, "count_include_pad") and kind == "avg":
-        given = parse_padding(padding, axes, op, rounding)
+    batch, window, has_channels_first = _resolve_window(op, images, spatial_rank, window_size, *how)
+    if check_flag(count_include_pad, op, "count_include_pad") and pooling_type == "avg":
+        given = parse_padding(padding, spatial_rank, op, rounding)
         batch, window = _pad_images_with_zeros(
             batch, window, window.padding if given == "same" else given
         )
-    if max(window.dilations) == 1 and (kernel := _KERNELS_WITHOUT_DILATION.get((kind, axes))):
-        return restore_layout(kernel(batch, window=window), images, is_first)
-    return restore_layout(pooling.pool(batch, window=window, pooling_type=kind), images, is_first)
+    if max(window.dilations) == 1 and (
+        kernel := _KERNELS_WITHOUT_DILATION.get((pooling_type, spatial_rank))
+    ):
+        return restore_layout(kernel(batch, window=window), images, has_channels_first)
+    return restore_layout(
+        pooling.pool(batch, window=window, pooling_type=pooling_type), images, has_channels_first
+    )
 
 
 def _count_spatial_axes(window_size: ShapeLike) -> int:
-    """Return how many spatial axes the images have over which a window slides: one number is for two."""
+    """Return the number of spatial axes of a window; a single number is the size of a window on two axes."""
     return len(to_list(window_size)) if is_sequence(window_size) else 2
 
 
 def _resolve_window(
     op: str,
     images: Tensor,
-    axes: int,
+    spatial_rank: int,
     window_size: ShapeLike,
     data_format: DataFormat | None,
     strides: ShapeLike | None,
@@ -364,25 +372,29 @@ def _resolve_window(
     dilations: ShapeLike,
     rounding: Rounding,
 ) -> tuple[Tensor, Window, bool]:
-    """Return images as kernels take them, how a window slides over them, and whether their channels came first."""
-    check_spatial_axes(op, images, axes)
-    size = as_sizes(window_size, axes, f"{op}: window_size")
-    is_first = data_format is not None and is_channels_first(data_format, axes, op)
-    batch = to_kernel_layout(images, axes, is_first)
+    """Return images in the layout of kernels, the window over them, and whether their channels came first."""
+    check_spatial_axes(op, images, spatial_rank)
+    size = as_sizes(window_size, spatial_rank, f"{op}: window_size")
+    has_channels_first = data_format is not None and is_channels_first(
+        data_format, spatial_rank, op
+    )
+    batch = to_kernel_layout(images, spatial_rank, has_channels_first)
     how = strides, padding, dilations, rounding
-    return batch, resolve_window(op, pool_window, batch.shape, size, *how), is_first
+    return batch, resolve_window(op, pool_window, batch.shape, size, *how), has_channels_first
 
 
-def _pad_images_with_zeros(x: Tensor, window: Window, given: Padding) -> tuple[Tensor, Window]:
-    """Return images with their padding, and how the window slides over these.
+def _pad_images_with_zeros(
+    x: Tensor, window: Window, requested_padding: Padding
+) -> tuple[Tensor, Window]:
+    """Return images padded with zeros, which averages include, and the window over these images.
 
     What completes a partial stride remains padding, which does not count.
     """
-    if isinstance(given, str) or not any(map(any, given)):
+    if isinstance(requested_padding, str) or not any(map(any, requested_padding)):
         return x, window
     zeros: list[Pair] = []
     rest: list[Pair] = []
-    for (before, after), (_, counted) in zip(window.padding, given, strict=True):
+    for (before, after), (_, counted) in zip(window.padding, requested_padding, strict=True):
         zeros.append((before, min(after, counted)))
         rest.append((0, max(after - counted, 0)))
     padded = movement.pad(x, paddings=((0, 0), *zeros, (0, 0)))

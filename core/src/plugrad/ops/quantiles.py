@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from plugrad.types.specs import AxisLike
 
     Levels: TypeAlias = float | Sequence[float] | np.ndarray[Any, Any]
+    """One or several levels of quantiles, from 0 to 1."""
 
 QuantileMethod: TypeAlias = Literal["linear", "lower", "higher", "midpoint", "nearest"]
-"""What a quantile between two elements is."""
+"""How a quantile that lies between two elements is computed."""
 QUANTILE_METHODS: Final = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
@@ -178,11 +179,11 @@ def _prepare_quantile_inputs(
 
 
 def _split_positions(
-    places: np.ndarray[Any, Any], method: str
+    positions: np.ndarray[Any, Any], method: str
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return the index below each quantile's position, and the fraction of the way to the next index."""
-    below = np.floor(places)
-    part = places - below
+    below = np.floor(positions)
+    part = positions - below
     if method == "lower":
         part = np.zeros_like(part)
     elif method == "higher":
@@ -190,14 +191,14 @@ def _split_positions(
     elif method == "midpoint":
         part = np.where(part > 0, 0.5, 0.0)
     elif method == "nearest":
-        part = np.rint(places) - below
+        part = np.rint(positions) - below
     return below.reshape(-1).astype(np.int32), part.reshape(-1)
 
 
-def _split_traced_positions(places: Tensor, method: str) -> tuple[Tensor, Tensor]:
+def _split_traced_positions(positions: Tensor, method: str) -> tuple[Tensor, Tensor]:
     """Return the index below each position and the fraction, like `_split_positions`, computed on the device."""
-    below = floor(places)
-    part = places - below
+    below = floor(positions)
+    part = positions - below
     if method == "lower":
         part = part * 0
     elif method == "higher":
@@ -205,7 +206,7 @@ def _split_traced_positions(places: Tensor, method: str) -> tuple[Tensor, Tensor
     elif method == "midpoint":
         part = where(part > 0, 0.5, part)
     elif method == "nearest":
-        part = round(places) - below
+        part = round(positions) - below
     return below.astype(int32), part
 
 
@@ -221,7 +222,7 @@ def _interpolate_quantile(a: Tensor, b: Tensor, fraction: Any) -> Tensor:
 def _move_levels_to_front(
     quantiles: Tensor, levels: np.ndarray[Any, Any], shape: tuple[int, ...]
 ) -> Tensor:
-    """Bring the axes of the levels, which are the last one, to the front."""
+    """Return quantiles with the last axis, which holds the levels, moved to the front and in the levels' shape."""
     last = quantiles.ndim - 1
     turned = movement.transpose(quantiles, perm=(last, *range(last)))
     return movement.reshape(turned, shape=(*levels.shape, *shape))

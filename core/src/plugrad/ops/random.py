@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 DrawParameters = ParamSpec("DrawParameters")
 DrawResult = TypeVar("DrawResult")
 MAX_NUMBERS_PER_DRAW: Final = 2**59
-"""The largest number of elements of a tensor: with 16 bytes each they fill a 63-bit address space."""
+"""The most numbers that one call draws: with 16 bytes each, they fill a 63-bit address space."""
 MAX_SPAWNED_GENERATORS: Final = 10**6
 """The largest number of generators that one call makes; more would take minutes."""
 
@@ -555,13 +555,13 @@ def _check_shape(op: str, shape: ShapeLike) -> Shape:
 
 
 def draw_state(generator: Generator, shape: Shape, backend: Backend) -> Tensor:
-    """Return the key and the counter of which `RandomBits` makes a generator's next words, one for each element."""
+    """Return the key and the counter from which `RandomBits` makes a random word for each element of a shape."""
     stream = generator._stream  # pyright: ignore[reportPrivateUsage] - not for users of the class
     return stream.next_state(count_elements(shape), backend)
 
 
 def _computation_dtype(dtype: DType) -> DType:
-    """Return the dtype in which numbers of a floating dtype are computed."""
+    """Return the dtype in which random numbers of a floating dtype are computed: float64 or float32."""
     return float64 if dtype is float64 else float32
 
 
@@ -572,7 +572,7 @@ def _scale_and_shift(numbers: Tensor, mean: float, std: float) -> Tensor:
 
 
 default: Final = Generator()
-"""The generator of the functions below."""
+"""The generator from which the functions of `plugrad.random` draw."""
 
 seed: Final = default.seed
 uniform: Final = default.uniform

@@ -88,6 +88,7 @@ def _run_resize(
     align_corners: bool,
     half_pixel_centers: bool,
 ) -> Tensor:
+    """Check the arguments that both resize ops share, then run the kernel."""
     pixels = as_supported_dtype(images, kernel, op, "images")
     if pixels.ndim not in (3, 4):
         raise ShapeError(

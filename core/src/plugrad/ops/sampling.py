@@ -41,13 +41,13 @@ RESIZE_METHODS: Final = ("nearest", "linear", "cubic")
 PaddingMode = Literal["zeros", "border", "reflection"]
 PADDING_MODES: Final = ("zeros", "border", "reflection")
 KEYS_CUBIC_COEFFICIENT: Final = -0.5
-"""The coefficient of Keys' cubic kernel that fits a parabola; of a blurring kernel."""
+"""The coefficient of Keys' cubic kernel that reproduces parabolas, which is used for downsampling with `antialias`."""
 SHARP_CUBIC_COEFFICIENT: Final = -0.75
-"""The coefficient that programs for images prefer."""
-BLOCKWISE_MIN_PIXELS: Final = (
-    256  # along an axis: more are resized in blocks of rows, as most weights are 0
-)
-RESULT_BLOCK_ROWS: Final = 128  # of the result
+"""The coefficient of Keys' cubic kernel that image programs prefer, which gives sharper images."""
+BLOCKWISE_MIN_PIXELS: Final = 256
+"""The number of pixels along an axis above which it is resized in blocks, because most weights are 0."""
+RESULT_BLOCK_ROWS: Final = 128
+"""The number of rows of the result in each block."""
 
 
 @explain_wrong_calls
@@ -135,60 +135,68 @@ def resize(
     return restore_layout(batch, pixels, False)
 
 
-def _source_positions(n: int, count: int, align_corners: bool) -> NDArray[np.float64]:
-    """Return where the pixels of an axis of another size lie among n pixels."""
-    new = np.arange(count, dtype=np.float64)
+def _source_positions(
+    source_size: int, result_size: int, align_corners: bool
+) -> NDArray[np.float64]:
+    """Return the coordinates of the pixels of a resized axis among the `source_size` pixels of the original axis."""
+    new = np.arange(result_size, dtype=np.float64)
     if align_corners:
-        return new * ((n - 1) / (count - 1) if count > 1 else 0)
-    return (new + 0.5) * (n / count) - 0.5
+        return new * ((source_size - 1) / (result_size - 1) if result_size > 1 else 0)
+    return (new + 0.5) * (source_size / result_size) - 0.5
 
 
 @lru_cache(maxsize=128)
 def _resize_matrix(
-    n: int,
-    count: int,
+    source_size: int,
+    result_size: int,
     method: ResizeMethod,
     align_corners: bool,
     antialias: bool,
-    coefficient: float,
+    cubic_coefficient: float,
 ) -> NDArray[np.float64]:
-    """Return the matrix (count, n) that makes `count` pixels of n.
+    """Return the matrix of weights, of shape (result_size, source_size), that resizes an axis of pixels.
 
     With antialias, the kernel is as wide as a pixel of the result, ends at the border, and has the sum 1; otherwise
     the pixels of the border continue beyond it.
     """
     reach = 1 if method == "linear" else 2
     scale = 1.0
-    centers = _source_positions(n, count, align_corners)
+    centers = _source_positions(source_size, result_size, align_corners)
     if antialias:
-        step = (n - 1) / (count - 1) if align_corners and count > 1 else n / count
-        step = 0.0 if align_corners and count == 1 else step
-        centers = (np.arange(count) + 0.5) * step - 0.5
+        step = (
+            (source_size - 1) / (result_size - 1)
+            if align_corners and result_size > 1
+            else source_size / result_size
+        )
+        step = 0.0 if align_corners and result_size == 1 else step
+        centers = (np.arange(result_size) + 0.5) * step - 0.5
         scale = max(step, 1.0)
     width = ceil(reach * scale)
     places = np.floor(centers).astype(int)[:, None] + np.arange(-width, width + 2)
     distance = np.abs(places - centers[:, None]) / scale
     is_linear = method == "linear"
-    weights = np.maximum(0, 1 - distance) if is_linear else _cubic_kernel(distance, coefficient)
+    weights = (
+        np.maximum(0, 1 - distance) if is_linear else _cubic_kernel(distance, cubic_coefficient)
+    )
     if antialias:
-        weights = np.where((places < 0) | (places >= n), 0, weights)
+        weights = np.where((places < 0) | (places >= source_size), 0, weights)
         weights /= weights.sum(axis=1, keepdims=True)
-    matrix = np.zeros((count, n))
-    rows = np.broadcast_to(np.arange(count)[:, None], places.shape)
-    np.add.at(matrix, (rows, np.clip(places, 0, n - 1)), weights)
+    matrix = np.zeros((result_size, source_size))
+    rows = np.broadcast_to(np.arange(result_size)[:, None], places.shape)
+    np.add.at(matrix, (rows, np.clip(places, 0, source_size - 1)), weights)
     matrix.flags.writeable = False
     return matrix
 
 
-def _cubic_kernel(distance: Any, a: float) -> Any:
-    """Return Keys' kernel at distances of at least 0; NumPy's arrays only."""
-    near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
-    far = ((distance - 5) * distance + 8) * (a * distance) - 4 * a
+def _cubic_kernel(distance: Any, cubic_coefficient: float) -> Any:
+    """Return Keys' cubic kernel at distances, a NumPy array of numbers of at least 0."""
+    near = ((cubic_coefficient + 2) * distance - (cubic_coefficient + 3)) * distance**2 + 1
+    far = ((distance - 5) * distance + 8) * (cubic_coefficient * distance) - 4 * cubic_coefficient
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
 
 
 def _multiply_along_axis(x: Tensor, matrix: NDArray[np.float64], axis: int) -> Tensor:
-    """Return a matrix times each column of x along an axis; of a long axis only the part that has weights."""
+    """Return a matrix times each column of x along an axis; zeros of the matrix of a long axis are skipped."""
     axes = (axis, *(a for a in range(x.ndim) if a != axis))
     moved = permute_dims(x, axes)
     columns = movement.reshape(moved, shape=(x.shape[axis], count_elements(moved.shape[1:])))
@@ -265,7 +273,7 @@ def grid_sample(
             f"{op}: images of shape {pixels.shape} must have pixels, and a grid for each; grid has shape {points.shape}"
         )
     # What lies so far out is beyond any image; infinite coordinates have no fraction.
-    points = clip(where(isnan(points), -1.0, points), -MAX_GRID_COORDINATE, MAX_GRID_COORDINATE)
+    points = clip(where(isnan(points), -1.0, points), -MAX_GRID_POINT, MAX_GRID_POINT)
     sizes = pixels.shape[1:-1]
     coordinates = [
         _as_coordinates(points[..., axes - 1 - axis], n, align_corners)
@@ -295,7 +303,8 @@ def grid_sample(
     return reduce(add, parts)
 
 
-MAX_GRID_COORDINATE: Final = 2.0**16
+MAX_GRID_POINT: Final = 2.0**16
+"""The largest absolute value of a grid point; points beyond are outside of any image."""
 
 
 class _Sampler:
@@ -307,31 +316,35 @@ class _Sampler:
         pixels = self.batch * count_elements(self.sizes)
         self.rows = movement.reshape(images, shape=(pixels, images.shape[-1]))
 
-    def bound_coordinates(self, c: Tensor, n: int) -> Tensor:
-        """Return coordinates within an axis of n pixels, or where zeros are, next to it."""
+    def bound_coordinates(self, coordinates: Tensor, axis_size: int) -> Tensor:
+        """Return coordinates limited to an axis of pixels, or next to it if the padding is zeros."""
         if self.padding_mode == "reflection":
-            c = self._reflect_coordinates(c, n)
-        return clip(c, -2.0, n + 1.0) if self.padding_mode == "zeros" else clip(c, 0.0, n - 1.0)
+            coordinates = self._reflect_coordinates(coordinates, axis_size)
+        return (
+            clip(coordinates, -2.0, axis_size + 1.0)
+            if self.padding_mode == "zeros"
+            else clip(coordinates, 0.0, axis_size - 1.0)
+        )
 
-    def _reflect_coordinates(self, c: Tensor, n: int) -> Tensor:
-        """Return coordinates folded at the border: the centres of the outer pixels, or their outer edges."""
-        low, span = (0.0, n - 1) if self.align_corners else (-0.5, n)
+    def _reflect_coordinates(self, coordinates: Tensor, axis_size: int) -> Tensor:
+        """Return coordinates reflected at the border: at the centres of the outer pixels, or at their outer edges."""
+        low, span = (0.0, axis_size - 1) if self.align_corners else (-0.5, axis_size)
         if span == 0:
-            return c * 0.0
-        distance = abs(c - low)
+            return coordinates * 0.0
+        distance = abs(coordinates - low)
         turns = floor(distance / float(span))
         rest = distance - turns * float(span)
         is_odd = turns - 2.0 * floor(turns / 2.0)
         return where(is_odd > 0.5, float(span) - rest, rest) + low
 
-    def pixels_at(self, places: list[Tensor]) -> Tensor:
-        """Return the pixels at whole coordinates, or zeros where there are none."""
+    def pixels_at(self, coordinates: list[Tensor]) -> Tensor:
+        """Return the pixels at integer coordinates, one tensor of them for each axis, or zeros beyond the border."""
         index: Any = np.arange(self.batch, dtype=np.int32).reshape(
             self.batch, *(1,) * len(self.sizes)
         )
         index = as_tensor(index, "grid_sample", backend=self.rows.backend)
         inside: Tensor | None = None
-        for c, n in zip(places, self.sizes, strict=True):
+        for c, n in zip(coordinates, self.sizes, strict=True):
             whole = clip(c, 0.0, n - 1.0)
             if self.padding_mode == "zeros":
                 is_here = whole == c
@@ -344,25 +357,25 @@ class _Sampler:
 
 
 def _as_floats(x: Tensor) -> Tensor:
-    """Return a tensor unchanged, and a list of integers as a float32 tensor."""
+    """Return a floating tensor unchanged, and any other as float32."""
     return x if x.dtype in FLOATING else cast(x, float32)
 
 
-def _as_coordinates(points: Tensor, n: int, align_corners: bool) -> Tensor:
-    """Return points from -1 to 1 as coordinates among n pixels."""
+def _as_coordinates(grid_points: Tensor, axis_size: int, align_corners: bool) -> Tensor:
+    """Return grid points from -1 to 1 as coordinates along an axis of pixels."""
     if align_corners:
-        return (points + 1.0) * ((n - 1) / 2)
-    return (points + 1.0) * (n / 2) - 0.5
+        return (grid_points + 1.0) * ((axis_size - 1) / 2)
+    return (grid_points + 1.0) * (axis_size / 2) - 0.5
 
 
-def _linear_weight(rest: Tensor, offset: int) -> Tensor:
+def _linear_weight(fraction: Tensor, offset: int) -> Tensor:
     """Return the weight in linear interpolation of the pixel before (offset 0) or after (offset 1) a coordinate."""
-    return rest if offset else 1.0 - rest
+    return fraction if offset else 1.0 - fraction
 
 
-def _cubic_weight(rest: Tensor, offset: int) -> Tensor:
+def _cubic_weight(fraction: Tensor, offset: int) -> Tensor:
     """Return the weight in cubic interpolation of the pixel at an offset (-1, 0, 1 or 2) from a coordinate's floor."""
-    distance = rest - float(offset) if offset <= 0 else float(offset) - rest
+    distance = fraction - float(offset) if offset <= 0 else float(offset) - fraction
     if offset in (0, 1):
         return (
             (SHARP_CUBIC_COEFFICIENT + 2) * distance - (SHARP_CUBIC_COEFFICIENT + 3)

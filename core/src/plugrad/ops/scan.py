@@ -96,6 +96,7 @@ def _run_scan(
     exclusive: bool,
     reverse: bool,
 ) -> Tensor:
+    """Check the arguments that both ops share, then run the kernel; put the initial value in front if asked."""
     x = as_supported_dtype(as_summable(x, op, dtype), kernel, op)
     if axis is None:
         if x.ndim != 1:

@@ -171,6 +171,7 @@ def isin(x1: TensorLike, x2: TensorLike, *, invert: bool = False) -> Tensor:
 
 
 def _is_in_set(x1: TensorLike, x2: TensorLike, op: str) -> Tensor:
+    """Return whether each element of x1 is among those of x2."""
     wanted, among = promote_operands(x1, x2, sorting.argsort, op)
     if not among.size:
         return creation.zeros_like(cast(wanted, bool_))

@@ -74,6 +74,7 @@ def cosine_window(
 
 
 def _cosine_window(op: str, window_length: int, a: float, b: float, dtype: DTypeLike) -> Tensor:
+    """Return the window ``a - b * cos(2 pi i / n)``."""
     length = check_integer(window_length, op, "window_length", least=0)
     a = check_finite(a, op, "a")
     b = check_finite(b, op, "b")
@@ -122,6 +123,7 @@ def _frame_signal(
     pad_end: bool = False,
     pad_value: Scalar = 0,
 ) -> Tensor:
+    """Return the frames of a signal, after a check of the arguments."""
     x = as_tensor(signal, op, "signal")
     frame_length = check_integer(frame_length, op, "frame_length", least=1)
     frame_step = check_integer(frame_step, op, "frame_step", least=1)
@@ -143,25 +145,27 @@ def _frame_signal(
 
 
 MAX_BLOCKS_PER_FRAME: Final = 16
-"""Frames are joined from at most this many blocks; beyond it, elements are gathered one by one."""
+"""The most blocks from which frames are joined; for more, elements are gathered one by one."""
 
 
-def _frames_from_blocks(x: Tensor, count: int, blocks: int, step: int, width: int) -> Tensor:
-    """Return frames of some blocks, which are `width` samples; each frame begins `step` blocks after the last."""
+def _frames_from_blocks(
+    x: Tensor, frame_count: int, blocks_per_frame: int, block_step: int, block_size: int
+) -> Tensor:
+    """Return frames joined from blocks of `block_size` samples; a frame begins `block_step` blocks after the last."""
     lead = x.shape[:-1]
-    whole = ((count - 1) * step + blocks) * width
+    whole = ((frame_count - 1) * block_step + blocks_per_frame) * block_size
     if whole != x.shape[-1]:
         x = movement.slice(x, begin=(0,) * x.ndim, size=(*lead, whole))
-    rows = movement.reshape(x, shape=(*lead, whole // width, width))
+    rows = movement.reshape(x, shape=(*lead, whole // block_size, block_size))
     ones = (1,) * len(lead)
     parts = [
         movement.strided_slice(
             rows,
             begin=(*(0 for _ in lead), i, 0),
-            end=(*lead, i + (count - 1) * step + 1, width),
-            strides=(*ones, step, 1),
+            end=(*lead, i + (frame_count - 1) * block_step + 1, block_size),
+            strides=(*ones, block_step, 1),
         )
-        for i in range(blocks)
+        for i in range(blocks_per_frame)
     ]
     return movement.concat(*parts, axis=x.ndim)
 

@@ -159,6 +159,7 @@ def upper_bound(sorted_sequence: TensorLike, values: TensorLike) -> Tensor:
 def _run_search(
     kernel: Kernel[..., Tensor], sequence: Tensor, values: Tensor, **attrs: Side
 ) -> Tensor:
+    """Run a search kernel; one sorted sequence is searched for values of any shape."""
     if sequence.ndim != 1:
         return kernel(sequence, values, **attrs)
     flat = movement.reshape(values, shape=(values.size,))

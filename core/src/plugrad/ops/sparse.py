@@ -159,6 +159,7 @@ def sparse_segment_mean(data: TensorLike, indices: TensorLike, segment_ids: Tens
 def _segment_arguments(
     x: Tensor, indices: TensorLike, segment_ids: TensorLike, op: str
 ) -> tuple[Tensor, Tensor]:
+    """Return indices and segment ids as tensors of positions."""
     return (
         as_positions(indices, op, x.backend),
         as_positions(segment_ids, op, x.backend, "segment_ids"),

@@ -191,15 +191,16 @@ def corrcoef(x: TensorLike, *, rowvar: bool = True) -> Tensor:
 
 
 def _observation_weights(
-    op: str, name: str, weights: TensorLike | None, x: Tensor
+    op: str, argument_name: str, weights: TensorLike | None, x: Tensor
 ) -> Tensor | None:
-    """Return a weight for each column in the dtype of x."""
+    """Return the weights of observations, one for each column of x, in the dtype of x."""
     if weights is None:
         return None
-    given = as_tensor(weights, op, name, backend=x.backend)
+    given = as_tensor(weights, op, argument_name, backend=x.backend)
     if given.shape != x.shape[1:]:
         raise ShapeError(
-            f"{op}: {name} of shape {given.shape} must have one number for each of the {x.shape[1]} observations"
+            f"{op}: {argument_name} of shape {given.shape} must have one number for each of the {x.shape[1]} "
+            "observations"
         )
     return cast(given, x.dtype, op)
 
@@ -346,11 +347,11 @@ def _variance(op: str, x: Tensor, axis: AxisLike, correction: float, keepdims: b
     return variance * (count / freedom if freedom > 0 else nan)
 
 
-def _as_prepended_or_appended(part: TensorLike | None, x: Tensor, axis: int) -> Tensor | None:
-    """Return the elements to put before or after x; a single number gives one along the axis."""
-    if part is None:
+def _as_prepended_or_appended(values: TensorLike | None, x: Tensor, axis: int) -> Tensor | None:
+    """Return the elements to put before or after x along an axis; a single number is repeated on the other axes."""
+    if values is None:
         return None
-    _, tensor = promote_operands(x, part, binary.subtract, "diff")
+    _, tensor = promote_operands(x, values, binary.subtract, "diff")
     if tensor.ndim == 0:
         shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
         return movement.broadcast_to(tensor, shape=shape)
@@ -361,8 +362,8 @@ def _as_prepended_or_appended(part: TensorLike | None, x: Tensor, axis: int) -> 
     return tensor
 
 
-def _drop_one(x: Tensor, axis: int, start: int) -> Tensor:
-    """Drop one element along an axis: the last one, or the first one if `start` is 1."""
-    begin = tuple(start if i == axis else 0 for i in range(x.ndim))
+def _drop_one(x: Tensor, axis: int, first_kept: int) -> Tensor:
+    """Return x without one element along an axis: the last one, or the first one if `first_kept` is 1."""
+    begin = tuple(first_kept if i == axis else 0 for i in range(x.ndim))
     size = tuple(length - (i == axis) for i, length in enumerate(x.shape))
     return movement.slice(x, begin=begin, size=size)

@@ -7,6 +7,7 @@ calls.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from functools import partial
 from os import urandom
 from threading import Lock
@@ -15,7 +16,7 @@ from weakref import ref
 
 import numpy as np
 
-from plugrad.errors import ArgumentValueError, short_repr
+from plugrad.errors import ArgumentError, ArgumentValueError, short_repr
 from plugrad.host.fingerprint import fingerprint64
 from plugrad.host.random import random_bits
 from plugrad.interruptions import hold_safely
@@ -35,19 +36,22 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
 
     Key: TypeAlias = int | Callable[[], int]
+    """The key of a stream, or a function that computes it anew in each call of a traced program."""
 
 ALGORITHM_NAME: Final = "Philox4x32-10"
 KEY_BITS: Final = 64
 COUNTER_BITS: Final = 128
 BLOCK_WORDS: Final = 4
-"""The words that belong to a number of the counter."""
+"""The number of 32-bit random words that one counter value gives."""
 _lock: Final = hold_safely(Lock())
+repeated_run: Final[ContextVar[object | None]] = ContextVar("plugrad_repeated_run", default=None)
+"""The run of a function that will run again for its gradient, and must then draw the same numbers; see `checkpoint`."""
 
 
 class RandomStream:
     """The position in a stream of random numbers: a key, and the next number of its counter."""
 
-    __slots__ = ("_counter", "_key", "_started_in")
+    __slots__ = ("_counter", "_key", "_restarted_by", "_started_in")
 
     def __init__(self) -> None:
         """Start at the beginning of a fresh key."""
@@ -63,51 +67,70 @@ class RandomStream:
             self._counter: int = counter
             self._started_in: ref[Backend] | None = None if target is None else ref(target)
             """The backend to which all inputs were transferred, as they are to the one that traces a program."""
+            self._restarted_by: object | None = None if key is None else repeated_run.get()
+            """The repeated run that has moved the stream here, and will do so again."""
 
-    def take_blocks(self, blocks: int) -> tuple[int, int]:
-        """Return the key and the counter, and advance the counter by `blocks`."""
+    def take_blocks(self, block_count: int) -> tuple[int, int]:
+        """Return the key and the counter, and advance the counter by `block_count`."""
+        if block_count:
+            self._check_repeatable()
         with _lock:
             if self._key is None:
                 self._key = int.from_bytes(urandom(KEY_BITS // 8), "little")
             key, counter = self._key, self._counter
-            self._set_position(key, (counter + blocks) % (1 << COUNTER_BITS))
+            self._set_position(key, (counter + block_count) % (1 << COUNTER_BITS))
         return (key() if callable(key) else key), counter
+
+    def _check_repeatable(self) -> None:
+        """Raise an error if a second run of the function that draws would get other numbers.
+
+        Raises:
+            ArgumentError: it would.
+        """
+        run = repeated_run.get()
+        if run is not None and self._restarted_by is not run:
+            raise ArgumentError(
+                "checkpoint: the function draws random numbers, and would draw others when it runs again for the "
+                "gradient; pass it a seed as an argument and draw from plugrad.random.Generator(seed), or write "
+                "plugrad.dropout(x, rate, seed=seed)"
+            )
 
     def _set_position(self, key: Key, counter: int) -> None:
         """Set the key and the counter; the caller holds the lock."""
         undo_on_failure(partial(self._restore_position, self._key, self._counter, counter))
         self._key, self._counter = key, counter
 
-    def _restore_position(self, key: Key | None, before: int, after: int) -> None:
+    def _restore_position(self, key: Key | None, old_counter: int, new_counter: int) -> None:
         """Go back to where the stream was, unless another thread has drawn since."""
         with _lock:
-            if self._counter == after:
-                self._key, self._counter = key, before
+            if self._counter == new_counter:
+                self._key, self._counter = key, old_counter
 
-    def _advance_counter(self, blocks: int) -> int:
-        """Return the counter, and advance it by `blocks`."""
+    def _advance_counter(self, block_count: int) -> int:
+        """Return the counter, and advance it by `block_count`."""
         with _lock:
             counter = self._counter
-            self._counter = (counter + blocks) % (1 << COUNTER_BITS)
+            self._counter = (counter + block_count) % (1 << COUNTER_BITS)
             return counter
 
-    def _restart_and_advance(self, key: Key, counter: int, blocks: int) -> tuple[int, int]:
-        """Move to a key and a counter, return both, and advance the counter by `blocks`."""
+    def _restart_and_advance(self, key: Key, counter: int, block_count: int) -> tuple[int, int]:
+        """Move to a key and a counter, return both, and advance the counter by `block_count`."""
         with _lock:
-            self._set_position(key, (counter + blocks) % (1 << COUNTER_BITS))
+            self._set_position(key, (counter + block_count) % (1 << COUNTER_BITS))
         return (key() if callable(key) else key), counter
 
-    def next_state(self, words: int, backend: Backend) -> Tensor:
-        """Return the key and the counter for a draw of `words` words, as a tensor of words on a backend.
+    def next_state(self, word_count: int, backend: Backend) -> Tensor:
+        """Return the key and the counter for a draw of `word_count` words, as a tensor of words on a backend.
 
         A traced program takes them anew in each of its calls. If it has itself restarted the stream, they are the same
         each time, as they are without a trace. Then a key that is a function is computed anew, and the counter stays.
         """
+        self._check_repeatable()
         tracer = current_tracer()
-        state = None if tracer is None else tracer.provide_draw_state(words, self.next_state)
+        state = None if tracer is None else tracer.provide_draw_state(word_count, self.next_state)
         if state is not None:
             return state
-        blocks = -(-words // BLOCK_WORDS)
+        blocks = -(-word_count // BLOCK_WORDS)
         target = recording_or_target_backend()
         take: Callable[[], tuple[int, int]]
         if target is not None and self._started_in is not None and self._started_in() is target:
@@ -135,14 +158,15 @@ class RandomStream:
         for key in keys:
             child = RandomStream()
             child._key, child._started_in = key, self._started_in
+            child._restarted_by = self._restarted_by
             children.append(child)
         return children
 
 
-def _spawned_key(own: Callable[[], int], counter: int, index: int) -> int:
-    """Return the key of stream number `index` among the streams that a stream spawned at a value of its counter."""
+def _spawned_key(compute_key: Callable[[], int], counter: int, index: int) -> int:
+    """Return the key of stream number `index` of those that a stream spawned at a value of its counter."""
     place, part = divmod(index, BLOCK_WORDS // 2)
-    state = state_words(own(), (counter + place) % (1 << COUNTER_BITS))
+    state = state_words(compute_key(), (counter + place) % (1 << COUNTER_BITS))
     keys = random_bits(state, shape=(BLOCK_WORDS,)).astype("<i4").view("<u8")
     return int(keys[part])
 

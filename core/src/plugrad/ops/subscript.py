@@ -181,10 +181,10 @@ def with_assigned_elements(x: Tensor, key: Any, value: Any) -> Tensor:
 
 @lru_cache(maxsize=1024)
 def _update_attributes(
-    shape: Shape, dtype: object, sizes: Shape, begin: Shape, end: Shape, strides: Shape
+    shape: Shape, dtype: object, update_shape: Shape, begin: Shape, end: Shape, strides: Shape
 ) -> ValidatedAttributes:
-    """Return the validated attributes of an update of a tensor of this shape by one of `sizes`."""
-    x, new = (Shaped(each, as_dtype(dtype)) for each in (shape, sizes))
+    """Return the validated attributes of `strided_slice_update` for a tensor and an update of these shapes."""
+    x, new = (Shaped(each, as_dtype(dtype)) for each in (shape, update_shape))
     return movement.strided_slice_update.validate_attributes(
         x, new, begin=begin, end=end, strides=strides
     )
@@ -329,9 +329,9 @@ def _cached_basic_slice(shape: Shape, key_parts: tuple[Any, ...]) -> BasicSlice:
     return basic_slice(shape, expand_ellipsis(shape, key_parts))
 
 
-def _kernel_calls_of_slice(shape: Shape, basic: BasicSlice) -> _KernelCallSequence:
+def _kernel_calls_of_slice(shape: Shape, key_slice: BasicSlice) -> _KernelCallSequence:
     """Return the kernel calls that take a basic slice and give it its final shape: at most two."""
-    begin, end, strides, sizes, taken, kept = basic[:6]
+    begin, end, strides, sizes, taken, kept = key_slice[:6]
     calls: list[tuple[Kernel[..., Tensor], dict[str, Any]]] = []
     if strides.count(1) < len(strides):
         calls.append((movement.strided_slice, {"begin": begin, "end": end, "strides": strides}))
@@ -349,6 +349,7 @@ def _kernel_calls_of_slice(shape: Shape, basic: BasicSlice) -> _KernelCallSequen
 
 
 def _run_kernel_calls(x: Tensor, calls: _KernelCallSequence) -> Tensor:
+    """Return the result of the last call; each call takes the result of the one before."""
     for kernel, attrs in calls:
         x = kernel.call(x, attrs)
     return x
@@ -357,7 +358,7 @@ def _run_kernel_calls(x: Tensor, calls: _KernelCallSequence) -> Tensor:
 def _gather_at_array_keys(x: Tensor, array_keys: list[ArrayKeyAxes], is_adjacent: bool) -> Tensor:
     """Gather the elements that the array keys select, after merging their axes into one."""
     axes = _axes_of_array_keys(array_keys)
-    first = array_keys[0].start if is_adjacent else 0
+    first = array_keys[0].first_axis if is_adjacent else 0
     if axes != list(range(first, first + len(axes))):
         x = movement.transpose(x, perm=_axes_to_front(axes, x.ndim))
     end = first + len(axes)
@@ -370,8 +371,11 @@ def _gather_at_array_keys(x: Tensor, array_keys: list[ArrayKeyAxes], is_adjacent
 
 
 def _axes_of_array_keys(array_keys: list[ArrayKeyAxes]) -> list[int]:
+    """Return all axes to which the arrays in a key apply."""
     return [
-        axis for place in array_keys for axis in range(place.start, place.start + place.axis_count)
+        axis
+        for place in array_keys
+        for axis in range(place.first_axis, place.first_axis + place.axis_count)
     ]
 
 
@@ -380,21 +384,25 @@ def _axes_to_front(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
     return (*axes, *[axis for axis in range(ndim) if axis not in axes])
 
 
-def _flatten_array_indices(array_keys: list[ArrayKeyAxes], size: int, backend: Backend) -> Tensor:
+def _flatten_array_indices(
+    array_keys: list[ArrayKeyAxes], merged_size: int, backend: Backend
+) -> Tensor:
     """Return the selected positions along the merged axis of this size."""
     positions = (
         array_keys[0].positions
         if len(array_keys) == 1
-        else _combine_positions(array_keys, size, backend)
+        else _combine_positions(array_keys, merged_size, backend)
     )
     return (
         positions
         if isinstance(positions, Tensor)
-        else _as_positions_tensor(positions, size, backend)
+        else _as_positions_tensor(positions, merged_size, backend)
     )
 
 
-def _combine_positions(array_keys: list[ArrayKeyAxes], size: int, backend: Backend) -> Tensor:
+def _combine_positions(
+    array_keys: list[ArrayKeyAxes], merged_size: int, backend: Backend
+) -> Tensor:
     """Combine the positions of several array keys into positions along the merged axis."""
     try:
         broadcast(*[place.positions.shape for place in array_keys])
@@ -402,51 +410,53 @@ def _combine_positions(array_keys: list[ArrayKeyAxes], size: int, backend: Backe
         raise TensorIndexError(f"the arrays of an index: {error}") from None
     on_host: NDArray[Any] = np.zeros((), np.int64)
     on_device: list[Tensor] = []
-    stride = size
+    stride = merged_size
     for place in array_keys:
         positions = place.positions
         stride //= max(place.size, 1)
         if isinstance(positions, Tensor) and positions.backend is backend:
             positions = host_values_if_ready(positions)
         if isinstance(positions, Tensor):
-            on_device.append(_axis_offsets(positions, place.size, stride, size))
+            on_device.append(_axis_offsets(positions, place.size, stride, merged_size))
         else:
             values = positions.astype(np.int64)
             on_host = on_host + np.where(values < 0, values + place.size, values) * stride
-    combined = _as_positions_tensor(on_host, size, backend)
+    combined = _as_positions_tensor(on_host, merged_size, backend)
     for steps in on_device:
         combined = combined + steps
     return combined
 
 
-def _axis_offsets(positions: Tensor, size: int, stride: int, beyond: int) -> Tensor:
-    """Return the offsets of positions along the merged axis, `beyond` its end for those out of range."""
-    from_front = where(less(positions, 0), positions + size, positions)
-    is_inside = logical_and(greater_equal(from_front, 0), less(from_front, size))
-    return where(is_inside, from_front * stride, beyond)
+def _axis_offsets(
+    positions: Tensor, axis_size: int, stride: int, out_of_range_offset: int
+) -> Tensor:
+    """Return positions on one axis as offsets along the merged axis; those out of range get their own offset."""
+    from_front = where(less(positions, 0), positions + axis_size, positions)
+    is_inside = logical_and(greater_equal(from_front, 0), less(from_front, axis_size))
+    return where(is_inside, from_front * stride, out_of_range_offset)
 
 
-def _as_positions_tensor(positions: NDArray[Any], size: int, backend: Backend) -> Tensor:
+def _as_positions_tensor(positions: NDArray[Any], axis_size: int, backend: Backend) -> Tensor:
     """Return positions on an axis of a given size as a tensor."""
-    return tensor_from_host(positions.astype(np.int32 if size < 2**31 else np.int64), backend)
+    return tensor_from_host(positions.astype(np.int32 if axis_size < 2**31 else np.int64), backend)
 
 
 # --- replacing elements ---------------------------------------------------------------------------
 
 
-def _assign_by_mask(x: Tensor, parts: tuple[Any, ...], value: Tensor) -> Tensor | None:
+def _assign_by_mask(x: Tensor, key_parts: tuple[Any, ...], value: Tensor) -> Tensor | None:
     """Assign a value where a mask is True by `where`; return None if the value does not broadcast to x.
 
     It does not if the mask is the whole key and its elements do not have values of their own. Nothing
     has to be known then about the mask, which may still be computed.
     """
-    arrays = [part for part in parts if type(part) is ArrayKey]
+    arrays = [part for part in key_parts if type(part) is ArrayKey]
     if len(arrays) != 1 or not arrays[0].is_mask:
         return None
     mask = arrays[0]
-    if any(part != slice(None) for part in parts if part is not mask):
+    if any(part != slice(None) for part in key_parts if part is not mask):
         return None
-    axis = next(i for i, part in enumerate(parts) if part is mask)
+    axis = next(i for i, part in enumerate(key_parts) if part is mask)
     rest = x.shape[axis + mask.axis_count :]
     own = value.ndim - len(rest) - 1
     if own >= 0 and value.shape[own] != 1:
@@ -475,7 +485,7 @@ def _scatter_at_array_keys(
     sizes = tuple([x.shape[axis] for axis in order])
     merged, rest = count_elements(sizes[: len(axes)]), sizes[len(axes) :]
     positions = _flatten_array_indices(array_keys, merged, x.backend)
-    first = array_keys[0].start if is_adjacent else 0
+    first = array_keys[0].first_axis if is_adjacent else 0
     new = _drop_leading_ones(value, (*rest[:first], *positions.shape, *rest[first:]))
     count = positions.size
     if not count or not x.size:

@@ -115,12 +115,12 @@ def restore_pickled(values: NDArray[Any], device: str, *, distribution: str) -> 
     return as_tensor(values, "unpickled", backend=backend)
 
 
-def _belongs_to_other_distribution(name: str, qualified: str) -> bool:
-    """Return whether a backend's name stands for that of another distribution, or for several."""
+def _belongs_to_other_distribution(backend_name: str, qualified_name: str) -> bool:
+    """Return whether a backend's name means the backend of another distribution, or those of several."""
     try:
-        plugin = find_plugin(name)
+        plugin = find_plugin(backend_name)
     except PluginConflict:
         return True
-    return plugin.qualified_name != qualified and any(
-        p.qualified_name == qualified for p in backends()
+    return plugin.qualified_name != qualified_name and any(
+        p.qualified_name == qualified_name for p in backends()
     )

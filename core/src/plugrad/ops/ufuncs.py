@@ -28,6 +28,7 @@ OP_OF_UFUNC: Final[dict[np.ufunc, Callable[..., Any]]] = {
     for name, op in vars(module).items()
     if isinstance(function := getattr(np, name, None), np.ufunc)
 } | {np.divmod: divmod_op}
+"""The op that each ufunc of NumPy calls for tensors."""
 
 REDUCTION_OF_UFUNC: Final[dict[np.ufunc, Callable[..., Tensor]]] = {
     np.add: methods.sum,
@@ -37,17 +38,18 @@ REDUCTION_OF_UFUNC: Final[dict[np.ufunc, Callable[..., Tensor]]] = {
     np.logical_and: methods.all,
     np.logical_or: methods.any,
 }
-"""What ``ufunc.reduce`` calls."""
+"""The methods of tensors that ``ufunc.reduce`` calls."""
 ACCUMULATION_OF_UFUNC: Final[dict[np.ufunc, Callable[..., Tensor]]] = {
     np.add: methods.cumsum,
     np.multiply: methods.cumprod,
 }
-"""What ``ufunc.accumulate`` calls."""
+"""The methods of tensors that ``ufunc.accumulate`` calls."""
 
 _OPTIONS_OF_METHOD: Final[dict[str, tuple[str, ...]]] = {
     "reduce": ("axis", "dtype", "keepdims"),
     "accumulate": ("axis", "dtype"),
 }
+"""The options that methods of ufuncs take for tensors."""
 
 
 def _apply_outer(op: Callable[..., Tensor], a: TensorLike, b: TensorLike) -> Tensor:
@@ -58,7 +60,7 @@ def _apply_outer(op: Callable[..., Tensor], a: TensorLike, b: TensorLike) -> Ten
 
 
 def _cast_inputs(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Sequence[Any] | None:
-    """Return the inputs of a ufunc that computes in a dtype; None if it has no such loop, or takes no such inputs."""
+    """Return a ufunc's inputs, cast to the requested dtype; None if the ufunc does not compute in this dtype."""
     if dtype is None:
         return inputs
     letter = np.dtype(dtype).char

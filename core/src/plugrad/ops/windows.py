@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 def resolve_window(
     op: str,
-    slide: Callable[..., Window],
-    image: Shape,
-    size: Shape,
+    slide_window: Callable[..., Window],
+    image_shape: Shape,
+    window_size: Shape,
     strides: ShapeLike | None,
     padding: PaddingLike,
     dilations: ShapeLike,
     rounding: Rounding,
 ) -> Window:
-    """Return how a window slides over images (batch, spatial axes …, channels), from the arguments of an op.
+    """Return the window over images (batch, spatial axes …, channels) that the arguments of an op describe.
 
-    Its size is the default of its strides. `slide` is `sliding_window`, or a function like it.
+    Its size is the default of its strides. `slide_window` is `sliding_window` or `pool_window`.
 
     Raises:
         ArgumentValueError: a value is not allowed.
@@ -45,7 +45,9 @@ def resolve_window(
     is_plain = _CACHEABLE_TYPES.issuperset(
         map(type, given)
     )  # what programs mostly pass: a key of the cache
-    return (_make_cached_window if is_plain else _make_window)(op, slide, image, size, *given)
+    return (_make_cached_window if is_plain else _make_window)(
+        op, slide_window, image_shape, window_size, *given
+    )
 
 
 _CACHEABLE_TYPES: Final = frozenset({int, str, type(None)})
@@ -53,22 +55,23 @@ _CACHEABLE_TYPES: Final = frozenset({int, str, type(None)})
 
 def _make_window(
     op: str,
-    slide: Callable[..., Window],
-    image: Shape,
-    size: Shape,
+    slide_window: Callable[..., Window],
+    image_shape: Shape,
+    window_size: Shape,
     strides: ShapeLike | None,
     padding: PaddingLike,
     dilations: ShapeLike,
     rounding: Rounding,
 ) -> Window:
-    axes = len(size)
+    """Return the window that the arguments of an op describe; errors name the op."""
+    axes = len(window_size)
     if rounding is not None:
         check_choice(rounding, tuple(filter(None, ROUNDING_FUNCTIONS)), op, "dim_rounding_mode")
-    steps = size if strides is None else as_sizes(strides, axes, f"{op}: strides")
+    steps = window_size if strides is None else as_sizes(strides, axes, f"{op}: strides")
     gaps = as_sizes(dilations, axes, f"{op}: dilations")
     cells = parse_padding(padding, axes, op, rounding)
     try:
-        return slide(image[1:-1], size, steps, cells, gaps, rounding)
+        return slide_window(image_shape[1:-1], window_size, steps, cells, gaps, rounding)
     except (ArgumentValueError, ShapeError) as error:
         raise type(error)(f"{op}: {error}") from None
 
@@ -76,27 +79,27 @@ def _make_window(
 _make_cached_window: Final = lru_cache(maxsize=1024)(_make_window)
 
 
-def check_spatial_axes(op: str, x: Tensor, axes: int) -> None:
-    """Raise unless images have a number of spatial axes, with or without a batch axis.
+def check_spatial_axes(op: str, x: Tensor, spatial_rank: int) -> None:
+    """Raise unless images have `spatial_rank` spatial axes, with or without a batch axis.
 
     Raises:
         ShapeError: they have another number of axes.
     """
-    if x.ndim not in (axes + 1, axes + 2):
+    if x.ndim not in (spatial_rank + 1, spatial_rank + 2):
         names = {1: "width", 2: "height, width", 3: "depth, height, width"}
         raise ShapeError(
-            f"{op}: x must have {axes + 1} or {axes + 2} axes (batch, {names.get(axes, f'{axes} spatial axes')}, "
-            f"channels); the shape is {x.shape}"
+            f"{op}: x must have {spatial_rank + 1} or {spatial_rank + 2} axes (batch, "
+            f"{names.get(spatial_rank, f'{spatial_rank} spatial axes')}, channels); the shape is {x.shape}"
         )
 
 
-def to_kernel_layout(x: Tensor, axes: int, is_first: bool) -> Tensor:
-    """Return images, which may lack the batch axis and have the channels first, as kernels take them."""
-    x = x if x.ndim == axes + 2 else movement.expand_dims(x, dim=0)
-    return channels_last(x) if is_first else x
+def to_kernel_layout(x: Tensor, spatial_rank: int, has_channels_first: bool) -> Tensor:
+    """Return an op's images with a batch axis and the channels last, as kernels take them."""
+    x = x if x.ndim == spatial_rank + 2 else movement.expand_dims(x, dim=0)
+    return channels_last(x) if has_channels_first else x
 
 
-def restore_layout(y: Tensor, x: Tensor, is_first: bool) -> Tensor:
+def restore_layout(y: Tensor, x: Tensor, has_channels_first: bool) -> Tensor:
     """Return a kernel's images with the channels and the batch axis as in `x`, the images given to an op."""
-    y = channels_first(y) if is_first else y
+    y = channels_first(y) if has_channels_first else y
     return y if y.ndim == x.ndim else movement.reshape(y, shape=y.shape[1:])

@@ -42,7 +42,7 @@ class Adagrad(Optimizer):
         """Check and store the coefficients."""
         super().__init__(learning_rate)
         self._check_coefficients(
-            initial_accumulator_value=initial_accumulator_value, epsilon=epsilon, least=0
+            initial_accumulator_value=initial_accumulator_value, epsilon=epsilon, lower_bound=0
         )
         self.initial_accumulator_value = initial_accumulator_value
         self.epsilon = epsilon
@@ -50,7 +50,7 @@ class Adagrad(Optimizer):
     def _slot_names(self) -> tuple[str, ...]:
         return ("accumulator",)
 
-    def _initial_slot(self, variable: Variable, name: str) -> Tensor:
+    def _initial_slot(self, variable: Variable, slot_name: str) -> Tensor:
         value = self.initial_accumulator_value
         return full(variable.shape, value, dtype=variable.dtype, device=variable.backend)
 
@@ -86,8 +86,8 @@ class Adadelta(Optimizer):
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate)
-        self._check_coefficients(rho=rho, least=0, below=1)
-        self._check_coefficients(epsilon=epsilon, least=0)
+        self._check_coefficients(rho=rho, lower_bound=0, upper_bound=1)
+        self._check_coefficients(epsilon=epsilon, lower_bound=0)
         self.rho = rho
         self.epsilon = epsilon
 
@@ -135,8 +135,8 @@ class RMSProp(Optimizer):
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate)
-        self._check_coefficients(decay=decay, least=0, below=1)
-        self._check_coefficients(momentum=momentum, epsilon=epsilon, least=0)
+        self._check_coefficients(decay=decay, lower_bound=0, upper_bound=1)
+        self._check_coefficients(momentum=momentum, epsilon=epsilon, lower_bound=0)
         self.decay = decay
         self.momentum = momentum
         self.epsilon = epsilon
@@ -182,8 +182,8 @@ class Adam(Optimizer):
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate)
-        self._check_coefficients(beta1=beta1, beta2=beta2, least=0, below=1)
-        self._check_coefficients(epsilon=epsilon, least=0)
+        self._check_coefficients(beta1=beta1, beta2=beta2, lower_bound=0, upper_bound=1)
+        self._check_coefficients(epsilon=epsilon, lower_bound=0)
         self.beta1 = beta1
         self.beta2 = beta2
         self.epsilon = epsilon
@@ -241,7 +241,7 @@ class AdamW(Adam):
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate, beta1, beta2, epsilon)
-        self._check_coefficients(weight_decay=weight_decay, least=0)
+        self._check_coefficients(weight_decay=weight_decay, lower_bound=0)
         self.weight_decay = weight_decay
 
     @property

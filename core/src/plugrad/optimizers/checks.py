@@ -36,17 +36,19 @@ def check_gradient(variable: Variable, gradient: Tensor) -> None:
         )
 
 
-def check_transformed(function: Callable[..., Any], gradients: object, count: int) -> list[Tensor]:
-    """Return the gradients from a transform as a list, checked.
+def check_transformed_gradients(
+    function: Callable[..., Any], gradients: object, expected_count: int
+) -> list[Tensor]:
+    """Return the gradients from a transform as a list; raise unless they are as many tensors as expected.
 
     Raises:
         ArgumentError: it is not as many tensors.
     """
     found = list(cast("Sequence[Any]", gradients)) if isinstance(gradients, Sequence) else []
-    if len(found) != count or not all(isinstance(g, Tensor) for g in found):
+    if len(found) != expected_count or not all(isinstance(g, Tensor) for g in found):
         raise ArgumentError(
-            f"apply_gradients: the transform {short_repr(function)} must return a list of {count} tensors, as many as "
-            f"it got; it returned {short_repr(gradients)}"
+            f"apply_gradients: the transform {short_repr(function)} must return a list of {expected_count} tensors, "
+            f"as many as it got; it returned {short_repr(gradients)}"
         )
     return found
 

@@ -57,7 +57,9 @@ def _step_by_signs(
 
 
 MOMENT_UPDATE_RULE: Final = ComposedStep(_step_by_moments, 9)
+"""The update rule of `NAdam` and `RAdam`."""
 SIGN_UPDATE_RULE: Final = ComposedStep(_step_by_signs, 6)
+"""The update rule of `Lion`."""
 
 
 class NAdam(Adam):
@@ -92,7 +94,7 @@ class NAdam(Adam):
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate, beta1, beta2, epsilon)
-        self._check_coefficients(momentum_decay=momentum_decay, least=0)
+        self._check_coefficients(momentum_decay=momentum_decay, lower_bound=0)
         self.momentum_decay = momentum_decay
         self._products: list[float] = []
         self._multiplied: tuple[float, float] | None = None
@@ -101,18 +103,19 @@ class NAdam(Adam):
     def _update_rule(self) -> ComposedStep:
         return MOMENT_UPDATE_RULE
 
-    def _momentum(self, step: int) -> float:
-        return self.beta1 * (1 - 0.5 * 0.96 ** (step * self.momentum_decay))
+    def _momentum(self, step_number: int) -> float:
+        """Return the momentum of a step, which approaches beta1."""
+        return self.beta1 * (1 - 0.5 * 0.96 ** (step_number * self.momentum_decay))
 
-    def _momentum_product(self, steps: int) -> float:
-        """Return the product of the momenta of the first `steps` steps; earlier products are cached."""
+    def _momentum_product(self, step_count: int) -> float:
+        """Return the product of the momenta of the first `step_count` steps; earlier products are cached."""
         key = self.beta1, self.momentum_decay
         if self._multiplied != key:
             self._multiplied, self._products = key, [1.0]
         known = self._products
-        more = range(len(known), steps + 1)
+        more = range(len(known), step_count + 1)
         known += list(accumulate(map(self._momentum, more), mul, initial=known[-1]))[1:]
-        return known[steps]
+        return known[step_count]
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
         product = self._momentum_product(step_number)
@@ -198,8 +201,8 @@ class Lion(Optimizer):
     ) -> None:
         """Check and store the coefficients."""
         super().__init__(learning_rate)
-        self._check_coefficients(beta1=beta1, beta2=beta2, least=0, below=1)
-        self._check_coefficients(weight_decay=weight_decay, least=0)
+        self._check_coefficients(beta1=beta1, beta2=beta2, lower_bound=0, upper_bound=1)
+        self._check_coefficients(weight_decay=weight_decay, lower_bound=0)
         self.beta1 = beta1
         self.beta2 = beta2
         self.weight_decay = weight_decay

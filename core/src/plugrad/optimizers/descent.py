@@ -59,7 +59,7 @@ class Momentum(Optimizer):
     ) -> None:
         """Check and store the coefficients, which may be changed at any time."""
         super().__init__(learning_rate)
-        self._check_coefficients(momentum=momentum, least=0)
+        self._check_coefficients(momentum=momentum, lower_bound=0)
         self.momentum = momentum
         self.nesterov: bool = check_flag(nesterov, "Momentum", "nesterov")
 

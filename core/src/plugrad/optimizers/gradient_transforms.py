@@ -149,6 +149,7 @@ def _check_deviation(deviation: float) -> float:
 
 
 def _scale_down(gradient: Tensor, norm: Tensor, max_norm: float) -> Tensor:
+    """Return a gradient scaled to `max_norm` if its norm is larger."""
     scale = max_norm / maximum(norm, max_norm)  # 1 where the norm is small enough
     return gradient * scale.astype(gradient.dtype)
 

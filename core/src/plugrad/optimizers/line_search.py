@@ -42,8 +42,8 @@ def search_line(
     start: LinePoint,
     step: float,
     *,
-    smallest: float,
-    evaluations: int = MAX_EVALUATIONS,
+    min_interval: float,
+    evaluations_left: int = MAX_EVALUATIONS,
 ) -> LinePoint:
     """Return a point along a line that satisfies the strong Wolfe conditions (algorithm 3.5).
 
@@ -53,21 +53,21 @@ def search_line(
         evaluate: returns the point at a step.
         start: the point at step 0, whose slope is negative.
         step: the first step to try.
-        smallest: the length of an interval of steps below which the search ends.
-        evaluations: the most points to evaluate.
+        min_interval: the length of an interval of steps below which the search ends.
+        evaluations_left: the most points to evaluate.
     """
     before = start
-    while evaluations > 0:
+    while evaluations_left > 0:
         point = evaluate(step)
-        evaluations -= 1
+        evaluations_left -= 1
         if _violates_sufficient_decrease(point, start) or (
             before is not start and point.value >= before.value
         ):
-            return _zoom_interval(evaluate, start, before, point, evaluations, smallest)
+            return _zoom_interval(evaluate, start, before, point, evaluations_left, min_interval)
         if abs(point.slope) <= -WOLFE_CURVATURE * start.slope:
             return point
         if point.slope >= 0:
-            return _zoom_interval(evaluate, start, point, before, evaluations, smallest)
+            return _zoom_interval(evaluate, start, point, before, evaluations_left, min_interval)
         least, most = (
             point.step + INTERPOLATION_MARGIN * (point.step - before.step),
             STEP_GROWTH_FACTOR * point.step,
@@ -83,17 +83,17 @@ def _zoom_interval(
     start: LinePoint,
     low: LinePoint,
     high: LinePoint,
-    evaluations: int,
-    smallest: float,
+    evaluations_left: int,
+    min_interval: float,
 ) -> LinePoint:
     """Return a point that satisfies the conditions between two steps; `low` is the best so far (algorithm 3.6)."""
-    while evaluations > 0 and abs(high.step - low.step) > smallest:
+    while evaluations_left > 0 and abs(high.step - low.step) > min_interval:
         length = high.step - low.step
         part = (_cubic_minimizer(low, high) - low.step) / length
         point = evaluate(
             low.step + length * min(max(part, INTERPOLATION_MARGIN), 1 - INTERPOLATION_MARGIN)
         )
-        evaluations -= 1
+        evaluations_left -= 1
         if _violates_sufficient_decrease(point, start) or point.value >= low.value:
             high = point
             continue
@@ -113,7 +113,7 @@ def _violates_sufficient_decrease(point: LinePoint, start: LinePoint) -> bool:
 
 
 def _cubic_minimizer(a: LinePoint, b: LinePoint) -> float:
-    """Return the step that minimizes the cubic through two values and slopes (equation 3.59), or the midpoint."""
+    """Return the step that minimizes the cubic through the values and slopes at two points, or the midpoint."""
     middle = (a.step + b.step) / 2
     if not (a.is_finite and b.is_finite):
         return middle

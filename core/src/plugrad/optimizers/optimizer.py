@@ -16,7 +16,12 @@ from plugrad.ops.binary import where
 from plugrad.ops.creation import asarray, zeros
 from plugrad.ops.optimizers import make_update
 from plugrad.ops.transfer import host_value, stop_gradient
-from plugrad.optimizers.checks import check_gradient, check_transformed, check_variables, is_pair
+from plugrad.optimizers.checks import (
+    check_gradient,
+    check_transformed_gradients,
+    check_variables,
+    is_pair,
+)
 from plugrad.optimizers.loss_scale import LossScale
 from plugrad.optimizers.updates import VariableState, group_by_kernel, iter_batches
 from plugrad.tensor.effects import active_host_log, run_with_host_log
@@ -120,11 +125,12 @@ class Optimizer(ABC):
         rate = rate(self.iterations) if callable(rate) else rate
         number = check_real(rate, self._name, "learning_rate")
         if not number >= 0:
-            self._check_coefficients(learning_rate=rate, least=0)  # raises
+            self._check_coefficients(learning_rate=rate, lower_bound=0)  # raises
         return number
 
     @property
     def _name(self) -> str:
+        """The name of the optimizer's class, for error messages."""
         return type(self).__name__
 
     def with_transforms(self, *functions: GradientTransform) -> Self:
@@ -300,13 +306,15 @@ class Optimizer(ABC):
         moved = [(turn, group[0][0], [state for _, _, state in group]) for turn, group in groups]
         numbers: list[tuple[float, ...]] = []
 
-        def compute(group: int) -> tuple[float, ...]:
+        def compute(group_index: int) -> tuple[float, ...]:
+            """Return the coefficients of a group; the first group's call counts the step."""
             nonlocal numbers
-            if group == 0:
+            if group_index == 0:
                 numbers = self._begin_step(moved)
-            return numbers[group]
+            return numbers[group_index]
 
         def take_step(log: HostLog) -> None:
+            """Update the variables of all groups."""
             if not groups:
                 host_value(lambda: self._begin_step([]), shape=(0,))
                 assign_all([], [], log)
@@ -475,12 +483,12 @@ class Optimizer(ABC):
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
         """Return the coefficients for step number `step_number` of a variable."""
 
-    def _get_state(self, variable: Variable, names: tuple[str, ...]) -> VariableState:
+    def _get_state(self, variable: Variable, slot_names: tuple[str, ...]) -> VariableState:
         """Return the state of a variable, creating missing slots with their initial values."""
         state = self._states.get(variable)
         if state is None:
             state = self._states[variable] = VariableState()
-        for name in names:
+        for name in slot_names:
             if name not in state:
                 value = self._find_group_optimizer(variable)._initial_slot(variable, name)
                 state[name] = _make_slot(variable, name, value)
@@ -490,18 +498,22 @@ class Optimizer(ABC):
         """Return the names of the slots in a variable's state."""
         return ()
 
-    def _initial_slot(self, variable: Variable, name: str) -> Tensor:
+    def _initial_slot(self, variable: Variable, slot_name: str) -> Tensor:
         """Return the initial value of a slot."""
         # Not zeros_like: the first trace would compute the value of the variable, and what it draws.
         return zeros(variable.shape, dtype=variable.dtype, device=variable.backend)
 
     def _check_coefficients(
-        self, *, least: float, below: float = float("inf"), **coefficients: float
+        self, *, lower_bound: float, upper_bound: float = float("inf"), **coefficients: float
     ) -> None:
-        """Raise if a coefficient is not a number in ``[least, below)``."""
+        """Raise if a coefficient is not a number in ``[lower_bound, upper_bound)``."""
         for name, value in coefficients.items():
-            if not least <= check_real(value, self._name, name) < below:
-                limits = f"in [{least}, {below})" if below < float("inf") else f"{least} or more"
+            if not lower_bound <= check_real(value, self._name, name) < upper_bound:
+                limits = (
+                    f"in [{lower_bound}, {upper_bound})"
+                    if upper_bound < float("inf")
+                    else f"{lower_bound} or more"
+                )
                 raise ArgumentValueError(f"{self._name}: {name}={value} must be {limits}")
 
 
@@ -516,21 +528,21 @@ def _transform_gradients(
     """
     gradients = [gradient for _, gradient in pairs]
     for transform in transforms:
-        gradients = check_transformed(transform, transform(gradients), len(pairs))
+        gradients = check_transformed_gradients(transform, transform(gradients), len(pairs))
     for (variable, _), gradient in zip(pairs, gradients, strict=True):
         check_gradient(variable, gradient)
     return [(variable, gradient) for (variable, _), gradient in zip(pairs, gradients, strict=True)]
 
 
-def _make_slot(variable: Variable, name: str, value: Tensor) -> Variable:
+def _make_slot(variable: Variable, slot_name: str, value: Tensor) -> Variable:
     """Return a slot of a variable."""
     return Variable(
-        value, trainable=False, name=f"{variable.name}.{name}" if variable.name else name
+        value, trainable=False, name=f"{variable.name}.{slot_name}" if variable.name else slot_name
     )
 
 
-def _list_constructor_arguments(kind: type[Optimizer]) -> list[str]:
+def _list_constructor_arguments(optimizer_class: type[Optimizer]) -> list[str]:
     """Return the names of an optimizer's constructor arguments, each of which is an attribute."""
     from inspect import signature  # not needed by programs without groups
 
-    return list(signature(kind).parameters)
+    return list(signature(optimizer_class).parameters)

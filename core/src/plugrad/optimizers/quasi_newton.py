@@ -145,7 +145,7 @@ class LBFGS:
             first = self.learning_rate * (1.0 if self._pairs else min(1.0, 1 / total))
             start = here._replace(step=0.0, slope=slope)
             found = search_line(
-                line.evaluate_point, start, first, smallest=self.tolerance_change / length
+                line.evaluate_point, start, first, min_interval=self.tolerance_change / length
             )
             if found.step == 0:
                 if not self._pairs:
@@ -226,11 +226,11 @@ class _ObjectiveOnLine:
         """Return the variables' values at a step along the line."""
         return self.place + self.direction * step
 
-    def set_variables(self, place: Tensor) -> None:
-        """Set the variables to these values."""
+    def set_variables(self, flat_values: Tensor) -> None:
+        """Set the variables to the consecutive parts of a vector."""
         start = 0
         for variable in self.variables:
-            part = place[start : start + variable.size]
+            part = flat_values[start : start + variable.size]
             variable.assign(reshape(part, variable.shape))
             start += variable.size
 
@@ -245,6 +245,7 @@ class _ObjectiveOnLine:
 
 
 def _concatenate_flat(tensors: Sequence[Tensor]) -> Tensor:
+    """Return the elements of all tensors as one vector."""
     flat = [reshape(x, (-1,)) for x in tensors]
     return concat(flat) if len(flat) > 1 else +flat[0]
 

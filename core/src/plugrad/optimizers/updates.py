@@ -85,13 +85,13 @@ def _can_update_together(updates: Sequence[VariableUpdate]) -> bool:
 
 
 def _first_in_group(
-    upcoming: Sequence[tuple[Variable, VariableState, int]], group_of: Mapping[Variable, object]
+    updates: Sequence[tuple[Variable, VariableState, int]], group_of: Mapping[Variable, object]
 ) -> list[int]:
-    """Return for each variable the index of the first one in its group with the same number of steps."""
-    counts = [state.steps + more for _, state, more in upcoming]
+    """Return for each update the index of the first one of the same group and number of steps."""
+    counts = [state.steps + more for _, state, more in updates]
     if not group_of and counts == counts[:1] * len(counts):  # in few lines: each traced call asks
         return [0] * len(counts)
-    keys = [(count, id(group_of.get(v))) for count, (v, _, _) in zip(counts, upcoming, strict=True)]
+    keys = [(count, id(group_of.get(v))) for count, (v, _, _) in zip(counts, updates, strict=True)]
     firsts: dict[tuple[int, int], int] = {}
     return [firsts.setdefault(key, i) for i, key in enumerate(keys)]
 

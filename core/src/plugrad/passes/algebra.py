@@ -22,30 +22,30 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
     from plugrad.types.specs import Shape, Shaped
 
-    Rule = Callable[["_KnownValues", Call], Call | Value]
-    """Returns the value that a call gives, or a call in its place, which may be the same one."""
+    RewriteRule = Callable[["_KnownValues", Call], Call | Value]
+    """A function of a call; it returns a value equal to its output, or a call to make instead, or the call itself."""
 
 
 def simplify_algebra(graph: Graph) -> Graph:
     """Return the graph without calls that return their input unchanged, and with pairs of movements merged."""
-    rewriter = _KnownValues(graph)
+    known_values = _KnownValues(graph)
     steps: list[Step] = []
     for original in graph.steps:
-        step = rename_inputs(original, rewriter.names)
+        step = rename_inputs(original, known_values.names)
         if isinstance(step, Call):
             rule = REWRITE_RULES.get(step.kernel)
             if rule is not None:
-                result = rule(rewriter, step)
+                result = rule(known_values, step)
                 if isinstance(result, Value):
-                    rewriter.names[step.outputs[0]] = result
+                    known_values.names[step.outputs[0]] = result
                     continue
                 step = result
-            rewriter.record_call(step)
+            known_values.record_call(step)
         steps.append(step)
-        rewriter.has_changed = rewriter.has_changed or step is not original
+        known_values.has_changed = known_values.has_changed or step is not original
     return (
-        with_steps(graph, steps, rewriter.names)
-        if rewriter.has_changed or rewriter.names
+        with_steps(graph, steps, known_values.names)
+        if known_values.has_changed or known_values.names
         else graph
     )
 
@@ -61,16 +61,16 @@ class _KnownValues:
         self.contiguous_values: set[Value] = set()
         self.has_changed = False
 
-    def record_call(self, step: Call) -> None:
+    def record_call(self, call: Call) -> None:
         """Record a call as the maker of its outputs."""
-        if step.returns_list:
+        if call.returns_list:
             return
-        (output,) = step.outputs
-        self.makers[output] = step
-        kernel = step.kernel
+        (output,) = call.outputs
+        self.makers[output] = call
+        kernel = call.kernel
         if kernel.is_elementwise:
             is_contiguous = kernel not in _COMPLEX_PART_KERNELS and all(
-                map(self.is_contiguous, step.inputs)
+                map(self.is_contiguous, call.inputs)
             )
         elif kernel is linalg.matmul:
             is_contiguous = len(self.specs[output].shape) == 2
@@ -106,116 +106,126 @@ class _KnownValues:
 _VALUE_PRESERVING_KERNELS: Final = frozenset(
     {movement.broadcast_to, movement.reshape, movement.transpose, movement.expand_dims}
 )
-"""The kernels whose results have the elements of their input, and no others."""
+"""The kernels whose results hold only elements of their input."""
 _COMPLEX_PART_KERNELS: Final = frozenset({complex_numbers.real, complex_numbers.imag})
-"""The elementwise kernels whose results may be views with gaps."""
+"""The elementwise kernels whose results may be views that skip every other number in memory."""
 
 
 # --- what is given back --------------------------------------------------------------------------
 
 
-def _drop_copy(rewriter: _KnownValues, step: Call) -> Call | Value:
-    return step if step.stops_gradient else _first_input(step)
+def _drop_copy(known_values: _KnownValues, call: Call) -> Call | Value:
+    """Replace a call by its input, unless it stops gradients."""
+    return call if call.stops_gradient else _first_input(call)
 
 
-def _drop_if_unchanged(rewriter: _KnownValues, step: Call) -> Call | Value:
+def _drop_if_unchanged(known_values: _KnownValues, call: Call) -> Call | Value:
     """Replace a call by its input if the input already has the result's shape and dtype."""
-    x = _first_input(step)
-    is_same = rewriter.specs[x] == rewriter.specs[step.outputs[0]]
-    return x if is_same and rewriter.is_contiguous(x) else step
+    x = _first_input(call)
+    is_same = known_values.specs[x] == known_values.specs[call.outputs[0]]
+    return x if is_same and known_values.is_contiguous(x) else call
 
 
-def _cancel_inverse(rewriter: _KnownValues, step: Call) -> Call | Value:
+def _cancel_inverse(known_values: _KnownValues, call: Call) -> Call | Value:
     """Replace f(f(x)) by x, for an f that is its own inverse."""
-    inner = rewriter.find_maker(step.inputs[0], step.kernel)
+    inner = known_values.find_maker(call.inputs[0], call.kernel)
     return (
         _first_input(inner)
-        if inner is not None and rewriter.is_contiguous(inner.inputs[0])
-        else step
+        if inner is not None and known_values.is_contiguous(inner.inputs[0])
+        else call
     )
 
 
-def _drop_division_by_one(rewriter: _KnownValues, step: Call) -> Call | Value:
-    return _drop_identity_element(rewriter, step, 1, (1,))
+def _drop_division_by_one(known_values: _KnownValues, call: Call) -> Call | Value:
+    """Replace ``x / 1`` by x."""
+    return _drop_identity_element(known_values, call, 1, (1,))
 
 
-def _drop_product_with_one(rewriter: _KnownValues, step: Call) -> Call | Value:
-    return _drop_identity_element(rewriter, step, 1, (1, 0))
+def _drop_product_with_one(known_values: _KnownValues, call: Call) -> Call | Value:
+    """Replace ``1 * x`` and ``x * 1`` by x."""
+    return _drop_identity_element(known_values, call, 1, (1, 0))
 
 
-def _drop_difference_with_zero(rewriter: _KnownValues, step: Call) -> Call | Value:
-    return _drop_identity_element(rewriter, step, 0, (1,))
+def _drop_difference_with_zero(known_values: _KnownValues, call: Call) -> Call | Value:
+    """Replace ``x - 0`` by x."""
+    return _drop_identity_element(known_values, call, 0, (1,))
 
 
 def _drop_identity_element(
-    rewriter: _KnownValues, step: Call, number: int, places: tuple[int, ...]
+    known_values: _KnownValues, call: Call, identity_element: int, input_positions: tuple[int, ...]
 ) -> Call | Value:
-    """Replace a call by its other input if the input at one of `places` is a neutral number.
+    """Replace a call by its other input if an input at one of the positions is filled with the identity element.
 
     Complex numbers are left alone: the product of inf and 1 + 0j has a part that is NaN.
     """
-    spec = rewriter.specs[step.outputs[0]]
+    spec = known_values.specs[call.outputs[0]]
     if spec.dtype.kind == "complex":
-        return step
-    for place in places:
-        x = step.inputs[1 - place]
-        is_kept = x is not None and rewriter.specs[x] == spec and rewriter.is_contiguous(x)
-        if x is not None and is_kept and rewriter.is_filled(step.inputs[place], number):
+        return call
+    for place in input_positions:
+        x = call.inputs[1 - place]
+        is_kept = x is not None and known_values.specs[x] == spec and known_values.is_contiguous(x)
+        if (
+            x is not None
+            and is_kept
+            and known_values.is_filled(call.inputs[place], identity_element)
+        ):
             return x
-    return step
+    return call
 
 
 # --- movements, which are views where arrays have strides ----------------------------------------
 
 
-def _merge_reshapes(rewriter: _KnownValues, step: Call) -> Call | Value:
+def _merge_reshapes(known_values: _KnownValues, call: Call) -> Call | Value:
     """Merge two reshapes if one only adds or removes axes of size 1, which is a view of any array."""
-    x = _first_input(step)
-    shape: Shape = step.attrs["shape"]
-    specs = rewriter.specs
+    x = _first_input(call)
+    shape: Shape = call.attrs["shape"]
+    specs = known_values.specs
     if specs[x].shape == shape:
         return x
-    inner = rewriter.find_maker(x, movement.reshape) or rewriter.find_maker(x, movement.expand_dims)
+    inner = known_values.find_maker(x, movement.reshape) or known_values.find_maker(
+        x, movement.expand_dims
+    )
     if inner is None:
-        return step
+        return call
     start, middle = specs[_first_input(inner)], specs[x]
-    if _axes_longer_than_1(middle) not in (
-        _axes_longer_than_1(start),
-        _axes_longer_than_1(specs[step.outputs[0]]),
+    if _sizes_other_than_1(middle) not in (
+        _sizes_other_than_1(start),
+        _sizes_other_than_1(specs[call.outputs[0]]),
     ):
-        return step
-    return _first_input(inner) if start.shape == shape else replace(step, inputs=inner.inputs)
+        return call
+    return _first_input(inner) if start.shape == shape else replace(call, inputs=inner.inputs)
 
 
-def _axes_longer_than_1(spec: Shaped) -> list[int]:
+def _sizes_other_than_1(spec: Shaped) -> list[int]:
     return [size for size in spec.shape if size != 1]
 
 
-def _merge_transposes(rewriter: _KnownValues, step: Call) -> Call | Value:
+def _merge_transposes(known_values: _KnownValues, call: Call) -> Call | Value:
     """Merge two transposes; replace an identity permutation by its input."""
-    perm: Shape = step.attrs["perm"]
-    inner = rewriter.find_maker(step.inputs[0], movement.transpose)
+    perm: Shape = call.attrs["perm"]
+    inner = known_values.find_maker(call.inputs[0], movement.transpose)
     if inner is not None:
         perm = tuple([inner.attrs["perm"][axis] for axis in perm])
-    x = _first_input(inner or step)
+    x = _first_input(inner or call)
     if perm == tuple(range(len(perm))):
         return x
-    return step if inner is None else replace(step, inputs=(x,), attrs={"perm": perm})
+    return call if inner is None else replace(call, inputs=(x,), attrs={"perm": perm})
 
 
-def _drop_full_slice(rewriter: _KnownValues, step: Call) -> Call | Value:
+def _drop_full_slice(known_values: _KnownValues, call: Call) -> Call | Value:
     """Replace a slice of everything by its input."""
-    x = _first_input(step)
-    return x if rewriter.specs[x] == rewriter.specs[step.outputs[0]] else step
+    x = _first_input(call)
+    return x if known_values.specs[x] == known_values.specs[call.outputs[0]] else call
 
 
-def _first_input(step: Call) -> Value:
-    value = step.inputs[0]
+def _first_input(call: Call) -> Value:
+    value = call.inputs[0]
     assert value is not None
     return value
 
 
-REWRITE_RULES: Final[dict[Kernel[..., Any], Rule]] = {
+REWRITE_RULES: Final[dict[Kernel[..., Any], RewriteRule]] = {
     unary.identity: _drop_copy,
     unary.cast: _drop_if_unchanged,
     unary.negative: _cancel_inverse,
@@ -228,4 +238,4 @@ REWRITE_RULES: Final[dict[Kernel[..., Any], Rule]] = {
     movement.transpose: _merge_transposes,
     movement.slice: _drop_full_slice,
 }
-"""What may be done with a call, by its kernel."""
+"""The rewrite rule to try on a call, by its kernel."""

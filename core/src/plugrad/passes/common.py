@@ -33,10 +33,10 @@ def merge_common_calls(graph: Graph) -> Graph:
     return with_steps(graph, steps, names) if names else graph
 
 
-def find_call(step: Call, known: Mapping[Any, Call]) -> Call | None:
-    """Return an earlier call that computes the same as `step`, or None; `known` maps keys to earlier calls."""
+def find_call(step: Call, known_calls: Mapping[Any, Call]) -> Call | None:
+    """Return the earlier call that computes the same as a step, or None; `known_calls` has the calls by their keys."""
     try:
-        found = known.get(_call_key(step))
+        found = known_calls.get(_call_key(step))
     except TypeError:  # an attribute of a graph that was made by hand is not hashable
         return None
     return (
@@ -44,19 +44,20 @@ def find_call(step: Call, known: Mapping[Any, Call]) -> Call | None:
     )
 
 
-def record_call_by_key(step: Call, known: dict[Any, Call]) -> None:
-    """Add a call to `known` unless an equal one is there."""
+def record_call_by_key(step: Call, known_calls: dict[Any, Call]) -> None:
+    """Add a call to the known calls, under its key, unless there is an equal one."""
     with suppress(TypeError):
-        known.setdefault(_call_key(step), step)
+        known_calls.setdefault(_call_key(step), step)
 
 
 def _call_key(step: Call) -> tuple[Any, ...]:
+    """Return what identifies the computation of a call: its kernel, inputs and attributes."""
     return (step.kernel, step.inputs, *step.attrs.items())
 
 
-def _are_identical_attributes(attrs: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+def _are_identical_attributes(attrs: Mapping[str, Any], other_attrs: Mapping[str, Any]) -> bool:
     """Return whether equal attributes are also identical: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
-    return attrs is others or all(
+    return attrs is other_attrs or all(
         x is y or (type(x) is type(y) and repr(x) == repr(y))
-        for x, y in zip(attrs.values(), others.values(), strict=True)
+        for x, y in zip(attrs.values(), other_attrs.values(), strict=True)
     )

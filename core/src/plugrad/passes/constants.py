@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shaped
 
 FOLDED_MAX_BYTES: Final = 4096
-"""The most bytes of the results of a call that is folded: a program keeps them as long as it lives."""
+"""The most bytes of the results of a call that is folded, because a program keeps constants as long as it exists."""
 _FILL_KERNELS: Final = frozenset({creation.ones_like, creation.zeros_like})
-"""The kernels that look at the shape of their input only."""
+"""The kernels whose results depend only on the shape and dtype of their input."""
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -83,7 +83,7 @@ def _constant_inputs(
 def _call_or_none(
     step: Call, arrays: list[Any], functions: Mapping[str, Implementation]
 ) -> list[Any] | None:
-    """Return the outputs of a call, or None if it raises."""
+    """Return the output arrays of a call, or None if it raises."""
     try:
         found = functions[step.kernel.name](*arrays, **step.attrs)
     except (

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
     from plugrad.kernels.fused import Activation
 
-_FUSED_KERNEL_OF: Final[Mapping[Kernel[..., Any], Kernel[..., Any]]] = {
+_FUSED_KERNEL_OF_PRODUCT: Final[Mapping[Kernel[..., Any], Kernel[..., Any]]] = {
     linalg.matmul: fused.matmul,
     convolution.conv2d: fused.conv2d,
     depthwise.depthwise_conv2d: fused.depthwise_conv2d,
 }
-_ACTIVATION_NAMES: Final[Mapping[Kernel[..., Any], Activation]] = {
+_NAME_OF_ACTIVATION: Final[Mapping[Kernel[..., Any], Activation]] = {
     activation.relu: "relu",
     activation.relu6: "relu6",
     activation.elu: "elu",
@@ -50,7 +50,7 @@ def fuse_epilogues(graph: Graph, is_included: Callable[[Call], bool]) -> Graph:
     steps: list[Step | None] = [*graph.steps]
     readers = find_readers(graph)
     for index, step in enumerate(graph.steps):
-        if isinstance(step, Call) and step.kernel in _FUSED_KERNEL_OF and is_included(step):
+        if isinstance(step, Call) and step.kernel in _FUSED_KERNEL_OF_PRODUCT and is_included(step):
             epilogue = _EpilogueFinder(graph, steps, readers, is_included)
             for joined, places in epilogue.find_fused_calls(step):
                 if is_included(joined):
@@ -76,7 +76,7 @@ class _EpilogueFinder:
         self.is_included = is_included
 
     def find_fused_calls(self, product: Call) -> list[tuple[Call, list[int]]]:
-        """Return the fused calls that a product may become, the longest first, each with the indices of its steps."""
+        """Return the fused calls that may replace a product, the longest first, each with its steps' indices."""
         found: list[tuple[Call, list[int]]] = []
         (value,) = product.outputs
         bias, places = None, list[int]()
@@ -89,14 +89,14 @@ class _EpilogueFinder:
                 places.append(place)
                 found.append((_make_fused_call(product, bias, value), [*places]))
                 following = self._find_reader(value)
-        if following is not None and following[1].kernel in _ACTIVATION_NAMES:
+        if following is not None and following[1].kernel in _NAME_OF_ACTIVATION:
             place, last = following
             joined = _make_fused_call(product, bias, last.outputs[0], last)
             found.append((joined, [*places, place]))
         return found[::-1]
 
     def _find_reader(self, value: Value) -> tuple[int, Call] | None:
-        """Return the place and the call that alone reads a value, if that is so and it may take part."""
+        """Return the index and the call of the only step that reads a value, or None if it cannot be fused."""
         places = self.readers.get(value, set())
         if len(places) != 1 or (place := min(places)) == len(self.steps):
             return None
@@ -105,18 +105,22 @@ class _EpilogueFinder:
 
 
 def _make_fused_call(
-    product: Call, bias: Value | None, output: Value, last: Call | None = None
+    product: Call, bias: Value | None, output: Value, activation_call: Call | None = None
 ) -> Call:
-    """Return a product with a bias and an activation, if any, that gives a value."""
+    """Return the fused call of a product, a bias and an activation, if any, whose output is `output`."""
     attrs = {
         **product.attrs,
-        "activation": "linear" if last is None else _ACTIVATION_NAMES[last.kernel],
-        "leakyrelu_alpha": 0.2 if last is None else last.attrs.get("alpha", 0.2),
+        "activation": "linear"
+        if activation_call is None
+        else _NAME_OF_ACTIVATION[activation_call.kernel],
+        "leakyrelu_alpha": 0.2
+        if activation_call is None
+        else activation_call.attrs.get("alpha", 0.2),
     }
     inputs = (*product.inputs, bias, None)
     return replace(
         product,
-        kernel=_FUSED_KERNEL_OF[product.kernel],
+        kernel=_FUSED_KERNEL_OF_PRODUCT[product.kernel],
         inputs=inputs,
         attrs=attrs,
         outputs=(output,),

@@ -135,39 +135,41 @@ def fuse_regions(graph: Graph, is_included: Callable[[Step], bool]) -> Graph:
     return fuse_steps(sorted_graph, [[positions[i] for i in region] for region in regions])
 
 
-def _fuse_calls(graph: Graph, indices: Collection[int], read: dict[Value, set[int]]) -> Fused:
-    """Return several steps as one `Fused`; constants that they read become part of its body."""
-    steps = [graph.steps[i] for i in indices]
+def _fuse_calls(
+    graph: Graph, step_indices: Collection[int], readers: dict[Value, set[int]]
+) -> Fused:
+    """Return several steps as one fused step; constants that they read become part of its body."""
+    steps = [graph.steps[i] for i in step_indices]
     made = dict.fromkeys(value for step in steps for value in step.outputs)
     inputs = dict.fromkeys(v for step in steps for v in step.inputs if v is not None)
     constants = {v: graph.constants[v] for v in inputs if v in graph.constants}
-    own_steps = set(indices)
+    own_steps = set(step_indices)
     return Fused(
         Graph(
             graph.backend,
             graph.specs,
             tuple([v for v in inputs if v not in made and v not in constants]),
             tuple(steps),
-            tuple([v for v in made if read.get(v, set()) - own_steps]),
+            tuple([v for v in made if readers.get(v, set()) - own_steps]),
             MappingProxyType(constants),
         ),
         steps[-1].line,
     )
 
 
-def _sort_topologically(units: Sequence[tuple[int, Step]]) -> list[Step]:
-    """Sort steps topologically; among several possible next steps the earliest comes first.
+def _sort_topologically(indexed_steps: Sequence[tuple[int, Step]]) -> list[Step]:
+    """Return (index, step) pairs as topologically sorted steps; of several possible next steps, the earliest is first.
 
     Those with effects stay in their order.
     """
-    step_at = dict(units)
-    makers = {v: index for index, step in units for v in step.outputs}
-    before = {i: {makers[v] for v in step.inputs if v in makers} - {i} for i, step in units}
-    for earlier, later in pairwise(sorted(i for i, step in units if has_effect(step))):
+    step_at = dict(indexed_steps)
+    makers = {v: index for index, step in indexed_steps for v in step.outputs}
+    before = {i: {makers[v] for v in step.inputs if v in makers} - {i} for i, step in indexed_steps}
+    for earlier, later in pairwise(sorted(i for i, step in indexed_steps if has_effect(step))):
         before[later].add(earlier)
     order = sort_by_dependencies(before)
-    if len(order) < len(units):
-        stuck = next(step for i, step in units if i not in order)
+    if len(order) < len(indexed_steps):
+        stuck = next(step for i, step in indexed_steps if i not in order)
         raise ArgumentValueError(
             f"fuse_steps: the steps cannot be joined, because they need each other: {stuck}"
         )

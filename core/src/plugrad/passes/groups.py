@@ -22,11 +22,11 @@ class Group:
     steps: tuple[int, ...]
     """The positions of the calls among the steps of the graph, in their order."""
     shape: Shape
-    """The shape of the first result; by default that of all, to which inputs from outside broadcast."""
+    """The shape of the first result; by default the shape of all results, to which external inputs broadcast."""
     inputs: tuple[Value, ...]
-    """What the calls read and none of them makes."""
+    """The values that the calls read and that none of them computes."""
     outputs: tuple[Value, ...]
-    """What the calls make, and a step outside the group, a result or a variable reads."""
+    """The values that the calls compute and that are read by a step outside the group, a result or a variable."""
 
 
 def find_groups(
@@ -111,15 +111,15 @@ class _GroupBuilder:
         needed = self._groups_needed_by(step.inputs)
         self._needed.update((value, needed) for value in step.outputs)
 
-    def add_call(self, index: int, call: Call) -> None:
+    def add_call(self, step_index: int, call: Call) -> None:
         """Add a call to a group that it reads, after merging such groups if possible, or start a new group."""
         makers = {self._find_merged_group(self._made[v]) for v in call.inputs if v in self._made}
         needed = self._groups_needed_by(v for v in call.inputs if v not in self._made)
-        chosen = index
-        self._members[index], self._last[index] = [index], index
-        self._loops[index] = {self._loop_key(call)}
-        self._read[index], self._behind[index] = makers, needed
-        self._made[call.outputs[0]] = index
+        chosen = step_index
+        self._members[step_index], self._last[step_index] = [step_index], step_index
+        self._loops[step_index] = {self._loop_key(call)}
+        self._read[step_index], self._behind[step_index] = makers, needed
+        self._made[call.outputs[0]] = step_index
         for maker in sorted(makers, reverse=True):
             if self._can_join(chosen, maker):
                 chosen = self._merge_groups(maker, chosen)
@@ -131,6 +131,7 @@ class _GroupBuilder:
         return group
 
     def _groups_needed_by(self, values: Iterable[Value | None]) -> set[int]:
+        """Return the groups that compute the values, directly or by way of steps outside of groups."""
         needed: set[int] = set()
         for value in values:
             if value in self._made:
@@ -145,63 +146,67 @@ class _GroupBuilder:
             group
         }
 
-    def _can_join(self, later: int, earlier: int) -> bool:
+    def _can_join(self, later_group: int, earlier_group: int) -> bool:
         """Return whether two groups can be merged: the later one needs nothing that runs between them.
 
         The earlier one does not need the later one: when a call reads both, it has not joined one that the other needs.
         """
-        if later == earlier or earlier in map(self._find_merged_group, self._behind[later]):
+        if later_group == earlier_group or earlier_group in map(
+            self._find_merged_group, self._behind[later_group]
+        ):
             return False
-        if not self._may_share_group(later, earlier):
+        if not self._may_share_group(later_group, earlier_group):
             return False
-        left = [group for group in self._groups_before(later) if group != earlier]
+        left = [group for group in self._groups_before(later_group) if group != earlier_group]
         seen = {*left}
         while left:
             group = left.pop()
-            if self._find_last_needed_position(self._last[group]) < earlier:
+            if self._find_last_needed_position(self._last[group]) < earlier_group:
                 continue  # what it needs, directly or not, has no call behind the first one of `earlier`
             for other in self._groups_before(group) - seen:
-                if other == earlier:
+                if other == earlier_group:
                     return False
                 seen.add(other)
                 left.append(other)
         return True
 
-    def _may_share_group(self, later: int, earlier: int) -> bool:
+    def _may_share_group(self, later_group: int, earlier_group: int) -> bool:
         """Return whether each call of the later group that reads from the earlier one may share a group with it."""
-        loops = self._loops[earlier] | self._loops[later]
+        loops = self._loops[earlier_group] | self._loops[later_group]
         if len(loops) == 1 and None not in loops:
             return True
         fits = self._fits
         if fits is None:
             return False
-        both = sorted((*self._members[earlier], *self._members[later]))
+        both = sorted((*self._members[earlier_group], *self._members[later_group]))
         calls = [step for i in both if isinstance(step := self._graph.steps[i], Call)]
-        made = {self._graph.steps[i].outputs[0] for i in self._members[earlier]}
-        later_ones = {*self._members[later]}
+        made = {self._graph.steps[i].outputs[0] for i in self._members[earlier_group]}
+        later_ones = {*self._members[later_group]}
         return all(
             fits(call, calls[:place])
             for place, (i, call) in enumerate(zip(both, calls, strict=True))
             if i in later_ones and not made.isdisjoint(call.inputs)
         )
 
-    def _merge_groups(self, earlier: int, later: int) -> int:
+    def _merge_groups(self, earlier_group: int, later_group: int) -> int:
         """Merge a group into an earlier one, which is returned."""
-        self._members[earlier] += self._members.pop(later)
-        self._last[earlier] = max(self._last[earlier], self._last.pop(later))
-        self._loops[earlier] |= self._loops.pop(later)
-        self._read[earlier] |= self._read.pop(later)
-        self._behind[earlier] |= self._behind.pop(later)
-        self._parts[later] = earlier
-        self._add_position_range(earlier, self._last[earlier])
-        return earlier
+        self._members[earlier_group] += self._members.pop(later_group)
+        self._last[earlier_group] = max(self._last[earlier_group], self._last.pop(later_group))
+        self._loops[earlier_group] |= self._loops.pop(later_group)
+        self._read[earlier_group] |= self._read.pop(later_group)
+        self._behind[earlier_group] |= self._behind.pop(later_group)
+        self._parts[later_group] = earlier_group
+        self._add_position_range(earlier_group, self._last[earlier_group])
+        return earlier_group
 
-    def _add_position_range(self, start: int, end: int) -> None:
+    def _add_position_range(self, first_position: int, last_position: int) -> None:
         """Record the range of positions of a group's calls, joined with the ranges that overlap it."""
-        first, behind = bisect_left(self._ends, start), bisect_right(self._starts, end)
+        first = bisect_left(self._ends, first_position)
+        behind = bisect_right(self._starts, last_position)
         if first < behind:
-            start, end = min(start, self._starts[first]), max(end, self._ends[behind - 1])
-        self._starts[first:behind], self._ends[first:behind] = [start], [end]
+            first_position = min(first_position, self._starts[first])
+            last_position = max(last_position, self._ends[behind - 1])
+        self._starts[first:behind], self._ends[first:behind] = [first_position], [last_position]
 
     def _find_last_needed_position(self, position: int) -> int:
         """Return an upper bound on the positions of all calls that a group ending at `position` needs or contains."""
@@ -216,13 +221,13 @@ def _is_elementwise(call: Call) -> bool:
     return call.kernel.is_elementwise
 
 
-def sort_by_dependencies(before: Mapping[int, set[int]]) -> list[int]:
-    """Sort numbers so that each comes after those in `before`; numbers in a cycle are left out."""
+def sort_by_dependencies(dependencies: Mapping[int, set[int]]) -> list[int]:
+    """Sort indices so that each comes after its dependencies; indices in a cycle, or after one, are left out."""
     after: dict[int, list[int]] = {}
-    for index, others in before.items():
+    for index, others in dependencies.items():
         for other in others:
             after.setdefault(other, []).append(index)
-    missing = {index: len(others) for index, others in before.items()}
+    missing = {index: len(others) for index, others in dependencies.items()}
     ready = [index for index, count in missing.items() if not count]
     heapify(ready)
     order: list[int] = []
@@ -247,13 +252,14 @@ def find_readers(graph: Graph) -> dict[Value, set[int]]:
     return read
 
 
-def _make_group(graph: Graph, steps: Sequence[int], read: dict[Value, set[int]]) -> Group:
-    made = dict.fromkeys(graph.steps[i].outputs[0] for i in steps)
-    inputs = dict.fromkeys(v for i in steps for v in graph.steps[i].inputs if v is not None)
-    own_steps = set(steps)
+def _make_group(graph: Graph, step_indices: Sequence[int], readers: dict[Value, set[int]]) -> Group:
+    """Return the group of the steps at these positions."""
+    made = dict.fromkeys(graph.steps[i].outputs[0] for i in step_indices)
+    inputs = dict.fromkeys(v for i in step_indices for v in graph.steps[i].inputs if v is not None)
+    own_steps = set(step_indices)
     return Group(
-        tuple(steps),
-        graph.specs[graph.steps[steps[0]].outputs[0]].shape,
+        tuple(step_indices),
+        graph.specs[graph.steps[step_indices[0]].outputs[0]].shape,
         tuple([value for value in inputs if value not in made]),
-        tuple([value for value in made if read.get(value, set()) - own_steps]),
+        tuple([value for value in made if readers.get(value, set()) - own_steps]),
     )

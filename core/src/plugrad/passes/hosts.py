@@ -32,13 +32,13 @@ def return_host_values(graph: Graph) -> Graph:
         elif isinstance(step, Scan):
             body = return_host_values(step.body)
             drawn = [body.specs[value] for value in body.results[len(step.body.results) :]]
-            more = _new_values(specs, [Shaped((step.length, *s.shape), s.dtype) for s in drawn])
+            more = _add_values(specs, [Shaped((step.length, *s.shape), s.dtype) for s in drawn])
             step = replace(step, body=body, outputs=(*step.outputs, *more))
             found += more
         elif isinstance(step, Cond):
             branches = return_host_values_from_branches(*step.branches, step.line)
             drawn = [branches[0].specs[v] for v in branches[0].results[len(step.outputs) :]]
-            more = _new_values(specs, drawn)
+            more = _add_values(specs, drawn)
             step = replace(step, branches=branches, outputs=(*step.outputs, *more))
             found += more
         else:
@@ -48,36 +48,36 @@ def return_host_values(graph: Graph) -> Graph:
 
 
 def return_host_values_from_branches(
-    yes: Graph, no: Graph, line: SourceLine
+    yes_branch: Graph, no_branch: Graph, source_line: SourceLine
 ) -> tuple[Graph, Graph]:
-    """Return both branches of a conditional with the host values of the first and then of the second as results."""
-    first, second = return_host_values(yes), return_host_values(no)
-    of_first = [first.specs[value] for value in first.results[len(yes.results) :]]
-    of_second = [second.specs[value] for value in second.results[len(no.results) :]]
+    """Return both branches of a conditional, with the host values of the yes and then of the no branch as results."""
+    first, second = return_host_values(yes_branch), return_host_values(no_branch)
+    of_first = [first.specs[value] for value in first.results[len(yes_branch.results) :]]
+    of_second = [second.specs[value] for value in second.results[len(no_branch.results) :]]
     return (
-        _insert_zero_results(first, of_second, len(first.results), line),
-        _insert_zero_results(second, of_first, len(no.results), line),
+        _insert_zero_results(first, of_second, len(first.results), source_line),
+        _insert_zero_results(second, of_first, len(no_branch.results), source_line),
     )
 
 
 def _insert_zero_results(
-    graph: Graph, zeros: Iterable[Shaped], place: int, line: SourceLine
+    graph: Graph, zero_specs: Iterable[Shaped], result_index: int, source_line: SourceLine
 ) -> Graph:
-    """Return a graph with zeros inserted among its results from an index on."""
-    zeros, specs = list(zeros), dict(graph.specs)
-    values = _new_values(specs, zeros)
+    """Return a graph with zeros of the given specs inserted among its results at an index."""
+    zero_specs, specs = list(zero_specs), dict(graph.specs)
+    values = _add_values(specs, zero_specs)
     steps = list(graph.steps)
-    for value, spec in zip(values, zeros, strict=True):
+    for value, spec in zip(values, zero_specs, strict=True):
         number = False if spec.dtype is bool_ else 0
         attrs = {"shape": spec.shape, "value": number, "dtype": spec.dtype}
-        steps.append(Call(creation.fill, (), attrs, (value,), False, line))
-    results = (*graph.results[:place], *values, *graph.results[place:])
+        steps.append(Call(creation.fill, (), attrs, (value,), False, source_line))
+    results = (*graph.results[:result_index], *values, *graph.results[result_index:])
     return replace(graph, specs=specs, steps=tuple(steps), results=results)
 
 
-def _new_values(specs: dict[Value, Shaped], added: Iterable[Shaped]) -> list[Value]:
-    """Append specs of new values to `specs`, and return the new values."""
+def _add_values(specs: dict[Value, Shaped], new_specs: Iterable[Shaped]) -> list[Value]:
+    """Add new values with the given specs to `specs`, and return the values."""
     start = max(specs, default=-1) + 1
-    new = dict(enumerate(added, start))
+    new = dict(enumerate(new_specs, start))
     specs.update(new)
     return [*new]

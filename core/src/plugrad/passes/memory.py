@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
 
 ALIGNMENT_BYTES: Final = 64
-"""Offsets are multiples of the bytes of a cache line, and of the longest vectors."""
+"""The number of bytes of which all offsets are multiples: a cache line, or the longest vector register."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +29,17 @@ class MemoryPlan:
     """When the memory of each value becomes free, and its offset in one block."""
 
     storage: Mapping[Value, Value]
-    """The value in whose memory a value lies: itself, what it is a view of, or the input whose place it takes."""
+    """The value that owns the memory of each value: itself, the value it is a view of, or the input it overwrites."""
     last_uses: Mapping[Value, int]
-    """The position of the last step that needs the memory; for what remains after the run, the number of steps."""
+    """The position of the last step that needs the memory of a value; the number of steps if it outlives the run."""
     offsets: Mapping[Value, int]
-    """Where the memory of what the steps make begins in the block, in bytes; by the values of `storage`."""
+    """The offset in the block, in bytes, of each value of `storage` that a step computes."""
     arena_bytes: int
-    """The size of the block."""
+    """The number of bytes of the block."""
     held_bytes: int
-    """What arguments, constants and variables take, which the caller or the program holds."""
+    """The number of bytes of arguments, constants and variables, which the caller or the program holds."""
     peak_bytes: int
-    """The most that values made by the steps take at one time, with results and what loops need inside."""
+    """The most bytes at one time of the values that steps compute, including results and the values inside loops."""
 
 
 def plan_memory(
@@ -116,31 +116,31 @@ def _nbytes(graph: Graph, value: Value) -> int:
     return prod(shape) * dtype.itemsize
 
 
-def _last_uses(graph: Graph, storage: Mapping[Value, Value]) -> dict[Value, int]:
-    """Return for each storage the index of the last step that reads or writes it."""
+def _last_uses(graph: Graph, storage_of_value: Mapping[Value, Value]) -> dict[Value, int]:
+    """Return for each value that owns memory the index of the last step that reads or writes this memory."""
     last: dict[Value, int] = {}
     for index, step in enumerate(graph.steps):
         for value in (*step.inputs, *step.outputs):
             if value is not None:
-                last[storage[value]] = index
+                last[storage_of_value[value]] = index
     end = len(graph.steps)
-    last.update((storage[value], end) for value in graph.results)
-    last.update((storage[value], end) for _, value in graph.updates)
+    last.update((storage_of_value[value], end) for value in graph.results)
+    last.update((storage_of_value[value], end) for _, value in graph.updates)
     return last
 
 
 def _find_reusable_input(
     graph: Graph,
     step: Step,
-    index: int,
+    step_index: int,
     storage_of_value: Mapping[Value, Value],
     last_uses: Mapping[Value, int],
-    whole_values: Set[Value],
+    overwritable_values: Set[Value],
 ) -> Value | None:
     """Return the storage of an input that the step's output may overwrite, or None.
 
-    The steps have made the input, one of `whole_values`: its elements are all that lies there, in their order. No
-    other input of the step lies there, because it might be read in another order.
+    A step has computed the input, one of `overwritable_values`: its elements fill the storage, in their order. No other
+    input of the step shares the storage, because it might be read in another order.
     """
     if not isinstance(step, Call) or not step.kernel.is_elementwise or step.returns_list:
         return None
@@ -149,10 +149,12 @@ def _find_reusable_input(
     if storage_of_value[output] != output:
         return None
     for value in step.inputs:
-        if value is None or value not in whole_values or graph.specs[value].shape != shape:
+        if value is None or value not in overwritable_values or graph.specs[value].shape != shape:
             continue
         place = storage_of_value[value]
-        is_free = last_uses[place] == index and graph.specs[value].dtype.itemsize == dtype.itemsize
+        is_free = (
+            last_uses[place] == step_index and graph.specs[value].dtype.itemsize == dtype.itemsize
+        )
         others = [v for v in step.inputs if v is not None and v != value]
         if is_free and all(storage_of_value[v] != place for v in others):
             return place

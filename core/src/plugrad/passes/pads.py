@@ -1,4 +1,4 @@
-"""Sums of padded parts, such as the gradients of the slices of one array: they are one concatenation."""
+"""Sums of padded parts, such as the gradients of the slices of one array, which one concatenation replaces."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def concatenate_padded(graph: Graph) -> Graph:
 
 
 def _concatenate(
-    step: Call, parts: Sequence[_PaddedPart], specs: dict[Value, Shaped]
+    step: Call, padded_parts: Sequence[_PaddedPart], specs: dict[Value, Shaped]
 ) -> list[Step]:
     """Return steps that compute a sum by concatenation of its parts; their new values are added to `specs`."""
     zero = max(specs) + 1
@@ -52,11 +52,13 @@ def _concatenate(
     attrs = {"shape": (), "value": 0, "dtype": spec.dtype}
     fill = replace(step, kernel=creation.fill, inputs=(), attrs=attrs, outputs=(zero,))
     sums: list[Step] = []
-    for value, part in enumerate(parts, zero + 1):
+    for value, part in enumerate(padded_parts, zero + 1):
         specs[value] = specs[part.value]
         sums.append(replace(step, inputs=(part.value, zero), outputs=(value,)))
-    values = tuple(range(zero + 1, zero + 1 + len(parts)))
-    joined = replace(step, kernel=movement.concat, inputs=values, attrs={"axis": parts[0].axis})
+    values = tuple(range(zero + 1, zero + 1 + len(padded_parts)))
+    joined = replace(
+        step, kernel=movement.concat, inputs=values, attrs={"axis": padded_parts[0].axis}
+    )
     return [fill, *sums, joined]
 
 

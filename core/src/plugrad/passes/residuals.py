@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
 
 KEPT_VALUES_MAX_BYTES: Final = 1 << 24
-"""The most bytes that a loop keeps for a later one."""
+"""The most bytes of values that one loop stores for a later loop."""
 _COMPARED_CONSTANTS_MAX_BYTES: Final = 4096
-"""The most bytes of constants whose elements are compared."""
+"""The most bytes of a constant that is compared by its elements; larger ones are compared by identity."""
 _CHEAP_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     {
         *(unary.identity, unary.cast, unary.negative, unary.abs, unary.square, unary.sign),
@@ -44,7 +44,7 @@ _CHEAP_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
         *(movement.slice, movement.reverse, movement.concat, movement.pad),
     }
 )
-"""The kernels that take about as long as reading what they have made."""
+"""The kernels that take about as long as reading their stored results would."""
 
 
 def keep_residuals(graph: Graph) -> Graph:
@@ -76,23 +76,25 @@ def keep_residuals(graph: Graph) -> Graph:
 
 
 def _keep_residuals_for(
-    first: Scan, then: Scan, specs: dict[Value, Shaped]
+    earlier_loop: Scan, later_loop: Scan, specs: dict[Value, Shaped]
 ) -> tuple[Scan, Scan] | None:
-    """Return two loops, the first of which stores values that the second would recompute; None if there are none."""
-    if first.length != then.length:
+    """Return both loops, changed so that the earlier one stores what the later one would recompute, or None."""
+    if earlier_loop.length != later_loop.length:
         return None
-    carries = len(first.carry)
-    stacked = dict(zip(first.body.results[carries:], first.outputs[carries:], strict=True))
-    same = _match_loop_inputs(first, then, stacked)
-    repeated = _find_recomputed_calls(first.body, then.body, same) if same else {}
-    body = then.body
+    carries = len(earlier_loop.carry)
+    stacked = dict(
+        zip(earlier_loop.body.results[carries:], earlier_loop.outputs[carries:], strict=True)
+    )
+    same = _match_loop_inputs(earlier_loop, later_loop, stacked)
+    repeated = _find_recomputed_calls(earlier_loop.body, later_loop.body, same) if same else {}
+    body = later_loop.body
     needed = {
         v for step in body.steps if repeated.keys().isdisjoint(step.outputs) for v in step.inputs
     }
     needed.update(body.results)
     kept = sorted(_choose_stored_values(repeated, needed, body.specs))
     sizes = [prod(body.specs[v].shape) * body.specs[v].dtype.itemsize for v in kept]
-    if not kept or first.length * sum(sizes) > KEPT_VALUES_MAX_BYTES:
+    if not kept or earlier_loop.length * sum(sizes) > KEPT_VALUES_MAX_BYTES:
         return None
     added: dict[Value, Value] = {}
     """The values that the first loop did not stack, and what they are stacked to."""
@@ -100,45 +102,52 @@ def _keep_residuals_for(
         if same[value] not in stacked:
             shape, dtype = body.specs[value]
             stacked[same[value]] = added[same[value]] = max(specs) + 1
-            specs[added[same[value]]] = Shaped((first.length, *shape), dtype)
-    ends = len(then.carry) + len(then.slices)
+            specs[added[same[value]]] = Shaped((earlier_loop.length, *shape), dtype)
+    ends = len(later_loop.carry) + len(later_loop.slices)
     arguments = (*body.arguments[:ends], *kept, *body.arguments[ends:])
     steps = tuple([step for step in body.steps if {*kept}.isdisjoint(step.outputs)])
     return (
         replace(
-            first,
-            body=replace(first.body, results=(*first.body.results, *added)),
-            outputs=(*first.outputs, *added.values()),
+            earlier_loop,
+            body=replace(earlier_loop.body, results=(*earlier_loop.body.results, *added)),
+            outputs=(*earlier_loop.outputs, *added.values()),
         ),
         replace(
-            then,
+            later_loop,
             body=remove_dead_steps(replace(body, arguments=arguments, steps=steps)),
-            slices=(*then.slices, *[stacked[same[v]] for v in kept]),
+            slices=(*later_loop.slices, *[stacked[same[v]] for v in kept]),
         ),
     )
 
 
 def _match_loop_inputs(
-    first: Scan, then: Scan, stacked: Mapping[Value, Value]
+    earlier_loop: Scan, later_loop: Scan, stacked_outputs: Mapping[Value, Value]
 ) -> dict[Value, Value]:
-    """Map inputs of the later loop's body to the values of the first loop's body that they equal in every round."""
-    carries, ends = len(first.carry), len(first.carry) + len(first.slices)
-    in_rounds = dict(zip(first.slices, first.body.arguments[carries:ends], strict=True))
-    in_rounds.update((outer, inner) for inner, outer in stacked.items())
-    captured = dict(zip(first.captured, first.body.arguments[ends:], strict=True))
-    carries, ends = len(then.carry), len(then.carry) + len(then.slices)
+    """Map values of the later loop's body to the values of the earlier one's body that they equal in each iteration.
+
+    `stacked_outputs` maps values of the earlier body to the outputs that stack them.
+    """
+    carries, ends = len(earlier_loop.carry), len(earlier_loop.carry) + len(earlier_loop.slices)
+    in_rounds = dict(
+        zip(earlier_loop.slices, earlier_loop.body.arguments[carries:ends], strict=True)
+    )
+    in_rounds.update((outer, inner) for inner, outer in stacked_outputs.items())
+    captured = dict(zip(earlier_loop.captured, earlier_loop.body.arguments[ends:], strict=True))
+    carries, ends = len(later_loop.carry), len(later_loop.carry) + len(later_loop.slices)
     same = {
         argument: in_rounds[value]
-        for value, argument in zip(then.slices, then.body.arguments[carries:ends], strict=True)
+        for value, argument in zip(
+            later_loop.slices, later_loop.body.arguments[carries:ends], strict=True
+        )
         if value in in_rounds
     }
     if not same:
         return same
-    for value, argument in zip(then.captured, then.body.arguments[ends:], strict=True):
+    for value, argument in zip(later_loop.captured, later_loop.body.arguments[ends:], strict=True):
         if value in captured:
             same[argument] = captured[value]
-    known = {_constant_key(x): value for value, x in first.body.constants.items()}
-    for value, x in then.body.constants.items():
+    known = {_constant_key(x): value for value, x in earlier_loop.body.constants.items()}
+    for value, x in later_loop.body.constants.items():
         key = _constant_key(x)
         if key in known:
             same[value] = known[key]
@@ -155,32 +164,32 @@ def _constant_key(x: Any) -> tuple[Any, ...]:
 
 
 def _find_recomputed_calls(
-    first: Graph, then: Graph, same: dict[Value, Value]
+    earlier_body: Graph, later_body: Graph, equal_values: dict[Value, Value]
 ) -> dict[Value, Call]:
-    """Return the calls of the second body that the first also makes, by output; they are added to `same`."""
+    """Return the calls of the later body that the earlier one also makes, by output; add these to `equal_values`."""
     known: dict[Any, Call] = {}
-    for step in first.steps:
+    for step in earlier_body.steps:
         if isinstance(step, Call):
             record_call_by_key(step, known)
     repeated: dict[Value, Call] = {}
-    for step in then.steps:
+    for step in later_body.steps:
         if (
             not isinstance(step, Call)
             or step.returns_list
-            or not same.keys() >= {*step.inputs} - {None}
+            or not equal_values.keys() >= {*step.inputs} - {None}
         ):
             continue
-        inputs = tuple([None if v is None else same[v] for v in step.inputs])
+        inputs = tuple([None if v is None else equal_values[v] for v in step.inputs])
         call = find_call(replace(step, inputs=inputs), known)
         if call is not None:
-            same[step.outputs[0]] = call.outputs[0]
+            equal_values[step.outputs[0]] = call.outputs[0]
             repeated[step.outputs[0]] = step
     return repeated
 
 
 def _choose_stored_values(
-    repeated: Mapping[Value, Call],
-    needed: Iterable[Value | None],
+    recomputed_calls: Mapping[Value, Call],
+    needed_values: Iterable[Value | None],
     specs: Mapping[Value, Shaped],
 ) -> frozenset[Value]:
     """Choose the values to store so that no costly call is recomputed, with as few bytes as possible."""
@@ -189,7 +198,7 @@ def _choose_stored_values(
     def nbytes(values: Iterable[Value]) -> int:
         return sum(prod(specs[v].shape) * specs[v].dtype.itemsize for v in values)
 
-    for value, call in repeated.items():
+    for value, call in recomputed_calls.items():
         own = frozenset([value])
         if call.kernel in _CHEAP_KERNELS:
             before = frozenset[Value]().union(
@@ -198,4 +207,4 @@ def _choose_stored_values(
             chosen[value] = before if nbytes(before) <= nbytes(own) else own
         else:
             chosen[value] = own
-    return frozenset[Value]().union(*[chosen.get(v, ()) for v in needed if v is not None])
+    return frozenset[Value]().union(*[chosen.get(v, ()) for v in needed_values if v is not None])

@@ -24,7 +24,7 @@ SIMPLIFICATION_PASSES: Final = (
     keep_residuals,
     remove_dead_steps,
 )
-"""What `simplify_graph` applies in turn.
+"""The passes that `simplify_graph` applies, in this order.
 
 Each goes from the first step to the last, and none finds more to do because of one that comes after it, so one round is
 enough: the tests run a second one on random programs, and it changes nothing.

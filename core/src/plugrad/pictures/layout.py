@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from plugrad.pictures.trace import Edge, Node
 
 LINE_HEIGHT = 16
-"""The height of a line of text."""
+"""The height of a line of text, in pixels as all sizes here."""
 COLUMN_GAP = 20
+"""The least distance between boxes of one row."""
 ROW_GAP = 36
+"""The distance between rows."""
 BLOCK_GAP = 90
+"""The distance between the block of the function and the block of its gradient."""
 ORDERING_SWEEPS = 12
+"""How many passes sort the rows, so that few edges cross; as many more only move the boxes."""
 
 
 class Box(NamedTuple):
@@ -57,6 +61,7 @@ class _RowItem:
     width: float
     height: float
     x: float = 0.0
+    """The horizontal centre."""
 
 
 def arrange_graph(nodes: Sequence[Node], edges: Sequence[Edge]) -> Arrangement:
@@ -93,12 +98,14 @@ def arrange_graph(nodes: Sequence[Node], edges: Sequence[Edge]) -> Arrangement:
 
 
 def _node_size(node: Node) -> tuple[float, float]:
+    """Return the width and the height of a node's box, in pixels."""
     # Titles are bold and proportional, lines small and of one width.
     width = max(len(node.title) * 8.2, *(len(line) * 6.9 for line in node.lines))
     return width + 22, LINE_HEIGHT * (1 + len(node.lines)) + 12
 
 
 def _find_neighbours(edges: Sequence[Edge]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """Return by node the nodes from which edges come, and those to which edges lead."""
     sources: dict[int, list[int]] = defaultdict(list)
     targets: dict[int, list[int]] = defaultdict(list)
     for source, target in edges:
@@ -140,12 +147,12 @@ def _assign_rows(
             of[-1 if node.owner is None else node.owner].append(i)
     bottoms: dict[int, int] = {}
 
-    def place_gradients(owner: int, top: int) -> int:
+    def place_gradients(node_index: int, top_row: int) -> int:
         """Place the gradient nodes of a node below their consumers, and return the last row."""
-        last = top
-        for i in reversed(of[owner]):
+        last = top_row
+        for i in reversed(of[node_index]):
             below = [rows[t] for t in targets[i] if blocks[t] == 1 and nodes[t].kind == "kernel"]
-            rows[i] = max(top, *(row + 1 for row in below)) if below else top
+            rows[i] = max(top_row, *(row + 1 for row in below)) if below else top_row
             last = max(last, rows[i])
         return last
 
@@ -175,7 +182,7 @@ def _assign_rows(
 
 def _arrange_block(
     items: list[_RowItem],
-    inside: Sequence[int],
+    node_indices: Sequence[int],
     edges: Sequence[Edge],
     bends: dict[Edge, list[_RowItem]],
     offset: float,
@@ -183,7 +190,7 @@ def _arrange_block(
     """Set the x positions of a block's items, starting at `offset`, and return its width."""
     rows: dict[int, list[_RowItem]] = defaultdict(list)
     near: dict[int, dict[int, list[_RowItem]]] = defaultdict(lambda: defaultdict(list))
-    for i in inside:
+    for i in node_indices:
         rows[items[i].row].append(items[i])
     for edge in edges:
         start, end = items[edge.source], items[edge.target]
@@ -205,6 +212,7 @@ def _arrange_block(
         for row in order if side < 0 else order[::-1]:
 
             def preferred_x(item: _RowItem, side: int = side) -> float:
+                """Return the mean x of an item's neighbours in the row on one side."""
                 beside = near[id(item)][side]
                 both = beside or near[id(item)][-side]
                 return sum(b.x for b in both) / len(both) if both else item.x

@@ -50,15 +50,15 @@ CSS_CLASS_OF_KIND = {"variable": "argument", "start": "constant", "gradient": "r
 
 
 def draw_svg(
-    nodes: Sequence[Node], edges: Sequence[Edge], places: Arrangement, function: str
+    nodes: Sequence[Node], edges: Sequence[Edge], arrangement: Arrangement, function_name: str
 ) -> str:
-    """Return an SVG element."""
+    """Return the SVG element of an arranged graph."""
     legend = [entry for entry in LEGEND_ENTRIES if entry[0] in {_css_class(node) for node in nodes}]
-    keys, right = _draw_legend(legend, has_saved=None in places.leads_upwards.values())
-    width = max(places.width + 2 * PICTURE_MARGIN, right)
-    height = places.height + HEADER_HEIGHT + 2 * PICTURE_MARGIN
-    shift = (width - places.width) / 2
-    title = escape(f"The kernels of {function}, and of its gradient")
+    keys, right = _draw_legend(legend, has_saved=None in arrangement.leads_upwards.values())
+    width = max(arrangement.width + 2 * PICTURE_MARGIN, right)
+    height = arrangement.height + HEADER_HEIGHT + 2 * PICTURE_MARGIN
+    shift = (width - arrangement.width) / 2
+    title = escape(f"The kernels of {function_name}, and of its gradient")
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="plugrad-graph" role="img" aria-label="{title}" '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">',
@@ -66,14 +66,15 @@ def draw_svg(
         f'<rect class="g" width="{width:.0f}" height="{height:.0f}" rx="8"/>',
         *keys,
         f'<g transform="translate({shift:.1f} {HEADER_HEIGHT + PICTURE_MARGIN})">',
-        *(_draw_edge(nodes, places, edge) for edge in edges),
-        *(_draw_box(node, box) for node, box in zip(nodes, places.boxes, strict=True)),
+        *(_draw_edge(nodes, arrangement, edge) for edge in edges),
+        *(_draw_box(node, box) for node, box in zip(nodes, arrangement.boxes, strict=True)),
         "</g></svg>",
     ]
     return "\n".join(parts)
 
 
 def _css_class(node: Node) -> str:
+    """Return the class of a node in the style sheet."""
     if node.kind == "kernel" and node.is_backward:
         return "backward"
     return CSS_CLASS_OF_KIND.get(node.kind, node.kind)
@@ -115,16 +116,16 @@ def _draw_box(node: Node, box: Box) -> str:
     )
 
 
-def _draw_edge(nodes: Sequence[Node], places: Arrangement, edge: Edge) -> str:
+def _draw_edge(nodes: Sequence[Node], arrangement: Arrangement, edge: Edge) -> str:
     """Return an edge as a curve with an arrowhead."""
-    start, end = places.boxes[edge.source], places.boxes[edge.target]
-    rises = places.leads_upwards[edge]
+    start, end = arrangement.boxes[edge.source], arrangement.boxes[edge.target]
+    rises = arrangement.leads_upwards[edge]
     if rises is None:
         return _cross_block_edge(start, end, nodes[edge.target].is_backward)
     down = -1 if rises else 1
     points = [
         (start.x, start.y + down * start.height / 2),
-        *places.bends[edge],
+        *arrangement.bends[edge],
         (end.x, end.y - down * (end.height / 2 + 7)),
     ]
     path = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]

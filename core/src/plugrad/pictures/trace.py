@@ -43,10 +43,11 @@ class Node:
     """"kernel", "argument", "constant", "variable", "result", "start" (of the gradient) or "gradient"."""
     title: str
     lines: list[str]
-    """Below the title: dtypes and shapes."""
+    """The lines below the title: dtypes and shapes."""
     details: list[str] = field(default_factory=list[str])
-    """What the tooltip says below them."""
+    """The further lines of the tooltip."""
     is_backward: bool = False
+    """Whether it belongs to the gradient."""
     owner: int | None = None
     """The node whose gradient this one computes."""
 
@@ -59,6 +60,8 @@ class Edge(NamedTuple):
 
 
 class _RecordedCall(NamedTuple):
+    """A call of a kernel, with the steps of the tape that tell where it belongs."""
+
     call: Call
     is_backward: bool
     differentiated_order: int | None
@@ -100,6 +103,7 @@ def _differentiated_step() -> Step | None:
 
 
 GraphElements = tuple[list[Node], list[Edge]]
+"""The nodes and the edges of a graph."""
 
 
 def trace_graph(function: Callable[..., Any], args: Sequence[Any]) -> GraphElements:
@@ -187,6 +191,7 @@ def _named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _iter_named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the leaves of a tree with their paths, without a check of its depth."""
     if isinstance(tree, dict):
         for key, part in cast("dict[Any, Any]", tree).items():
             yield from _iter_named_leaves(part, f"{name}[{key!r}]")

@@ -141,6 +141,7 @@ def shift_axes_rule(*names: str) -> BatchingRule:
 
 
 def _shift_axes(axes: int | tuple[int, ...]) -> int | tuple[int, ...]:
+    """Return axes after an axis was inserted in front of them."""
     return tuple([axis + 1 for axis in axes]) if isinstance(axes, tuple) else axes + 1
 
 
@@ -179,6 +180,7 @@ class RegisteredBatching(NamedTuple):
 registered_batchings: Final[dict[str, RegisteredBatching]] = {}
 """The registry itself; it lacks what nobody has asked for yet: see `set_loader`."""
 _load_batching_rule: Callable[[str], None] | None = None
+"""The function that `set_loader` has set."""
 
 
 def set_loader(loader: Callable[[str], None]) -> None:
@@ -283,12 +285,12 @@ def batched_by_loop(*kernels: Kernel[..., Any], because: str) -> None:
         _set_batching(RegisteredBatching(kernel.name, None, because), replace=False)
 
 
-def _set_batching(entry: RegisteredBatching, *, replace: bool) -> None:
-    name = entry.kernel_name
+def _set_batching(batching: RegisteredBatching, *, replace: bool) -> None:
+    name = batching.kernel_name
     find_batching(name)  # imports plugrad's own
     if replace:
-        journal.put_table_entry(registered_batchings, name, entry, "batching")
-    elif not journal.add_table_entry(registered_batchings, name, entry, "batching"):
+        journal.put_table_entry(registered_batchings, name, batching, "batching")
+    elif not journal.add_table_entry(registered_batchings, name, batching, "batching"):
         raise RegistrationError(
             f"kernel {name!r} has a batching rule already; pass replace=True to replace it"
         )

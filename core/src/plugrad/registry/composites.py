@@ -28,12 +28,13 @@ class Composite(NamedTuple):
 registered_composites: Final[dict[str, Composite]] = {}
 """The registry itself; it lacks plugrad's own that nobody has asked for yet, see `set_loader`."""
 _load_composite: Callable[[Kernel[..., Any]], None] | None = None
+"""The function that `set_loader` has set."""
 
 
-def set_loader(load: Callable[[Kernel[..., Any]], None]) -> None:
+def set_loader(loader: Callable[[Kernel[..., Any]], None]) -> None:
     """Set the function that registers plugrad's own composite of a kernel when it is first asked for."""
     global _load_composite
-    _load_composite = load
+    _load_composite = loader
 
 
 def find_composite(kernel: Kernel[..., Any]) -> Composite | None:

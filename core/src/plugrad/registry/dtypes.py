@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from plugrad.types.dtype import DTypeLike
 
 REGISTRABLE_KINDS: Final = ("floating", "signed", "unsigned")
+"""The kinds of dtypes that plugins may register."""
 
 
 def register_dtype(
@@ -100,7 +101,7 @@ def register_dtype(
     return dtype
 
 
-def _check_is_new(name: str, host: np.dtype[Any]) -> None:
+def _check_is_new(name: str, numpy_dtype: np.dtype[Any]) -> None:
     """Raise if a name or NumPy's dtype has a dtype already.
 
     Raises:
@@ -111,9 +112,9 @@ def _check_is_new(name: str, host: np.dtype[Any]) -> None:
             raise _registration_error(
                 name, f"there is a dtype of this name, for NumPy's {known.numpy}"
             )
-        if known.numpy == host:
+        if known.numpy == numpy_dtype:
             raise _registration_error(
-                name, f"numpy={short_repr(host)} is NumPy's dtype for {known}"
+                name, f"numpy={short_repr(numpy_dtype)} is NumPy's dtype for {known}"
             )
 
 
@@ -146,5 +147,5 @@ def _check_promotion_rules(dtype: DType, promotion: object) -> dict[DType, DType
     return rules
 
 
-def _registration_error(name: object, what: str) -> RegistrationError:
-    return RegistrationError(f"register_dtype({short_repr(name)}): {what}")
+def _registration_error(dtype_name: object, problem: str) -> RegistrationError:
+    return RegistrationError(f"register_dtype({short_repr(dtype_name)}): {problem}")

@@ -86,6 +86,7 @@ gradients: Final[dict[str, RegisteredGradient]] = {}
 It lacks what nobody has asked for yet: see `set_loader`.
 """
 _load_gradient: Callable[[str], None] | None = None
+"""The function that `set_loader` has set."""
 
 
 def set_loader(loader: Callable[[str], None]) -> None:
@@ -133,9 +134,9 @@ def set_gradient(gradient: RegisteredGradient, *, replace: bool = False) -> None
         )
 
 
-def warn_in_debug_mode(kernel_name: str, replaced: RegisteredGradient | None) -> None:
+def warn_in_debug_mode(kernel_name: str, replaced_gradient: RegisteredGradient | None) -> None:
     """Warn that a gradient, if there is one, is replaced."""
-    if replaced is not None and settings.get("debug"):
+    if replaced_gradient is not None and settings.get("debug"):
         warn(f"the gradient of {kernel_name} is replaced (the setting debug is on)")
 
 

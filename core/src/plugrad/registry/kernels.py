@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend, KernelTables
 
 KernelKey = tuple[str, str]
+"""The names of a kernel and of a backend."""
 
 
 class _RegisteredKernel(NamedTuple):
@@ -61,16 +62,16 @@ def add_listener(listener: Callable[[str, str], None]) -> None:
     _implementation_listeners.append(listener)
 
 
-def _set_registrations(key: KernelKey, entries: tuple[_RegisteredKernel, ...]) -> None:
+def _set_registrations(key: KernelKey, registrations: tuple[_RegisteredKernel, ...]) -> None:
     """Change the program's registrations under a key, and note the change."""
     before = _registrations.get(key, ())
-    undo = partial(_exchange_registrations, key, entries, before)
-    redo = partial(_exchange_registrations, key, before, entries)
+    undo = partial(_exchange_registrations, key, registrations, before)
+    redo = partial(_exchange_registrations, key, before, registrations)
     replaced = bool(before) or any(
         _list_table_implementations(key[0], d) for d in open_devices_of_backend(key[1])
     )
     journal.record_change(("kernel", *key), undo, redo, replaced=replaced)
-    _store_registrations(key, entries)
+    _store_registrations(key, registrations)
 
 
 def _exchange_registrations(
@@ -83,9 +84,10 @@ def _exchange_registrations(
         _store_registrations(key, new + others)
 
 
-def _store_registrations(key: KernelKey, entries: tuple[_RegisteredKernel, ...]) -> None:
-    if entries:
-        _registrations[key] = entries
+def _store_registrations(key: KernelKey, registrations: tuple[_RegisteredKernel, ...]) -> None:
+    """Store the program's registrations under a key, or remove the key if there are none."""
+    if registrations:
+        _registrations[key] = registrations
     else:
         _registrations.pop(key, None)
     _notify_listeners([key[0]], key[1])
@@ -123,9 +125,9 @@ def add_device(backend: Backend, owner: str, configs: Iterable[KernelConfig]) ->
         )
 
 
-def _yields_to_device(entries: tuple[_RegisteredKernel, ...] | None) -> bool:
+def _yields_to_device(registrations: tuple[_RegisteredKernel, ...] | None) -> bool:
     """Return whether the program's registration gives way to a device's own kernel."""
-    return entries is not None and not entries[-1].replaces
+    return registrations is not None and not registrations[-1].replaces
 
 
 def remove_device(backend: Backend) -> None:
@@ -150,17 +152,17 @@ def set_kernel_tables(backend: Backend, tables: KernelTables) -> None:
 
 
 def add_kernel_table(
-    backend: Backend, owner: str, configs: Sequence[KernelConfig], order: Sequence[str]
+    backend: Backend, owner: str, configs: Sequence[KernelConfig], owners: Sequence[str]
 ) -> None:
     """Give a device the kernels of a plugin, or none if one of them is wrong.
 
-    `order` has the plugins that bring kernels, the first in effect at the front; the device's own come last.
+    `owners` has the plugins that bring kernels, the first in effect at the front; the device's own come last.
     """
     _check_configs(configs)
     _warn_in_debug_mode(configs)
     with journal.registration_lock:
         tables = {**backend.kernels, owner: {config.kernel_name: config for config in configs}}
-        set_kernel_tables(backend, _sort_tables(tables, order))
+        set_kernel_tables(backend, _sort_tables(tables, owners))
 
 
 def remove_kernel_table(backend: Backend, owner: str) -> None:
@@ -172,16 +174,17 @@ def remove_kernel_table(backend: Backend, owner: str) -> None:
             )
 
 
-def order_kernel_tables(backend: Backend, order: Sequence[str]) -> None:
-    """Change the order of the plugins that bring kernels for a device; see `add_kernel_table`."""
+def order_kernel_tables(backend: Backend, owners: Sequence[str]) -> None:
+    """Sort the kernel tables of a device by their plugins; see `add_kernel_table`."""
     with journal.registration_lock:
-        tables = _sort_tables(backend.kernels, order)
+        tables = _sort_tables(backend.kernels, owners)
         if list(tables) != list(backend.kernels):
             set_kernel_tables(backend, tables)
 
 
-def _sort_tables(tables: KernelTables, order: Sequence[str]) -> KernelTables:
-    places = {owner: place for place, owner in enumerate(order)}
+def _sort_tables(tables: KernelTables, owners: Sequence[str]) -> KernelTables:
+    """Return kernel tables in the order of their owners; those of others come last."""
+    places = {owner: place for place, owner in enumerate(owners)}
     return {o: tables[o] for o in sorted(tables, key=lambda o: places.get(o, len(places)))}
 
 
@@ -278,6 +281,7 @@ def register_kernels(configs: Iterable[KernelConfig], *, replace: bool = False) 
 
 
 def _warn_in_debug_mode(configs: Iterable[KernelConfig]) -> None:
+    """Warn of each kernel that is replaced, if the setting debug is on."""
     # Without the lock: to read a setting may load plugins, and a warning may call anything.
     for config in configs:
         if _find_kernel_by_name(*config[:2]) is not None and settings.get("debug"):
@@ -341,7 +345,7 @@ def _check_backend(name: str) -> None:
             f"KernelConfig: {name!r} is the name of a kernel; it stands before that of the backend"
         )
     # Backends may rightly have similar names, such as one_gpu.
-    if name not in known and (meant := suggest_similar_name(name, known, similarity=0.75)):
+    if name not in known and (meant := suggest_similar_name(name, known, min_similarity=0.75)):
         raise RegistrationError(
             f"KernelConfig: no backend is called {name!r}{meant}; the installed ones are {', '.join(sorted(known))}"
         )
@@ -390,6 +394,7 @@ def _remove_from_tables(kernel_name: str, backend: Backend) -> None:
 def _exchange_in_table(
     backend: Backend, table: dict[str, KernelConfig], kernel_name: str, old: object, new: object
 ) -> None:
+    """Replace an entry of a table by another one, unless it is a different one by now, and notify the listeners."""
     with journal.registration_lock:
         journal.exchange_table_entry(table, kernel_name, old, new)
         _notify_listeners([kernel_name], backend.name)
@@ -469,7 +474,9 @@ class RegistrySnapshot(NamedTuple):
     """The registrations at one moment."""
 
     entries: dict[KernelKey, tuple[_RegisteredKernel, ...]]
+    """The program's registrations by key."""
     tables: list[tuple[Backend, KernelTables]]
+    """For each opened device, its tables of kernels."""
 
 
 def take_snapshot() -> RegistrySnapshot:
@@ -484,13 +491,13 @@ def _copy_tables(tables: KernelTables) -> KernelTables:
     return {owner: dict(table) for owner, table in tables.items()}
 
 
-def restore_snapshot(before: RegistrySnapshot) -> None:
+def restore_snapshot(snapshot: RegistrySnapshot) -> None:
     """Restore the registry to its state when `take_snapshot` was called, without the devices that are closed now."""
     with journal.registration_lock:
-        for key in _registrations.keys() | before.entries.keys():
-            if _registrations.get(key) != before.entries.get(key):
-                _set_registrations(key, before.entries.get(key, ()))
-        for backend, tables in before.tables:
+        for key in _registrations.keys() | snapshot.entries.keys():
+            if _registrations.get(key) != snapshot.entries.get(key):
+                _set_registrations(key, snapshot.entries.get(key, ()))
+        for backend, tables in snapshot.tables:
             if backend in _open_devices and backend.kernels != tables:
                 set_kernel_tables(backend, _copy_tables(tables))
 

@@ -116,10 +116,14 @@ def _importing_module_variables() -> dict[str, Any]:
     return {} if frame is None else frame.f_globals
 
 
-def _is_repeated_import(variables: dict[str, Any], before: dict[str, Any]) -> bool:
+def _is_repeated_import(variables: dict[str, Any], earlier_variables: dict[str, Any]) -> bool:
     """Return whether a module is imported again, because an interruption ended its import."""
     name = variables.get("__name__")
-    return variables is not before and name is not None and name == before.get("__name__")
+    return (
+        variables is not earlier_variables
+        and name is not None
+        and name == earlier_variables.get("__name__")
+    )
 
 
 def _condition_fields(

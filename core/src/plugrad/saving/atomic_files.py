@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 LOCKS_UNSUPPORTED: Final = -1
-"""What stands for a lock where folders have none: on Windows, and on some network file systems."""
+"""The result of `_try_lock` where folders cannot be locked: on Windows, and on some network file systems."""
 
 
 def check_path(path: object, op: str) -> str:
@@ -85,16 +85,16 @@ def replace_atomically(path: str, op: str) -> Generator[str]:
 
 
 @contextmanager
-def _temporary_folder(folder: str, name: str) -> Generator[str]:
-    """Yield a new folder for unfinished files; on exit remove it and those that killed processes left.
+def _temporary_folder(folder: str, file_name: str) -> Generator[str]:
+    """Yield a new folder for unfinished files, and remove it on exit; also remove those that killed processes left.
 
     It is a folder, because libraries make temporary files of their own beside the one that they write. No two
     processes share it. Its name stays within the 255 bytes that file systems allow.
     """
-    _remove_abandoned(folder, name)
+    _remove_abandoned_folders(folder, file_name)
     workplace, lock = "", None
     while lock is None:
-        workplace = os.path.join(folder, f".{name[:50]}.{os.urandom(6).hex()}.partial")
+        workplace = os.path.join(folder, f".{file_name[:50]}.{os.urandom(6).hex()}.partial")
         os.mkdir(workplace)
         lock = _try_lock(workplace)  # before this, another process may take it for an abandoned one
     try:
@@ -104,9 +104,9 @@ def _temporary_folder(folder: str, name: str) -> Generator[str]:
         _unlock(lock)
 
 
-def _remove_abandoned(folder: str, name: str) -> None:
+def _remove_abandoned_folders(folder: str, file_name: str) -> None:
     """Remove the folders of processes that were killed while they wrote a file of this name."""
-    partial = re.compile(rf"\.{re.escape(name[:50])}\.[0-9a-f]{{12}}\.partial")
+    partial = re.compile(rf"\.{re.escape(file_name[:50])}\.[0-9a-f]{{12}}\.partial")
     for found in filter(partial.fullmatch, os.listdir(folder)):
         place = os.path.join(folder, found)
         lock = _try_lock(place)
@@ -115,7 +115,7 @@ def _remove_abandoned(folder: str, name: str) -> None:
             _unlock(lock)
 
 
-def _try_lock(workplace: str) -> int | None:
+def _try_lock(folder: str) -> int | None:
     """Lock a folder until `_unlock`, or until the process ends.
 
     Returns:
@@ -124,7 +124,7 @@ def _try_lock(workplace: str) -> int | None:
     if sys.platform == "win32":
         return LOCKS_UNSUPPORTED
     try:
-        lock = os.open(workplace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -133,7 +133,7 @@ def _try_lock(workplace: str) -> int | None:
         return LOCKS_UNSUPPORTED
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.isdir(workplace):
+        if os.path.isdir(folder):
             return lock
     except BlockingIOError:
         pass
@@ -151,15 +151,15 @@ def _unlock(lock: int) -> None:
         os.close(lock)
 
 
-def _remove_folder(workplace: str) -> None:
+def _remove_folder(folder: str) -> None:
     from shutil import rmtree  # it imports compressors, which nothing else needs
 
-    rmtree(workplace, ignore_errors=True)
+    rmtree(folder, ignore_errors=True)
 
 
-def _sync_to_disk(path: str, mode: int) -> None:
-    """Wait until a file, or the list of the files in a folder, is on the disk."""
-    descriptor = os.open(path, mode)
+def _sync_to_disk(path: str, open_flags: int) -> None:
+    """Wait until a file, or the list of the files in a folder, is on the disk; `open_flags` are those of `os.open`."""
+    descriptor = os.open(path, open_flags)
     try:
         os.fsync(descriptor)
     finally:

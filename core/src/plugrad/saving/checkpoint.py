@@ -41,7 +41,7 @@ STRUCTURE_METADATA_KEY: Final = "plugrad"
 """The entry of the file's metadata that holds the structure."""
 FORMAT_VERSION: Final = 1
 WRITE_BUFFER_BYTES: Final = 1 << 20
-"""What is gathered of small arrays before it is written."""
+"""The number of bytes of small arrays that are gathered before they are written."""
 SAFETENSORS_CODE_OF_DTYPE: Final = {
     dtype: code for code, dtype in DTYPE_OF_SAFETENSORS_CODE.items() if code != "BF16"
 }
@@ -132,9 +132,9 @@ def _write_arrays(
                     file.write(little.reshape(-1).view(np.uint8).data)
 
 
-def _backend_and_dtype(source: Tensor | NDArray[Any]) -> tuple[Backend | None, Any]:
+def _backend_and_dtype(data: Tensor | NDArray[Any]) -> tuple[Backend | None, Any]:
     """Return an array's backend, None for a host array, and its dtype."""
-    return (source.backend if isinstance(source, Tensor) else None), source.dtype
+    return (data.backend if isinstance(data, Tensor) else None), data.dtype
 
 
 def _iter_values(sources: Sequence[Any], backend: Backend | None) -> Generator[NDArray[Any]]:
@@ -212,10 +212,10 @@ def load(path: str | PathLike[str], *, device: DeviceLike | None = None) -> Any:
             ) from None
 
 
-def _read_structure(text: str) -> Any:
+def _read_structure(metadata_entry: str) -> Any:
     """Return the tree structure in a file's metadata."""
     try:
-        match json.loads(text):
+        match json.loads(metadata_entry):
             case {"version": 1, "tree": tree}:
                 return tree
             case {"version": int(version)}:

@@ -41,12 +41,13 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
     from plugrad.types.specs import Shape
 
-    Path = tuple[str | int, ...]
+    TreePath = tuple[str | int, ...]
+    """The keys and indices that lead to a part of a tree."""
 
 RESERVED_NAMES = {"", "__metadata__"}
 """Names that the file format does not allow for arrays."""
 STORABLE_NUMPY_KINDS = "biufc"
-"""NumPy's letters for the kinds of dtypes of which the file format has some."""
+"""NumPy's letters for the kinds of dtypes that the file format can hold, at least in some sizes."""
 
 
 class StoredArray(NamedTuple):
@@ -66,8 +67,8 @@ class StructureWriter:
         """The arrays by name: the keys that lead to them, joined by dots."""
         self._nodes: dict[int, dict[str, Any]] = {}
 
-    def describe(self, part: Any, path: Path = ()) -> Any:
-        """Return the structure of a part of the tree, to which the keys `path` lead.
+    def describe(self, part: Any, path: TreePath = ()) -> Any:
+        """Return the structure of the part of the tree at a path, as values for JSON.
 
         Raises:
             ArgumentError: it is nothing that can be saved.
@@ -99,18 +100,20 @@ class StructureWriter:
             f"save: {_format_path(path)} is {short_repr(part)}; {_remedy_for_unstorable(part)}"
         )
 
-    def _describe_entry(self, key: Any, part: Any, path: Path) -> list[Any]:
+    def _describe_entry(self, key: Any, entry_value: Any, path: TreePath) -> list[Any]:
+        """Return the structure of an entry of a dict: its key, and the structure of its value."""
         if type(key) not in (str, int):
             raise ArgumentError(
                 f"save: {_format_path(path)} has the key {short_repr(key)}; keys must be strings or integers"
             )
-        return [key, self.describe(part, (*path, key))]
+        return [key, self.describe(entry_value, (*path, key))]
 
-    def _describe_leaf(self, leaf: Any, path: Path) -> dict[str, Any]:
+    def _describe_leaf(self, leaf: Any, path: TreePath) -> dict[str, Any]:
+        """Return the structure of a tensor, variable or array, whose values are added to `arrays`."""
         name = ".".join(map(str, path)).encode(errors="replace").decode()  # no half surrogate pairs
         while name in self.arrays or name in RESERVED_NAMES:
             name += "_"
-        self.arrays[name], how = _to_stored(leaf, path)
+        self.arrays[name], how = _encode_leaf(leaf, path)
         if isinstance(leaf, Variable):
             return {"variable": name, "trainable": leaf.trainable, "name": leaf.name, **how}
         return {"tensor" if isinstance(leaf, Tensor) else "array": name, **how}
@@ -121,8 +124,8 @@ def _as_python_number(part: Any) -> Any:
     return cast("np.generic[Any]", part).item() if isinstance(part, np.generic) else part
 
 
-def _to_stored(leaf: Tensor | NDArray[Any], path: Path) -> tuple[StoredArray, dict[str, Any]]:
-    """Convert a leaf to an array that the file format can hold; also return how to convert it back."""
+def _encode_leaf(leaf: Tensor | NDArray[Any], path: TreePath) -> tuple[StoredArray, dict[str, Any]]:
+    """Return a leaf as an array that the file format can hold, and JSON entries that tell `_decode_leaf` its type."""
     dtype = leaf.dtype.numpy if isinstance(leaf, Tensor) else leaf.dtype
     shape = tuple(leaf.shape)
     if dtype == string.numpy:
@@ -145,17 +148,18 @@ def _to_stored(leaf: Tensor | NDArray[Any], path: Path) -> tuple[StoredArray, di
     return StoredArray(little, shape, leaf), {}
 
 
-def _plugin_dtype(dtype: np.dtype[Any]) -> DType | None:
+def _plugin_dtype(numpy_dtype: np.dtype[Any]) -> DType | None:
     """Return the dtype that a plugin has registered for one of NumPy's, or None."""
-    return next((d for d in every_dtype()[len(DTYPES) :] if d.numpy == dtype), None)
+    return next((d for d in every_dtype()[len(DTYPES) :] if d.numpy == numpy_dtype), None)
 
 
-def _format_path(path: Path) -> str:
+def _format_path(path: TreePath) -> str:
     """Return a path as an expression for messages, such as ``tree['w'][0]``."""
     return "tree" + "".join(f"[{short_repr(key)}]" for key in path)
 
 
 def _remedy_for_unstorable(part: object) -> str:
+    """Return what to save in place of an object that cannot be saved, for an error."""
     if hasattr(part, "get_state"):
         return "save what its method get_state returns"
     if hasattr(part, "state"):
@@ -211,6 +215,7 @@ class StructureReader:
                 raise DamagedFile(f"{short_repr(node)} describes nothing that is saved")
 
     def _rebuild_entry(self, entry: Any) -> tuple[str | int, Any]:
+        """Return the key and the value that an entry of a dict's structure describes."""
         match entry:
             case [str() | int() as key, part]:
                 return key, self.rebuild(part)
@@ -219,35 +224,39 @@ class StructureReader:
 
     def _rebuild_leaf(
         self,
-        kind: str,
-        name: str,
+        leaf_type: str,
+        array_name: str,
         conversion: Mapping[Any, Any],
         node: Mapping[str, Any] | None = None,
     ) -> Any:
-        if (leaf := self._leaves.get((kind, name))) is not None:
+        """Return the tensor, variable or array whose values are stored under a name; the same object each time."""
+        if (leaf := self._leaves.get((leaf_type, array_name))) is not None:
             return leaf
-        if name not in self._arrays:
-            raise DamagedFile(f"there is no array {short_repr(name)}")
-        values = _from_stored(self._arrays[name], conversion, name)
-        if kind == "array":
+        if array_name not in self._arrays:
+            raise DamagedFile(f"there is no array {short_repr(array_name)}")
+        values = _decode_leaf(self._arrays[array_name], conversion, array_name)
+        if leaf_type == "array":
             leaf = values
         else:
             leaf = asarray(values, device=self._backend)
             if node is not None:
                 leaf = Variable(leaf, trainable=node["trainable"], name=node["name"])
-        self._leaves[kind, name] = leaf
+        self._leaves[leaf_type, array_name] = leaf
         return leaf
 
 
 def _parse_number(convert: Any, value: object) -> Any:
+    """Return the converted value; raise DamagedFile if the conversion fails."""
     try:
         return convert(value)
     except (TypeError, ValueError):
         raise DamagedFile(f"{short_repr(value)} is not a number") from None
 
 
-def _from_stored(stored: NDArray[Any], conversion: Mapping[Any, Any], name: str) -> NDArray[Any]:
-    """Convert a stored array back to the leaf of which `_to_stored` has made it.
+def _decode_leaf(
+    stored: NDArray[Any], conversion: Mapping[Any, Any], array_name: str
+) -> NDArray[Any]:
+    """Return the leaf of which `_encode_leaf` has made a stored array and its entries for the conversion.
 
     Raises:
         DamagedFile: they are not stored so.
@@ -264,15 +273,15 @@ def _from_stored(stored: NDArray[Any], conversion: Mapping[Any, Any], name: str)
                     if used == stored.size:
                         return np.array(texts, string.numpy).reshape(sizes)
                 except ValueError as error:
-                    raise DamagedFile(f"the strings of {short_repr(name)}: {error}") from None
+                    raise DamagedFile(f"the strings of {short_repr(array_name)}: {error}") from None
         case {"dtype": "bfloat16", **nothing} if not nothing and stored.dtype == np.float32:
             return stored.astype(DType(BFLOAT16).numpy)
         case {"dtype": str(dtype), **nothing} if not nothing and stored.dtype == np.uint8:
             added = next((d for d in every_dtype()[len(DTYPES) :] if d.name == dtype), None)
             if added is None:
                 raise UnsupportedDtype(
-                    f"load: array {short_repr(name)} is {short_repr(dtype)}, a dtype that no loaded plugin brings; "
-                    "open the backend or import the plugin that has registered it, then load again"
+                    f"load: array {short_repr(array_name)} is {short_repr(dtype)}, a dtype that no loaded plugin "
+                    "brings; open the backend or import the plugin that has registered it, then load again"
                 )
             if stored.shape[-1:] == (added.itemsize,):
                 return np.ascontiguousarray(stored).view(added.numpy)[..., 0]
@@ -280,4 +289,6 @@ def _from_stored(stored: NDArray[Any], conversion: Mapping[Any, Any], name: str)
             return stored
         case _:
             pass
-    raise DamagedFile(f"array {short_repr(name)} is not what {short_repr(dict(conversion))} says")
+    raise DamagedFile(
+        f"array {short_repr(array_name)} is not what {short_repr(dict(conversion))} says"
+    )

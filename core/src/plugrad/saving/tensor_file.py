@@ -33,11 +33,11 @@ DTYPE_OF_SAFETENSORS_CODE: Final[dict[str, np.dtype[Any]]] = {
     "C64": np.dtype("<c8"),
     "BF16": np.dtype("<u2"),
 }
-"""NumPy's dtypes for those of the file format. bfloat16 is read by its bits."""
+"""NumPy's dtypes by the codes of the file format; bfloat16 is read as integers."""
 UNSUPPORTED_DTYPE_CODES: Final = frozenset(
     ("F4", "F6_E2M3", "F6_E3M2", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ")
 )
-"""Dtypes of the file format that plugrad does not have."""
+"""The codes of dtypes that the file format has, but plugrad does not."""
 HEADER_MAX_BYTES: Final = 100_000_000
 """The most bytes of a header, as the safetensors library allows them."""
 MAX_AXES: Final = 64
@@ -45,10 +45,10 @@ MAX_AXES: Final = 64
 
 
 class _HeaderEntry(NamedTuple):
-    """The position, dtype and shape of a tensor in the file."""
+    """The position of a tensor among the bytes after the header, its dtype and its shape."""
 
-    start: int
-    end: int
+    start_byte: int
+    end_byte: int
     dtype_code: str
     shape: tuple[int, ...]
 
@@ -86,7 +86,7 @@ class TensorFile(Mapping[str, "NDArray[Any]"]):
         """
         place = self._places[name]
         values = np.empty(place.shape, DTYPE_OF_SAFETENSORS_CODE[place.dtype_code])
-        self._file.seek(self._start + place.start)
+        self._file.seek(self._start + place.start_byte)
         if self._file.readinto(values.reshape(-1).view(np.uint8).data) != values.nbytes:
             raise DamagedFile(f"it was cut off while tensor {short_repr(name)} was read")
         if place.dtype_code == "BF16":
@@ -106,10 +106,12 @@ class TensorFile(Mapping[str, "NDArray[Any]"]):
         return data
 
 
-def _parse_header(text: bytes) -> dict[str, Any]:
-    """Return the entries of a header."""
+def _parse_header(header_bytes: bytes) -> dict[str, Any]:
+    """Return the entries of a header by the tensors' names."""
     try:
-        header: object = json.loads(text.decode(), object_pairs_hook=_dict_without_duplicates)
+        header: object = json.loads(
+            header_bytes.decode(), object_pairs_hook=_dict_without_duplicates
+        )
     except (ValueError, RecursionError) as error:
         raise DamagedFile(f"its header is not JSON: {error}") from None
     if not isinstance(header, dict):
@@ -118,6 +120,7 @@ def _parse_header(text: bytes) -> dict[str, Any]:
 
 
 def _dict_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object's pairs as a dict; raise ValueError if a name occurs twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name is there twice")
@@ -125,6 +128,7 @@ def _dict_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_metadata(metadata: object) -> dict[str, str]:
+    """Return the metadata of a file after a check that they are texts by name."""
     if isinstance(metadata, dict):
         texts = cast("dict[str, Any]", metadata)
         if all(isinstance(text, str) for text in texts.values()):
@@ -132,7 +136,7 @@ def _check_metadata(metadata: object) -> dict[str, str]:
     raise DamagedFile(f"its metadata are {short_repr(metadata)}, and no texts")
 
 
-def _parse_header_entry(name: str, entry: Any) -> _HeaderEntry:
+def _parse_header_entry(tensor_name: str, entry: Any) -> _HeaderEntry:
     """Return the position, dtype and shape of a tensor, parsed from its header entry."""
     match entry:
         case {
@@ -143,7 +147,7 @@ def _parse_header_entry(name: str, entry: Any) -> _HeaderEntry:
         } if not nothing and len(shape) <= MAX_AXES and all(map(_is_size, (*shape, start, end))):
             if code in UNSUPPORTED_DTYPE_CODES:
                 raise UnsupportedDtype(
-                    f"tensor {short_repr(name)} is {code}, which plugrad does not have; convert it "
+                    f"tensor {short_repr(tensor_name)} is {code}, which plugrad does not have; convert it "
                     "with the program that wrote it, to float32 for example"
                 )
             dtype = DTYPE_OF_SAFETENSORS_CODE.get(code)
@@ -151,7 +155,7 @@ def _parse_header_entry(name: str, entry: Any) -> _HeaderEntry:
                 return _HeaderEntry(start, end, code, tuple(shape))
         case _:
             pass
-    raise DamagedFile(f"{short_repr(entry)} describes no tensor, as {short_repr(name)}")
+    raise DamagedFile(f"{short_repr(entry)} describes no tensor, as {short_repr(tensor_name)}")
 
 
 def _is_size(value: object) -> bool:

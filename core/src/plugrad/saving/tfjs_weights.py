@@ -229,24 +229,26 @@ def _is_float(value: object) -> bool:
 
 
 def _quantize(
-    values: NDArray[np.float32], kind: str, name: str
+    values: NDArray[np.float32], quantization: str, weight_name: str
 ) -> tuple[NDArray[Any], dict[str, Any]]:
-    """Quantize values to a smaller dtype; also return the parameters that restore them."""
-    stored = NUMPY_DTYPE_OF_QUANTIZATION[kind]
+    """Return values quantized to a smaller dtype, and the parameters that restore them."""
+    stored = NUMPY_DTYPE_OF_QUANTIZATION[quantization]
     with np.errstate(over="ignore"):
         least, most = (float(f(values)) if values.size else 0.0 for f in (np.min, np.max))
-        if not all(isfinite(stored.type(x) if kind == "float16" else x) for x in (least, most)):
+        if not all(
+            isfinite(stored.type(x) if quantization == "float16" else x) for x in (least, most)
+        ):
             raise ArgumentValueError(
-                f"encode_weights: weight {name!r} reaches from {least} to {most}, which {kind} does not hold; "
-                "save it without quantization"
+                f"encode_weights: weight {weight_name!r} reaches from {least} to {most}, which {quantization} does not "
+                "hold; save it without quantization"
             )
-    if kind == "float16":
-        return values.astype(stored), {"dtype": kind}
+    if quantization == "float16":
+        return values.astype(stored), {"dtype": quantization}
     top = 2 ** (8 * stored.itemsize) - 1
     step = (most - least) / top or 1.0
     start = -round(-least / step) * step if least <= 0 <= most else least
     steps = np.rint((values.astype(np.float64) - start) / step).clip(0, top).astype(stored)
-    return steps, {"dtype": kind, "scale": step, "min": start}
+    return steps, {"dtype": quantization, "scale": step, "min": start}
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -327,8 +329,8 @@ def write_model(
             f"write_model: JSON does not have what document holds: {error}"
         ) from None
 
-    def make_document(groups: list[Any]) -> Any:
-        return {**document, "weightsManifest": groups}
+    def make_document(weight_groups: list[Any]) -> Any:
+        return {**document, "weightsManifest": weight_groups}
 
     _write_shards("write_model", path, weights, quantization, shard_bytes, make_document)
 
@@ -421,11 +423,11 @@ def read_arrays(op: str, path: str) -> tuple[Any, dict[str, NDArray[Any]]]:
         # Another process has written new weights, and deleted the old ones.
 
 
-def _read_groups(op: str, text: bytes, path: str) -> tuple[Any, dict[str, NDArray[Any]]]:
+def _read_groups(op: str, manifest_bytes: bytes, path: str) -> tuple[Any, dict[str, NDArray[Any]]]:
     """Read the weights from the files that the manifest at `path` lists."""
     try:
         weights: dict[str, NDArray[Any]] = {}
-        document, groups = _parse_groups(text)
+        document, groups = _parse_groups(manifest_bytes)
         for paths, specs in groups:
             parts = [_read_file(os.path.join(os.path.dirname(path), name)) for name in paths]
             found = _decode_arrays(parts, specs, op)
@@ -437,10 +439,10 @@ def _read_groups(op: str, text: bytes, path: str) -> tuple[Any, dict[str, NDArra
     return document, weights
 
 
-def _parse_groups(text: bytes) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
-    """Return the document, and the names of the files and the specs of each group of its manifest."""
+def _parse_groups(manifest_bytes: bytes) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
+    """Return the document, and for each group of its manifest the file names and the weights' specs."""
     try:
-        document: object = json.loads(text)
+        document: object = json.loads(manifest_bytes)
     except (ValueError, RecursionError) as error:
         raise DamagedFile(f"it is not JSON: {error}") from None
     manifest = document
@@ -460,14 +462,14 @@ def _parse_groups(text: bytes) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
     return document, groups
 
 
-def _is_inside_folder(name: object) -> bool:
+def _is_inside_folder(file_name: object) -> bool:
     """Return whether a file name stays inside the manifest's folder."""
     return (
-        isinstance(name, str)
-        and bool(name)
-        and "\0" not in name
-        and not os.path.isabs(name)
-        and ".." not in name.replace("\\", "/").split("/")
+        isinstance(file_name, str)
+        and bool(file_name)
+        and "\0" not in file_name
+        and not os.path.isabs(file_name)
+        and ".." not in file_name.replace("\\", "/").split("/")
     )
 
 

@@ -1,4 +1,4 @@
-"""What the code of a plugin registers, step by step, so that it can be taken back."""
+"""The journal of what a plugin's code registers, step by step, so that it can be undone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 registration_lock = hold_safely(RLock())
-"""Held while a registry changes, and while the engine looks up what to call; never while foreign code runs."""
+"""The lock held while a registry changes or the engine looks up a function, but never while foreign code runs."""
 
 
 def _renew_lock() -> None:
@@ -68,7 +68,7 @@ class Journal:
                 change.redo()
 
     def replacements(self) -> dict[tuple[str, ...], bool]:
-        """Return for each thing registered whether it replaced another one."""
+        """Return for the subject of each registration whether it replaced another one."""
         first: dict[tuple[str, ...], bool] = {}
         for change in self.changes:
             first.setdefault(change.subject, change.replaced)
@@ -107,36 +107,39 @@ def record_change(
 
 
 MISSING_VALUE: Final = object()
+"""The placeholder for the value of a key that a table does not have."""
 
 
-def put_table_entry(table: dict[Any, Any], key: object, value: object, kind: str) -> None:
+def put_table_entry(table: dict[Any, Any], key: object, value: object, entry_type: str) -> None:
     """Change an entry of a table, or remove it if `value` is `MISSING_VALUE`, and record the change."""
     with registration_lock:
         before = table.get(key, MISSING_VALUE)
         redo = partial(exchange_table_entry, table, key, before, value)
         undo = partial(exchange_table_entry, table, key, value, before)
-        record_change((kind, str(key)), undo, redo, replaced=before is not MISSING_VALUE)
+        record_change((entry_type, str(key)), undo, redo, replaced=before is not MISSING_VALUE)
         redo()
 
 
-def add_table_entry(table: dict[Any, Any], key: object, value: object, kind: str) -> bool:
+def add_table_entry(table: dict[Any, Any], key: object, value: object, entry_type: str) -> bool:
     """Add an entry to a table and record it; return whether the key was free."""
     with registration_lock:
         if key in table:
             return False
-        put_table_entry(table, key, value, kind)
+        put_table_entry(table, key, value, entry_type)
         return True
 
 
-def exchange_table_entry(table: dict[Any, Any], key: object, old: object, new: object) -> None:
+def exchange_table_entry(
+    table: dict[Any, Any], key: object, old_value: object, new_value: object
+) -> None:
     """Replace an entry of a table by a new one, unless somebody else has changed it since."""
     with registration_lock:
-        if table.get(key, MISSING_VALUE) is not old:
+        if table.get(key, MISSING_VALUE) is not old_value:
             return
-        if new is MISSING_VALUE:
+        if new_value is MISSING_VALUE:
             table.pop(key, None)
         else:
-            table[key] = new
+            table[key] = new_value
     journal = _open_journal.get()
     if journal is None or not journal.is_deferred:
         record_change_number()

@@ -17,7 +17,9 @@ class SettingKey(NamedTuple):
     name: str
     meaning: str
     accepts: str
+    """The accepted values, in words."""
     parse: Callable[[object], Any]
+    """The function that converts a value as written, or raises ValueError if it is malformed."""
     default: Any
 
     @property
@@ -94,7 +96,7 @@ def _parse_number(value: object) -> float:
     return float(value)
 
 
-def _parse_policy(value: object) -> str:
+def _parse_fallback(value: object) -> str:
     if value not in ("error", "warn", "silent"):
         raise ValueError
     return cast("str", value)
@@ -106,7 +108,7 @@ def _parse_jit(value: object) -> str:
     return cast("str", value)
 
 
-def _parse_conversion(value: object) -> str:
+def _parse_unsupported_dtype(value: object) -> str:
     if value not in ("always", "convert", "error", "silent"):
         raise ValueError
     return cast("str", value)
@@ -148,7 +150,7 @@ SETTING_KEYS: Final[Mapping[str, SettingKey]] = {
             "what happens when the active backend does not implement a kernel: an error, or another "
             "backend computes it, silently or with a warning for each kernel",
             "'error', 'warn' or 'silent'",
-            _parse_policy,
+            _parse_fallback,
             "error",
         ),
         SettingKey(
@@ -188,7 +190,7 @@ SETTING_KEYS: Final[Mapping[str, SettingKey]] = {
             "dtype is asked for: they take the nearest one that it has, with a warning for each dtype or "
             "silently, or there is an error; 'always' also replaces, silently, a dtype that is asked for",
             "'convert', 'silent', 'always' or 'error'",
-            _parse_conversion,
+            _parse_unsupported_dtype,
             "convert",
         ),
         SettingKey(
@@ -223,6 +225,7 @@ SETTING_KEYS: Final[Mapping[str, SettingKey]] = {
         ),
     )
 }
+"""All settings except the options of backends, by name."""
 
 
 def may_plugins_suggest(name: str) -> bool:

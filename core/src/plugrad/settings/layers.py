@@ -40,15 +40,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
     from pathlib import Path
 
-SettingNameSuggestions = list[tuple[str, "Mapping[str, Any]"]]
-"""Layers that plugins suggest: the name of each, and its settings."""
+SuggestedLayers = list[tuple[str, "Mapping[str, Any]"]]
+"""The layers of settings that plugins suggest, each with its name and its settings."""
 
 
 class _Overrides(NamedTuple):
-    """The values that `config.override` has set in one context, with their blocks, and the current value by name."""
+    """The values that `config.override` has set in one context."""
 
     entries: tuple[tuple[object, str, Any], ...] = ()
+    """The block, the setting's name and the value of each override, the outermost first."""
     values: Mapping[str, Any] = MappingProxyType({})
+    """The value that is in effect for each overridden setting, by name."""
 
 
 _NO_OVERRIDES: Final = _Overrides()
@@ -61,6 +63,7 @@ def overridden_settings() -> Mapping[str, Any]:
 
 
 def _set_overrides(entries: tuple[tuple[object, str, Any], ...]) -> None:
+    """Set the overrides of this thread or task."""
     _overrides_variable.set(_Overrides(entries, {name: value for _, name, value in entries}))
 
 
@@ -74,8 +77,10 @@ class Setting(NamedTuple):
     """A value and the layer that decided it."""
 
     key: str
+    """The name of the setting."""
     value: Any
     layer: str
+    """The layer, such as an environment variable or the path of a file."""
 
 
 class Config:
@@ -96,7 +101,7 @@ class Config:
         """Start without any value set; files and the environment are read when they are first needed."""
         self.options_by_backend: Callable[[], Mapping[str, Mapping[str, Option] | None]] = dict
         """The settings that installed backends declare; None for a backend that accepts any."""
-        self.suggestions: Callable[[], SettingNameSuggestions] = list
+        self.suggestions: Callable[[], SuggestedLayers] = list
         """The settings that plugins suggest. `plugrad.discovery` sets this attribute and the one above."""
         self.listeners: list[Callable[[str], None]] = []
         """Called with the name of a setting whose value may have changed."""
@@ -140,18 +145,19 @@ class Config:
         parsed = self._parse_value(name, value, "plugrad.config.set")
         self._set_and_record(name, self._set.get(name, journal.MISSING_VALUE), parsed)
 
-    def _set_and_record(self, name: str, old: object, new: object) -> None:
-        """Replace a value that `set` made, and record how to undo it; `journal.MISSING_VALUE` means no value."""
-        undo = partial(self._exchange, name, new, old)
-        redo = partial(self._exchange, name, old, new)
-        journal.record_change(("setting", name), undo, redo)
+    def _set_and_record(self, setting_name: str, old_value: object, new_value: object) -> None:
+        """Replace a setting's value of `set`, and record how to undo it; `journal.MISSING_VALUE` means no value."""
+        undo = partial(self._exchange, setting_name, new_value, old_value)
+        redo = partial(self._exchange, setting_name, old_value, new_value)
+        journal.record_change(("setting", setting_name), undo, redo)
         redo()
 
-    def _exchange(self, name: str, old: object, new: object) -> None:
+    def _exchange(self, setting_name: str, old_value: object, new_value: object) -> None:
+        """Replace a setting's value unless it has changed since, and notify the listeners."""
         with self._lock:
-            journal.exchange_table_entry(self._set, name, old, new)
+            journal.exchange_table_entry(self._set, setting_name, old_value, new_value)
             self._changes += 1
-        self._notify_listeners(name)
+        self._notify_listeners(setting_name)
 
     @contextmanager
     def override(self, name: str, value: Any) -> Generator[None]:
@@ -204,9 +210,9 @@ class Config:
             self._changes += 1
         journal.record_change_number()
 
-    def _notify_listeners(self, name: str) -> None:
+    def _notify_listeners(self, setting_name: str) -> None:
         for listener in self.listeners:
-            listener(name)
+            listener(setting_name)
 
     def explain(self, name: str) -> Setting:
         """Return the value of a setting and the layer that decided it."""
@@ -273,42 +279,48 @@ class Config:
 
     # --- keys ------------------------------------------------------------------------------------
 
-    def _find_key(self, name: str, layer: str) -> SettingKey:
-        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
-            raise ConfigError(f"{layer}: {short_repr(name)} is not a setting; its name is a string")
-        if name in SETTING_KEYS:
-            return SETTING_KEYS[name]
-        backend, _, option = name.partition(".")
+    def _find_key(self, setting_name: str, layer: str) -> SettingKey:
+        """Return the key of a setting; raise if a layer has a name that is not a setting."""
+        if not isinstance(setting_name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+            raise ConfigError(
+                f"{layer}: {short_repr(setting_name)} is not a setting; its name is a string"
+            )
+        if setting_name in SETTING_KEYS:
+            return SETTING_KEYS[setting_name]
+        backend, _, option = setting_name.partition(".")
         if not option or backend == "plugins":
             raise ConfigError(
-                f"{layer}: {name!r} is not a setting{suggest_similar_name(name, SETTING_KEYS)}; the settings "
-                f"are {', '.join(SETTING_KEYS)}"
+                f"{layer}: {setting_name!r} is not a setting{suggest_similar_name(setting_name, SETTING_KEYS)}; the "
+                f"settings are {', '.join(SETTING_KEYS)}"
             )
         known = self.options_by_backend()
         if backend not in known:
             # A project may have settings for a backend that is not installed on this machine.
             close = suggest_similar_name(backend, ("plugins", *known))
             if close:
-                raise ConfigError(f"{layer}: {name!r}: no backend is called {backend!r}{close}")
-            return undeclared_key(name)
+                raise ConfigError(
+                    f"{layer}: {setting_name!r}: no backend is called {backend!r}{close}"
+                )
+            return undeclared_key(setting_name)
         declared = known[backend]
         if declared is None:
-            return undeclared_key(name)
+            return undeclared_key(setting_name)
         if option not in declared:
             options = ", ".join(declared) or "none"
             raise ConfigError(
-                f"{layer}: {name!r} is not a setting{suggest_similar_name(option, declared)}; "
+                f"{layer}: {setting_name!r} is not a setting{suggest_similar_name(option, declared)}; "
                 f"the options of backend {backend!r} are: {options}"
             )
         return option_key(backend, option, declared[option])
 
-    def _parse_value(self, name: str, value: object, layer: str) -> Any:
-        key = self._find_key(name, layer)
+    def _parse_value(self, setting_name: str, value: object, layer: str) -> Any:
+        """Return the parsed value of a setting; raise if it is malformed."""
+        key = self._find_key(setting_name, layer)
         try:
             return key.parse(value)
         except (ValueError, OverflowError):
             raise ConfigError(
-                f"{layer}: {name}={short_repr(value)} is malformed; expected is {key.accepts}"
+                f"{layer}: {setting_name}={short_repr(value)} is malformed; expected is {key.accepts}"
             ) from None
 
     def parse_settings(self, values: Mapping[str, object], layer: str) -> dict[str, Any]:
@@ -359,6 +371,7 @@ class Config:
                 yield variable.removeprefix(prefix).lower()
 
     def _read_files(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the path and the settings of each configuration file, the strongest first."""
         from pathlib import Path
 
         try:
@@ -411,7 +424,8 @@ def user_file() -> Path:
     return base / "plugrad" / "config.toml"
 
 
-def _read_section(path: Path, section: tuple[str, ...]) -> dict[str, Any] | None:
+def _read_section(path: Path, table_path: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return the nested table of a TOML file at a path of keys, or None if the file does not have it."""
     try:
         table: Any = parse_toml(read_regular_file(path, MAX_FILE_BYTES))
     except (OSError, ValueError) as error:
@@ -420,7 +434,7 @@ def _read_section(path: Path, section: tuple[str, ...]) -> dict[str, Any] | None
         raise ConfigError(
             f"{path}: cannot be read: {error}; correct the file, or remove it"
         ) from error
-    for part in section:
+    for part in table_path:
         if not isinstance(table.get(part), dict):
             return None
         table = table[part]

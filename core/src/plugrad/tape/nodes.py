@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 InputGradients = list[tuple[int, Tensor | None]]
+"""The position of each input that needs a gradient, with its gradient."""
 GradientOfNode = dict[Any, Any]
-"""The gradients of nodes, as far as they have been added up; for a call with several outputs, a dict of theirs."""
+"""The sum of the gradients that have reached each node; for a call with several outputs, a dict of sums by output."""
 next_node_order: Final = count().__next__
+"""Return the next number in the order in which nodes are made."""
 
 
 class Node:
@@ -62,20 +64,34 @@ class Node:
 
 @final
 class Call(Node):
-    """A kernel call with the values that its gradient's plan needs; other slots stay empty.
+    """A kernel call on the tape, with the values that its gradient plan needs; other slots stay empty.
 
     The engine sets them all, without calling a constructor, which would take as long as all of that.
     """
 
-    __slots__ = ("attrs", "backend", "dtypes", "outputs", "plan", "saved", "shapes", "specs")
+    __slots__ = (
+        "attrs",
+        "backend",
+        "dtypes",
+        "gradient_plan",
+        "outputs",
+        "saved",
+        "shapes",
+        "specs",
+    )
     attrs: Mapping[str, Any]
     backend: Backend
     dtypes: Sequence[Any]
+    """The dtypes of the inputs."""
     outputs: Any
-    plan: VjpPlan
+    """The array of the output, or the list of those of several outputs."""
+    gradient_plan: VjpPlan
     saved: Sequence[Any]
+    """The arrays of the inputs that the plan needs."""
     shapes: Sequence[Shape | None]
+    """The shapes of the inputs, None for an absent one."""
     specs: Sequence[Shaped]
+    """The shapes and dtypes of several outputs."""
 
     def split_outputs(self, outputs: Sequence[Tensor]) -> None:
         """Give each of several outputs a node of its own."""
@@ -84,8 +100,8 @@ class Call(Node):
             x.node = OutputNode(self, index)
 
     def save_values(self, arrays: Sequence[Any], output: Any) -> None:
-        """Save the inputs, dtypes and outputs that the plan needs for the backward pass."""
-        plan = self.plan
+        """Save the inputs, dtypes and outputs that the gradient plan needs for the backward pass."""
+        plan = self.gradient_plan
         if saved := plan.saved_inputs:
             self.saved = arrays if len(saved) >= len(arrays) else [arrays[i] for i in saved]
         if plan.needs_dtypes:
@@ -104,22 +120,23 @@ class Call(Node):
             ]
         return Tensor(self.outputs, self.backend, self if create_graph else None)
 
-    def spec(self, position: int) -> Shaped | None:
+    def spec(self, input_position: int) -> Shaped | None:
         """Return the shape and dtype of an input, or None if it was absent."""
-        shape = self.shapes[position]
-        return None if shape is None else Shaped(shape, as_dtype(self.dtypes[position]))
+        shape = self.shapes[input_position]
+        return None if shape is None else Shaped(shape, as_dtype(self.dtypes[input_position]))
 
-    def fit_to_input(self, index: int, gradient: Tensor | None) -> Tensor | None:
+    def fit_to_input(self, input_position: int, gradient: Tensor | None) -> Tensor | None:
         """Return a gradient summed to the shape of its input, if the shapes differ."""
-        shape = self.shapes[index]
+        shape = self.shapes[input_position]
         if gradient is None or shape is None or gradient.array.shape == shape:
             return gradient
         try:
             return sum_to_shape(gradient, shape)
         except ShapeError:
             raise ShapeError(
-                f"the gradient of {self.plan.kernel.name} for input {self.plan.kernel.input_name(index)!r} "
-                f"has shape {gradient.shape}; the input has shape {shape}"
+                f"the gradient of {self.gradient_plan.kernel.name} for input "
+                f"{self.gradient_plan.kernel.input_name(input_position)!r} has shape {gradient.shape}; the input has "
+                f"shape {shape}"
             ) from None
 
 
@@ -165,7 +182,7 @@ class Leaf(CustomNode):
     def vjp(
         self, dy: Any, needs_input_grad: Sequence[bool] | None, create_graph: bool
     ) -> InputGradients:
-        """Return the gradient unchanged, for the tensor that the leaf stands for."""
+        """Return the gradient unchanged, as that of the argument."""
         return [(0, dy)]
 
 
@@ -184,7 +201,7 @@ def count_live_leaves() -> int:
 open_leaves: Final[set[Node]] = set()
 """The leaves of the functions that are running, in all threads: what depends on them is being differentiated."""
 constants_before_order: Final[ContextVar[int]] = ContextVar("plugrad_constants_before", default=0)
-"""The order below which nodes count as constants: in a function with its own gradient, that of its call."""
+"""The node order below which nodes are constants: within a function with a custom gradient, the order of its call."""
 
 
 def end_recording(leaves: Collection[Leaf]) -> None:
@@ -206,8 +223,8 @@ class ResultBundle(CustomNode):
         return list(enumerate(dy))
 
 
-def add_ancestors(nodes: list[Node], found: set[Node | None], first: int) -> bool:
-    """Extend `nodes` by their ancestors, except those already found and those older than `first`.
+def add_ancestors(nodes: list[Node], known_nodes: set[Node | None], first_order: int) -> bool:
+    """Extend `nodes` by their ancestors, except known nodes and those with an order below `first_order`.
 
     Returns:
         Whether something older was left out.
@@ -215,18 +232,18 @@ def add_ancestors(nodes: list[Node], found: set[Node | None], first: int) -> boo
     has_older = False
     for node in nodes:  # it grows
         for parent in node.parents:
-            if parent is None or parent in found:
+            if parent is None or parent in known_nodes:
                 continue
-            if parent.order < first:
+            if parent.order < first_order:
                 has_older = True
             else:
-                found.add(parent)
+                known_nodes.add(parent)
                 nodes.append(parent)
     return has_older
 
 
 def accumulate_gradient(gradients: GradientOfNode, key: Any, gradient: Tensor | None) -> None:
-    """Add the gradient of a node, or of one output; do nothing if the gradient or the node is None."""
+    """Add a gradient to that of a node or output, the key; do nothing if the gradient or the key is None."""
     if gradient is not None and key is not None:
         known = gradients.get(key)
         gradients[key] = gradient if known is None else known + gradient

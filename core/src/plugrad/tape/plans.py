@@ -22,34 +22,36 @@ if TYPE_CHECKING:
     from plugrad.tape.nodes import Call, GradientOfNode
 
 GradientRule: TypeAlias = Callable[..., Any]
-"""Its parameters name what it needs; it returns a tensor, or None for "nothing"."""
+"""A function whose parameters name what it needs; it returns the gradient of one input, or None if that is zero."""
 GradFunc: TypeAlias = Callable[[Any, list[Any], Mapping[str, Any]], Mapping[str, Any]]
-
+"""(dy, saved, attrs) -> the gradient of each input by name, or a function that returns it."""
 
 SavedValueGetter: TypeAlias = Callable[["Call", Any, bool], Any]
-"""(call, dy, create_graph) -> a value that a rule named."""
+"""(call, dy, create_graph) -> a value that a rule's parameter names."""
 VjpFunction: TypeAlias = Callable[
     ["Call", Any, "Sequence[bool] | None", bool], Iterable[tuple[int, Tensor | None]]
 ]
 """(call, dy, needs_input_grad, create_graph) -> the gradients of several inputs, each after its input's position."""
 new_object: Final = object.__new__
+"""Return an object of a class without calling the class, which takes longer."""
 
 ALL_INPUT_POSITIONS: Final[Sequence[int]] = range(sys.maxsize)
-"""The positions to keep if all inputs are kept, regardless of their number."""
+"""The positions of the inputs to save for a kernel that takes a list, of any length."""
 
 
 class RuleApplication(NamedTuple):
     """The gradient rule of one input, and how to get the values it needs besides `dy`; or a `VjpFunction`."""
 
-    input: int | None
-    """The position of the input; None if the rule is a `VjpFunction`."""
+    input_position: int | None
+    """The position of the differentiated input; None if the rule is a `VjpFunction`."""
     rule: GradientRule
+    """The rule, or the `VjpFunction`."""
     value_getters: tuple[SavedValueGetter, ...] | None = None
     """How to get the values that the rule needs; None for the two frequent forms that do not need any."""
     saved_index: int | None = None
-    """The slot of the one saved input that the rule needs after `dy`; None if it needs only `dy`."""
-    position: int = 0
-    """The position of that input."""
+    """The index, among the call's saved inputs, of the one that the rule needs after `dy`; None for only `dy`."""
+    saved_position: int = 0
+    """The position, among all inputs, of the saved input that the rule needs."""
 
 
 class GradientPlan:
@@ -135,7 +137,7 @@ def make_rule_application(
     rule: GradientRule,
     needed_values: Sequence[str],
     kernel: Kernel[..., Any],
-    index: int,
+    input_position: int,
     saved_inputs: Sequence[int],
 ) -> RuleApplication:
     """Return the `RuleApplication` of a rule, given the values it needs and the inputs that calls save."""
@@ -143,22 +145,24 @@ def make_rule_application(
         [_make_saved_value_getter(kernel, need, saved_inputs) for need in needed_values]
     )
     if (
-        kernel.takes_list and index == len(kernel.inputs) - 1
+        kernel.takes_list and input_position == len(kernel.inputs) - 1
     ):  # the rule returns a list of gradients
         return RuleApplication(
             None,
             lambda call, dy, _, create_graph: enumerate(
-                rule(*[g(call, dy, create_graph) for g in value_getters]), index
+                rule(*[g(call, dy, create_graph) for g in value_getters]), input_position
             ),
         )
     if list(needed_values) == ["dy"]:
-        return RuleApplication(index, rule)
+        return RuleApplication(input_position, rule)
     plain = kernel.inputs[: -1 if kernel.takes_list else None]
     if len(needed_values) == 2 and needed_values[0] == "dy" and needed_values[1] in plain:
         position = kernel.inputs.index(needed_values[1])
         if needed_values[1] not in kernel.optional_inputs:
-            return RuleApplication(index, rule, None, saved_inputs.index(position), position)
-    return RuleApplication(index, rule, value_getters)
+            return RuleApplication(
+                input_position, rule, None, saved_inputs.index(position), position
+            )
+    return RuleApplication(input_position, rule, value_getters)
 
 
 def _make_saved_value_getter(
@@ -193,10 +197,12 @@ def _make_saved_value_getter(
     return lambda call, dy, create_graph: _get_saved_input(call, place, position, create_graph)
 
 
-def _get_saved_input(call: Call, place: int, position: int, create_graph: bool) -> Tensor | None:
+def _get_saved_input(
+    call: Call, saved_index: int, input_position: int, create_graph: bool
+) -> Tensor | None:
     """Return a saved input as a tensor, or None if it was absent."""
-    array = call.saved[place]
-    node = call.parents[position] if create_graph else None
+    array = call.saved[saved_index]
+    node = call.parents[input_position] if create_graph else None
     return None if array is None else Tensor(array, call.backend, node)
 
 
@@ -228,10 +234,10 @@ def make_function_plan(
     )
 
 
-def _check_gradient(call: Call, index: int, gradient_thunks: Mapping[str, Any]) -> Tensor:
+def _check_gradient(call: Call, input_position: int, gradient_thunks: Mapping[str, Any]) -> Tensor:
     """Return the gradient of one input, or raise: results of user-supplied functions are checked."""
-    kernel = call.plan.kernel
-    name = str(index) if kernel.is_variadic else kernel.input_name(index)
+    kernel = call.gradient_plan.kernel
+    name = str(input_position) if kernel.is_variadic else kernel.input_name(input_position)
     where = f"the gradient function of {kernel.name}"
     if name not in gradient_thunks:
         raise RegistrationError(
@@ -243,7 +249,7 @@ def _check_gradient(call: Call, index: int, gradient_thunks: Mapping[str, Any]) 
         raise ArgumentError(
             f"{where} returned a {type(gradient).__name__} for input {name!r}, not a tensor"
         )
-    expected = call.spec(index)
+    expected = call.spec(input_position)
     if expected is not None and gradient.dtype is not expected.dtype:
         raise DTypeError(
             f"{where} returned {gradient.dtype} for input {name!r}, which is {expected.dtype}"

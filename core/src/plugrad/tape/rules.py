@@ -78,6 +78,7 @@ def gradient(kernel: Kernel[..., Any], *, replace: bool = False, **rules: Gradie
 def _make_rule_table_planner(
     kernel: Kernel[..., Any], rules: Mapping[str, GradientRule]
 ) -> Callable[[Kernel[..., Any], Sequence[int]], VjpPlan]:
+    """Return a function that makes the gradient plan of a kernel from its rules, after a check of their parameters."""
     inputs = kernel.inputs
     known = {"dy", "out", "outs", "absent", "attrs", *kernel.attributes}
     known |= {name for n in inputs for name in (f"{n}_spec", "dy_input" if n == "dy" else n)}
@@ -89,9 +90,9 @@ def _make_rule_table_planner(
             f"gradient of {kernel.name}: unknown {sorted(unknown)}; known are {sorted(known)}"
         )
 
-    def planner(kernel: Kernel[..., Any], positions: Sequence[int]) -> VjpPlan:
+    def planner(kernel: Kernel[..., Any], differentiated_positions: Sequence[int]) -> VjpPlan:
         # If the number of inputs varies, positions do not identify them: the plan is for all.
-        given = inputs if kernel.takes_list else [inputs[i] for i in positions]
+        given = inputs if kernel.takes_list else [inputs[i] for i in differentiated_positions]
         active = [name for name in given if name in rules]
         named = set[str]().union(*[needs[name] for name in active]) - {"dy"}
         kept = {"dy" if need == "dy_input" else need for need in named}
@@ -129,10 +130,11 @@ def not_differentiable(*kernels: Kernel[..., Any], because: str) -> None:
         set_gradient(stop)
 
 
-def _check_kernel(function: str, kernel: object) -> None:
+def _check_kernel(function_name: str, kernel: object) -> None:
+    """Raise unless the argument of a function of gradients is a kernel."""
     if not isinstance(kernel, Kernel):
         raise ArgumentError(
-            f"{function} takes a kernel, such as plugrad.kernels.unary.exp, not {short_repr(kernel)}; "
+            f"{function_name} takes a kernel, such as plugrad.kernels.unary.exp, not {short_repr(kernel)}; "
             "GradientConfig takes the name of one"
         )
 
@@ -196,6 +198,7 @@ def register_gradient(
 def _compile_gradient(
     config: GradientConfig | Kernel[..., Any], rules: Mapping[str, GradientRule]
 ) -> RegisteredGradient:
+    """Return a gradient in the explicit or the table form as an entry of the registry, after a check."""
     if isinstance(config, Kernel):
         return RegisteredGradient(
             config.name, _make_rule_table_planner(config, rules), tuple(rules)

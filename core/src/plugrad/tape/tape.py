@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from plugrad.tape.nodes import GradientOfNode
     from plugrad.tensor.tensor import Tensor
 
-    Listener: TypeAlias = Callable[[int, Tensor], None]
-    """It is told the position of a leaf, and its gradient."""
+    GradientListener: TypeAlias = Callable[[int, Tensor], None]
+    """A function that is called with the position of a leaf and the leaf's gradient."""
 
 
-def find_plan(kernel: Kernel[..., Any], differentiated: int) -> VjpPlan | None:
-    """Return the plan of a call; `differentiated` has one bit for each input, the lowest for the first."""
+def find_gradient_plan(kernel: Kernel[..., Any], differentiated: int) -> VjpPlan | None:
+    """Return the gradient plan of a call; `differentiated` has one bit for each input, the lowest for the first."""
     gradient = find_gradient(kernel.name)
     if gradient is None:
         composite = find_composite(kernel)
@@ -72,21 +72,23 @@ class BackwardPass:
                     self.needed.add(node)
             self.nodes = [node for node in self.nodes if node in self.needed]
 
-    def run(self, start: Any, on_gradient: Listener | None = None) -> list[Tensor | None]:
+    def run(
+        self, root_gradient: Any, on_gradient: GradientListener | None = None
+    ) -> list[Tensor | None]:
         """Return the gradient of each leaf, given that of the root; None if the root does not depend on it.
 
         Each node and its saved values are released once it has been processed, so a pass runs only
         once.
 
         Args:
-            start: the gradient of the root.
+            root_gradient: the gradient of the root.
             on_gradient: called with the position and the gradient of each leaf that the root depends on, as soon as
                 nothing more will be added to it.
         """
         # a gradient has the dtype of what it is the gradient of
         with nullcontext() if active_precision() is None else use_precision(None):
             nodes, leading, create_graph = self.nodes, self.needed, self.is_nested
-            gradients: GradientOfNode = {self.root: start}
+            gradients: GradientOfNode = {self.root: root_gradient}
             completed = {} if on_gradient is None else self._completed_leaves()
             self.root = needs_input_grad = None
             while nodes:
@@ -100,7 +102,9 @@ class BackwardPass:
                 elif type(node) is Call:
                     if type(dy) is dict:
                         dy = MaterializedCotangents(node, dy)
-                    node.plan.accumulate_vjp(gradients, node, dy, needs_input_grad, create_graph)
+                    node.gradient_plan.accumulate_vjp(
+                        gradients, node, dy, needs_input_grad, create_graph
+                    )
                 elif type(node) is OutputNode:
                     # a gradient rule may reach an output by another part than the caller did
                     accumulate_gradient(gradients.setdefault(node.parents[0], {}), node.index, dy)
@@ -115,15 +119,18 @@ class BackwardPass:
             return [gradients.get(leaf) for leaf in self.leaves]
 
     def _report_gradients(
-        self, positions: Sequence[int], gradients: GradientOfNode, report: Listener
+        self,
+        leaf_positions: Sequence[int],
+        gradients: GradientOfNode,
+        on_gradient: GradientListener,
     ) -> None:
-        """Report the gradients of the leaves at these positions on which the root depends."""
-        for position in positions:
+        """Call `on_gradient` for those leaves at the given positions on which the root depends."""
+        for position in leaf_positions:
             if (gradient := gradients.get(self.leaves[position])) is not None:
-                report(position, gradient)
+                on_gradient(position, gradient)
 
     def _completed_leaves(self) -> dict[Node | None, list[int]]:
-        """Return leaf positions by the last node that contributes to them; under None, leaves without contributions."""
+        """Return leaf positions by the node that contributes to them last; under None, leaves without contributions."""
         remaining: dict[Node | None, int] = {leaf: i for i, leaf in enumerate(self.leaves)}
         completed: dict[Node | None, list[int]] = {}
         for node in self.nodes:  # which are sorted, and processed from the end
@@ -137,13 +144,13 @@ class MaterializedCotangents(list["Tensor"]):
 
     __slots__ = ("absent",)
 
-    def __init__(self, call: Call, parts: Mapping[int, Tensor]) -> None:
+    def __init__(self, call: Call, known_cotangents: Mapping[int, Tensor]) -> None:
         """Store the known cotangents, given by output index, and zeros for the other outputs."""
         super().__init__(
-            parts[i]
-            if i in parts
+            known_cotangents[i]
+            if i in known_cotangents
             else creation.fill.on(call.backend, shape=spec.shape, value=0, dtype=spec.dtype)
             for i, spec in enumerate(call.specs)
         )
-        self.absent: frozenset[int] = frozenset(range(len(self))) - parts.keys()
+        self.absent: frozenset[int] = frozenset(range(len(self))) - known_cotangents.keys()
         """The indices of the outputs that the result does not depend on."""

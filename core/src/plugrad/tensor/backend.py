@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape, Shaped
 
 HOST: Final = (1, 0)
-"""The memory of the host in the words of DLPack."""
+"""The host's memory as DLPack's device type and device number."""
 Implementation: TypeAlias = Callable[..., Any]  # takes arrays whose type only the backend knows
 
 
@@ -63,8 +63,11 @@ class Memory(NamedTuple):
     buffers: int
     bytes: int
     peak: int
+    """The largest number of bytes that were in use at one time."""
     limit: int | None = None
+    """The largest number of bytes that may be in use."""
     details: Mapping[str, int] = MappingProxyType({})
+    """Further numbers of the backend by name."""
 
 
 @explain_wrong_fields
@@ -86,17 +89,18 @@ class KernelConfig(NamedTuple):
     setup_func: Callable[[Any], None] | None = None
     dispose_func: Callable[[Any], None] | None = None
     on_host: bool = False
+    """Whether the function takes and returns NumPy arrays."""
     dtypes: frozenset[DType] | None = None
-    """The dtypes of the first input for which it is meant; None for all."""
+    """The dtypes of the first input for which the implementation is meant; None for all."""
     broadcast_dtypes: frozenset[DType] = frozenset()
-    """More dtypes for which it is meant if inputs of different sizes are broadcast.
+    """More dtypes of the first input for which the implementation is meant if inputs of different sizes are broadcast.
 
-    None of them has one element only, and the largest has 128 KiB or more.
+    No input may have only one element, and the largest must have 128 KiB or more.
     """
     min_bytes: int = 0
-    """The bytes of all inputs together from which on it is meant."""
+    """The smallest number of bytes of all inputs together for which the implementation is meant."""
     bfloat16_func: Implementation | None = None
-    """What takes arrays of bfloat16, all of them; without it, a backend may compute in float32. See `with_bfloat16`."""
+    """The function for arrays of bfloat16; without it, a backend may compute in float32. See `with_bfloat16`."""
 
     @property
     def conditions(self) -> tuple[frozenset[DType] | None, frozenset[DType], int]:
@@ -110,7 +114,7 @@ class KernelConfig(NamedTuple):
 
 
 KernelTables: TypeAlias = dict[str, dict[str, KernelConfig]]
-"""The implementations that a device has: by the qualified name of the plugin that brings them, and by kernel."""
+"""The implementations that a device has, by the qualified name of the plugin that brings them, then by kernel name."""
 
 
 class Backend(ABC):
@@ -124,6 +128,7 @@ class Backend(ABC):
     is_asynchronous: ClassVar[bool] = False
     """Whether kernels return before their work is done, and other threads may run while `to_numpy` waits for it."""
     device: str = ""
+    """The name of the opened device."""
     distribution: str = ""
     """The installed distribution that brings the backend; core sets it."""
     is_closed: bool = False
@@ -132,13 +137,13 @@ class Backend(ABC):
     options: Mapping[str, Any] = MappingProxyType({})
     """The backend's own settings, by name; core sets them before it uses anything else."""
     kernels: KernelTables
-    """What implements each kernel on this device; core sets it when the backend is opened.
+    """The implementations of each kernel on this device; core sets it when the backend is opened.
 
     It has a table for each kernel pack, in the order in which they take effect, and last the kernels that `open`
     returned. What the program registers comes before all of them.
     """
     compilers: Mapping[str, Callable[[Any], Callable[..., list[Any]] | None]] = MappingProxyType({})
-    """What kernel packs offer in the place of `compile`, by the names of their tables in `kernels`; core sets it."""
+    """The functions that kernel packs offer in place of `compile`, by their table's name in `kernels`; core sets it."""
     functions: dict[str, Implementation]
     """The functions that the engine calls, by kernel name; core sets it when the backend is opened.
 
@@ -357,8 +362,8 @@ class Backend(ABC):
         return f"<backend {self.label}>"
 
 
-def check_device_alive(backend: Backend, what: str) -> None:
-    """Raise if a backend's device is lost or closed; `what` names the requested operation.
+def check_device_alive(backend: Backend, operation: str) -> None:
+    """Raise if a backend's device is lost or closed; the error names the operation.
 
     Raises:
         DeviceLost: the device is lost.
@@ -372,7 +377,7 @@ def check_device_alive(backend: Backend, what: str) -> None:
         error.device = backend.label
         raise error
     if backend.is_closed:
-        raise make_closed_backend_error(backend, what)
+        raise make_closed_backend_error(backend, operation)
 
 
 def mark_device_lost(error: BaseException, backend: Backend) -> None:
@@ -399,6 +404,7 @@ def must_propagate(error: BaseException, backend: Backend) -> bool:
 
 
 def _clear_caches(backend: Backend) -> None:
+    """Drop a lost device's functions and constant arrays."""
     for cache in (backend.functions, backend.constants):
         cache.clear()
 
@@ -434,7 +440,7 @@ def copy_to_backend_array(values: NDArray[Any], backend: Backend) -> Any:
 
 
 def has_odd_bools(values: NDArray[Any]) -> bool:
-    """Return whether bools have bytes other than 0 and 1, as views of bytes and files may.
+    """Return whether an array of bools has bytes other than 0 and 1, as views of bytes and files may.
 
     NumPy takes them for True. Kernels may count them, or choose by their lowest bit.
     """
@@ -442,7 +448,7 @@ def has_odd_bools(values: NDArray[Any]) -> bool:
 
 
 def check_array(
-    array: Any, shape: tuple[int, ...], dtype: object, backend: Backend, method: str
+    array: Any, shape: tuple[int, ...], dtype: object, backend: Backend, method_name: str
 ) -> None:
     """Raise unless a method has returned an array of the right shape and dtype.
 
@@ -453,14 +459,14 @@ def check_array(
     if getattr(array, "shape", None) == shape and (found is dtype or _is_same_dtype(found, dtype)):
         return
     raise make_invalid_result_error(
-        backend, method, array, f"an array of shape {shape} and dtype {as_dtype(dtype)}"
+        backend, method_name, array, f"an array of shape {shape} and dtype {as_dtype(dtype)}"
     )
 
 
-def _is_same_dtype(found: object, dtype: object) -> bool:
-    """Return whether two objects mean the same dtype."""
+def _is_same_dtype(returned_dtype: object, dtype: object) -> bool:
+    """Return whether a backend array's dtype attribute means a dtype."""
     try:
-        return as_dtype(found) is as_dtype(dtype)
+        return as_dtype(returned_dtype) is as_dtype(dtype)
     except DTypeError:
         return False
 
@@ -490,28 +496,30 @@ def make_unsupported_dtype_error(dtype: DType, backend: Backend) -> UnsupportedD
     )
 
 
-def make_closed_backend_error(backend: Backend, what: str) -> DisposedTensor:
-    """Return the error for a tensor whose backend has been closed; `what` names the requested operation."""
+def make_closed_backend_error(backend: Backend, operation: str) -> DisposedTensor:
+    """Return the error for an operation on a tensor whose backend has been closed."""
     return DisposedTensor(
-        f"{what}: the tensor lived on {backend.label}, which has been closed since then; its values are gone, "
+        f"{operation}: the tensor lived on {backend.label}, which has been closed since then; its values are gone, "
         "so compute them again"
     )
 
 
-def make_backend_failed_error(backend: Backend, method: str, error: BaseException) -> PlugradError:
+def make_backend_failed_error(
+    backend: Backend, method_name: str, error: BaseException
+) -> PlugradError:
     """Return the BackendFailed error for a backend method that raised an exception."""
-    where = f"{method} of backend {backend.name!r} ({backend.distribution})"
+    where = f"{method_name} of backend {backend.name!r} ({backend.distribution})"
     if isinstance(error, MemoryError):
         return OutOfMemory(f"{where}: {error}; use smaller batches")
     return BackendFailed(f"{where} failed: {describe_exception(error)}")
 
 
 def make_invalid_result_error(
-    backend: Backend, method: str, returned: object, expected: str
+    backend: Backend, method_name: str, returned: object, expected: str
 ) -> BackendFailed:
     """Return the BackendFailed error for a backend method with an invalid result."""
     return BackendFailed(
-        f"{method} of backend {backend.name!r} ({backend.distribution}) returned {short_repr(returned)}; "
+        f"{method_name} of backend {backend.name!r} ({backend.distribution}) returned {short_repr(returned)}; "
         f"it must return {expected}"
     )
 

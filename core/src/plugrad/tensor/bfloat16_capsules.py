@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DLPACK_UINT_CODE: Final = 1
+"""DLPack's code for unsigned integers."""
 DLPACK_BFLOAT_CODE: Final = 4
-"""Kinds of elements, in the words of DLPack."""
+"""DLPack's code for bfloat16."""
 DTYPE_CODE_OFFSET_OF_CAPSULE: Final = {b"dltensor": 20, b"dltensor_versioned": 52}
-"""Where in the description the kind is, by the name of the capsule; behind it stands how many bits there are."""
+"""The byte offset of the dtype code in a capsule's structure, by the capsule's name; the next byte counts the bits."""
 
 _capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
     ("PyCapsule_GetName", ctypes.pythonapi)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Like: TypeAlias = "T | Scalar | str | NDArray[Any] | np.generic | Sequence[Any]"
-"""What `plugrad.tensor.tensor.TensorLike` is."""
+"""The same type as `plugrad.tensor.tensor.TensorLike`, which this module cannot import."""
 
 
 class ChainedOps(Generic[T]):

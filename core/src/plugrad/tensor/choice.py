@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     Implementation = Callable[..., Any]
 
 BROADCAST_MIN_BYTES = 1 << 17
-"""The bytes of the larger input from which on `broadcast_dtypes` counts."""
+"""The smallest number of bytes of the largest input for which `broadcast_dtypes` matters."""
 
 
 def choose_implementation(
     function: Implementation,
-    following: Implementation,
+    next_implementation: Implementation,
     dtypes: frozenset[DType] | None,
     broadcast_dtypes: frozenset[DType],
     min_bytes: int,
@@ -30,11 +30,11 @@ def choose_implementation(
     `KernelConfig` explains the conditions.
 
     Args:
-        function: what runs where they hold.
-        following: what runs for all other inputs.
-        dtypes: those of the first input; None for all.
-        broadcast_dtypes: more of them, for inputs that are broadcast to a large result.
-        min_bytes: those of all inputs together.
+        function: what runs where the conditions hold.
+        next_implementation: what runs for all other inputs.
+        dtypes: the dtypes of the first input; None for all.
+        broadcast_dtypes: more dtypes of the first input, for inputs that are broadcast to a large result.
+        min_bytes: the smallest number of bytes of all inputs together.
     """
     # Arrays may carry dtypes of NumPy.
     meant = None if dtypes is None else {spelling for d in dtypes for spelling in (d, d.numpy)}
@@ -49,28 +49,28 @@ def choose_implementation(
         return given[0].dtype in meant_if_broadcast and _are_broadcast(given)
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
-        return (function if is_meant(arrays) else following)(*arrays, **attrs)
+        return (function if is_meant(arrays) else next_implementation)(*arrays, **attrs)
 
     return implementation
 
 
 def dispatch_on_dtype(
-    halves: Collection[DType], function: Implementation, otherwise: Implementation
+    dtypes: Collection[DType], function: Implementation, other_function: Implementation
 ) -> Implementation:
-    """Return an implementation that calls a function if an input is of some dtypes, and else another one."""
-    known: set[object] = {spelling for d in halves for spelling in (d, d.numpy)}
+    """Return an implementation that calls a function if any input has one of the dtypes, and else another function."""
+    known: set[object] = {spelling for d in dtypes for spelling in (d, d.numpy)}
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
         for x in arrays:
             if x is not None and x.dtype in known:
                 return function(*arrays, **attrs)
-        return otherwise(*arrays, **attrs)
+        return other_function(*arrays, **attrs)
 
     return implementation
 
 
 def _are_broadcast(arrays: Sequence[Any]) -> bool:
-    """Return whether inputs have different sizes and at least one is large."""
+    """Return whether inputs have different numbers of elements, none has only one, and the largest has enough bytes."""
     sizes = [prod(x.shape) for x in arrays]
     return (
         min(sizes) > 1

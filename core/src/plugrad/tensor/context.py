@@ -50,9 +50,11 @@ class RegistryOverride(NamedTuple):
     """An entry that replaces an entry of a registry, in one context."""
 
     registry: str
-    """``"kernel"`` or ``"gradient"``."""
+    """The registry: ``"kernel"`` or ``"gradient"``."""
     key: Hashable
+    """The key of the entry: a kernel's name, or the names of a kernel and a backend."""
     value: Any
+    """The `RegisteredGradient` or `KernelConfig` that takes effect."""
 
 
 class Overrides:
@@ -78,11 +80,12 @@ class Overrides:
 
 
 class Precision(NamedTuple):
-    """An open block in which some kernels compute in half precision."""
+    """An open `autocast` block, in which some kernels compute in half precision."""
 
     nesting_depth: int
-    """It tells the blocks that are open in one context apart."""
+    """The number of blocks around this one in its context, which tells open blocks apart."""
     dtype: DType | None
+    """The half-precision dtype, or None in a block that turns half precision off."""
 
 
 class ExecutionContext(NamedTuple):
@@ -93,14 +96,14 @@ class ExecutionContext(NamedTuple):
     overrides: Overrides | None = None
     settings: Mapping[str, Any] | None = None
     precision: DType | None = None
-    """The dtype of halves inside of a `plugrad.autocast` block: that of the last entry of `precisions`."""
+    """The half-precision dtype of the innermost `plugrad.autocast` block: that of the last entry of `precisions`."""
     precisions: tuple[Precision, ...] = ()
-    """The open blocks of precisions."""
+    """The open `plugrad.autocast` blocks."""
 
 
 _EMPTY_CONTEXT: Final = ExecutionContext()
 CHECK_SETTING_NAMES: Final = ("check_finite", "debug")
-"""The settings on which the functions that the engine calls depend."""
+"""The settings that change which functions the engine calls: both add checks."""
 
 
 _context_variable: ContextVar[ExecutionContext | None] = ContextVar(
@@ -169,12 +172,12 @@ def _set_context(context: ExecutionContext) -> None:
 
 
 set_context: Final = _context_variable.set
-"""Set the whole context, which `current_context` returned before."""
+"""Set the whole context, for example to one that `current_context` returned before."""
 
 
 @contextmanager
 def override_registry(override: RegistryOverride) -> Generator[None]:
-    """Put an entry before those of its registry within a block, in this thread or task only.
+    """Let an entry replace that of its registry within a block, in this thread or task only.
 
     Blocks may end in any order. The entry ends where its block ends: a task that was started inside keeps it.
     """
@@ -203,7 +206,7 @@ def _set_overrides(*entries: RegistryOverride) -> None:
 
 
 def _update_settings_entry(_: str) -> None:
-    """Copy this context's `config.override` settings into its active entry if they have changed."""
+    """Copy the settings of `config.override` into this thread's or task's execution context if they have changed."""
     context = current_context() or _EMPTY_CONTEXT
     if overridden_settings() != (context.settings or {}):
         _set_overrides(*_current_overrides())

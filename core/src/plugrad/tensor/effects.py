@@ -37,7 +37,7 @@ class HostLog:
         return function() if self.outer is None else self.outer.call(function)
 
     def commit(self, changes: Iterable[object], undo: Callable[[], object]) -> None:
-        """Apply changes and keep the counts, all together or not at all, whatever interrupts.
+        """Apply changes and make the logged effects permanent, all together or not at all, whatever interrupts.
 
         Args:
             changes: an iterator in C that makes them.
@@ -59,7 +59,7 @@ active_host_log: Final[ContextVar[HostLog | None]] = ContextVar("plugrad_host_lo
 
 
 def run_with_host_log(function: Callable[[HostLog], ResultType]) -> ResultType:
-    """Call a function with a new log and return its result; undo what the log counted if it fails before it commits.
+    """Call a function with a new log and return its result; undo the logged effects if it fails before it commits.
 
     No signal comes between a failure and the one call that takes it back, nor before that of the end.
     """

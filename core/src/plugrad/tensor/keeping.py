@@ -19,4 +19,4 @@ def keep_alive(value: object, owner: object) -> None:
 
 _next_object_key = count()
 _kept_objects: dict[int, tuple[ref[Any], object]] = {}
-"""The owners and what is kept for them."""
+"""Weak references to the owners, with the objects that are kept alive for them."""

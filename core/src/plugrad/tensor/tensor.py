@@ -42,7 +42,7 @@ else:
 
 ResultType = TypeVar("ResultType")
 MAX_PRINTED_ELEMENTS = 1000
-"""The most elements of which all are printed."""
+"""The most elements that are all printed; larger tensors are abbreviated."""
 TensorLike: TypeAlias = "Tensor | Scalar | str | NDArray[Any] | np.generic | Sequence[Any]"
 
 
@@ -284,12 +284,12 @@ class Tensor(Methods):
             )
         return int(self._single_value("index"))
 
-    def _single_value(self, kind: str) -> Any:
+    def _single_value(self, method_name: str) -> Any:
         if self.size != 1:
             raise ShapeError(
-                f"{kind}() needs a tensor with one element; this one has shape {self.shape}"
+                f"{method_name}() needs a tensor with one element; this one has shape {self.shape}"
             )
-        return self._read_with_debug_warning(f"{kind}()").item()
+        return self._read_with_debug_warning(f"{method_name}()").item()
 
     def _read(self, access: str) -> NDArray[Any]:
         """Return the values, or raise if the tensor is being differentiated, because a gradient would be lost."""
@@ -324,11 +324,11 @@ class Tensor(Methods):
             self.node is not None and self.dtype.is_inexact and self.node.is_being_differentiated()
         )
 
-    def _as_python_scalar(self, kind: Callable[[Any], ResultType]) -> ResultType:
-        name = getattr(kind, "__name__", "conversion")
+    def _as_python_scalar(self, convert: Callable[[Any], ResultType]) -> ResultType:
+        name = getattr(convert, "__name__", "conversion")
         value = self._single_value(name)
         try:
-            return kind(value)
+            return convert(value)
         except (TypeError, ValueError, OverflowError) as error:
             raise ArgumentValueError(f"{name}() of a {self.dtype} tensor: {error}") from None
 
@@ -581,20 +581,20 @@ def host_values(x: Tensor) -> NDArray[Any]:
 
 
 @cache
-def disposed_class(kind: type[Tensor]) -> type[Tensor]:
+def disposed_class(tensor_class: type[Tensor]) -> type[Tensor]:
     """Return the class that a disposed tensor gets; its attributes raise `DisposedTensor`.
 
     Only that class has a `__getattr__`, which Python calls for the empty slot. In a class that has one,
     the interpreter cannot specialize the access to an attribute, and small programs take a seventh longer.
     """
 
-    def explain(self: Tensor, name: str) -> NoReturn:
-        if name == "array":
+    def explain(self: Tensor, attribute_name: str) -> NoReturn:
+        if attribute_name == "array":
             raise DisposedTensor(
                 "this tensor has been disposed; return it from its tidy block, or protect it with plugrad.keep"
             )
-        text = f"{kind.__name__!r} object has no attribute {name!r}"
-        raise AttributeError(text, name=name, obj=self)
+        text = f"{tensor_class.__name__!r} object has no attribute {attribute_name!r}"
+        raise AttributeError(text, name=attribute_name, obj=self)
 
-    body = {"__module__": kind.__module__, "__slots__": (), "__getattr__": explain}
-    return type(kind.__name__, (kind,), body)
+    body = {"__module__": tensor_class.__module__, "__slots__": (), "__getattr__": explain}
+    return type(tensor_class.__name__, (tensor_class,), body)

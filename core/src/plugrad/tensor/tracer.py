@@ -34,7 +34,7 @@ class Tracer(Backend):
     outer: Backend | None = None
     """The backend of the level outside, if the arrays hold tensors of it."""
     target: Backend
-    """The device for which it stands, whose name, dtypes and kernels it shows."""
+    """The device on which the traced function is to run; the tracer shows its name, dtypes and kernels."""
     planned_steps: Counter[int]
     """The steps of optimizers that the trace has recorded so far, by the identity of a variable's state."""
 
@@ -85,7 +85,7 @@ class Tracer(Backend):
             self.bound_tensors = before
 
     def is_recorded(self, array: Any) -> bool:
-        """Return whether an array stands for tensors of which one is on a tape outside the traced function."""
+        """Return whether one of the tensors behind an array is on a tape outside the traced function."""
         return False
 
     def without_tape(self, array: Any) -> Any:
@@ -95,16 +95,17 @@ class Tracer(Backend):
     def call_with_custom_gradient(
         self, function: Callable[..., Any], args: Sequence[Tensor], save: Callable[..., None]
     ) -> Any:
-        """Return what a function with a gradient of its own returns: the value, and the function of its gradient.
+        """Call a function with a custom gradient; return its value and the function that computes its gradient.
 
-        On a tape outside the traced function, the call is one with a gradient of its own, too.
+        On a tape outside the traced function, the call has the custom gradient, too. The function calls `save` with the
+        tensors that its gradient needs.
         """
         return function(*args, save)
 
     def provide_draw_state(
-        self, words: int, next_state: Callable[[int, Backend], Tensor]
+        self, word_count: int, next_state: Callable[[int, Backend], Tensor]
     ) -> Tensor | None:
-        """Return the random state for a draw of `words` words, or None if the tracer has no rule for random states.
+        """Return the random state for a draw of `word_count` words, or None if the tracer has no rule for it.
 
         `next_state` returns that of a draw outside the traced function.
         """
@@ -121,9 +122,9 @@ def current_tracer() -> Tracer | None:
 
 
 @cache
-def _is_tracer(kind: type) -> bool:
-    """Return whether a class is one of tracers, in a third of the time of `isinstance` with an abstract class."""
-    return issubclass(kind, Tracer)
+def _is_tracer(backend_class: type) -> bool:
+    """Return whether a backend's class is a tracer's, in a third of the time of `isinstance` with an abstract class."""
+    return issubclass(backend_class, Tracer)
 
 
 def recording_or_target_backend() -> Backend | None:

@@ -10,7 +10,7 @@ import numpy as np
 from plugrad.errors import KernelNotFound, TracingError, UnsupportedDtype
 from plugrad.ops.creation import asarray
 from plugrad.testing.checks import (
-    DOUBLE_PRECISION_DTYPES,
+    GRADIENT_DTYPES,
     curved_sum,
     differentiated_inputs,
     is_differentiable,
@@ -37,7 +37,7 @@ EXAMPLE_COUNT = 3
 
 
 def check_batched(
-    row: Row, backend: Backend, *, exact_values: bool = False, exact_gradients: bool = False
+    row: Row, backend: Backend, *, is_value_exact: bool = False, is_gradient_exact: bool = False
 ) -> None:
     """Compare a batched row and its gradient with a loop over examples, for each input and for all.
 
@@ -46,21 +46,23 @@ def check_batched(
     """
     dtype = main_dtype(row, backend)
     examples = _draw_examples(row, dtype)
-    places = [i for i, x in enumerate(examples[0]) if x is not None]
+    positions = [i for i, x in enumerate(examples[0]) if x is not None]
 
     def forward(*xs: Tensor) -> list[Tensor]:
-        return run_row(row, _replace_inputs(examples[0], places, xs), dtype)
+        return run_row(row, _replace_inputs(examples[0], positions, xs), dtype)
 
-    if not places:
+    if not positions:
         return
     if row.kernel.dynamic_shape:
-        _check_refusal(lambda: vmap(forward)(*_stack_examples(examples, places, places)), str(row))
+        _check_refusal(
+            lambda: vmap(forward)(*_stack_examples(examples, positions, positions)), str(row)
+        )
         return
-    _compare_with_loop(forward, row, examples, places, f"{row} of {dtype}", exact_values)
+    _compare_with_loop(forward, row, examples, positions, f"{row} of {dtype}", is_value_exact)
     dtype = next(
         (
             d
-            for d in DOUBLE_PRECISION_DTYPES
+            for d in GRADIENT_DTYPES
             if d in row.tested_dtypes and _stores_dtypes_of_row(backend, row, d)
         ),
         "",
@@ -68,26 +70,27 @@ def check_batched(
     if not dtype or not is_differentiable(row):
         return
     examples = _draw_examples(row, dtype)
-    fixed = [i for i in places if i not in (inner := differentiated_inputs(row))]
-    places = [*inner, *fixed]
+    fixed = [i for i in positions if i not in (inner := differentiated_inputs(row))]
+    positions = [*inner, *fixed]
 
     def gradient(*xs: Tensor) -> list[Tensor]:
         def objective(*ys: Tensor) -> Tensor:
             given = ys if row.prepare_input is None else map(row.prepare_input, ys)
-            inputs = _replace_inputs(examples[0], places, (*given, *xs[len(inner) :]))
+            inputs = _replace_inputs(examples[0], positions, (*given, *xs[len(inner) :]))
             return curved_sum(run_row(row, inputs, dtype))
 
         return list(grads(objective, allow_unused=True)(*xs[: len(inner)]))
 
-    where = f"the gradient of {row} of {dtype}"
-    untraced = _compare_with_loop(gradient, row, examples, places, where, exact_gradients)
+    label = f"the gradient of {row} of {dtype}"
+    untraced = _compare_with_loop(gradient, row, examples, positions, label, is_gradient_exact)
     if untraced is not None:
-        args = _stack_examples(examples, places, places)
+        args = _stack_examples(examples, positions, positions)
         traced = read_values(_call_batched(jit(vmap(gradient)), args, row))
-        _check_close(traced, untraced, row, f"{where}, traced", exact_gradients)
+        _check_close(traced, untraced, row, f"{label}, traced", is_gradient_exact)
 
 
 def _stores_dtypes_of_row(backend: Backend, row: Row, dtype: str) -> bool:
+    """Return whether a backend stores all dtypes that a row needs to run on `dtype`."""
     return all(name in backend.dtypes() for name in row.required_dtypes(dtype))
 
 
@@ -103,6 +106,7 @@ def _draw_examples(row: Row, dtype: str) -> list[list[Array | None]]:
 def _replace_inputs(
     inputs: Sequence[Any], positions: Sequence[int], replacements: Any
 ) -> list[Any]:
+    """Return the inputs with others at some positions."""
     inputs = list(inputs)
     for i, x in zip(positions, replacements, strict=True):
         inputs[i] = x
@@ -110,12 +114,16 @@ def _replace_inputs(
 
 
 def _stack_examples(
-    examples: Sequence[Sequence[Any]], places: Sequence[int], batched: Sequence[int]
+    examples: Sequence[Sequence[Any]], positions: Sequence[int], batched_positions: Sequence[int]
 ) -> list[Tensor]:
-    """Return the inputs at `places`, with the examples stacked along the first axis for batched ones."""
+    """Return the inputs at `positions`; those at `batched_positions` are stacks of all examples."""
     return [
-        asarray(np.stack([example[i] for example in examples]) if i in batched else examples[0][i])
-        for i in places
+        asarray(
+            np.stack([example[i] for example in examples])
+            if i in batched_positions
+            else examples[0][i]
+        )
+        for i in positions
     ]
 
 
@@ -123,8 +131,8 @@ def _compare_with_loop(
     function: Callable[..., list[Tensor]],
     row: Row,
     examples: Sequence[Sequence[Any]],
-    places: Sequence[int],
-    where: str,
+    positions: Sequence[int],
+    label: str,
     is_exact: bool,
 ) -> list[Array] | None:
     """Compare a function batched over each of its inputs, and over all, with a loop over examples.
@@ -134,12 +142,12 @@ def _compare_with_loop(
     Returns:
         the values for all inputs batched, or None if the backend does not run the function.
     """
-    choices = [[i] for i in places] + [list(places)] * (len(places) > 1)
+    choices = [[i] for i in positions] + [list(positions)] * (len(positions) > 1)
     try:
-        inputs = [{i: asarray(example[i]) for i in places} for example in examples]
+        inputs = [{i: asarray(example[i]) for i in positions} for example in examples]
         first = function(*inputs[0].values())  # is the same whatever is batched
         singly = [
-            function(*[(own if i in batched else inputs[0])[i] for i in places])
+            function(*[(own if i in batched else inputs[0])[i] for i in positions])
             for batched in choices
             for own in inputs[1:]
         ]
@@ -147,8 +155,8 @@ def _compare_with_loop(
         return None  # the levels above check what a backend refuses
     together: list[list[Tensor]] = []
     for batched in choices:
-        args = _stack_examples(examples, places, batched)
-        axes = tuple([0 if i in batched else None for i in places])
+        args = _stack_examples(examples, positions, batched)
+        axes = tuple([0 if i in batched else None for i in positions])
         together.append(_call_batched(vmap(function, in_axes=axes), args, row))
     every = [*together, first, *singly]
     values = iter(read_values([x for outputs in every for x in outputs]))
@@ -157,7 +165,7 @@ def _compare_with_loop(
     for number, batched in enumerate(choices):
         loop = [first_values, *others[number * len(inputs[1:]) :][: len(inputs[1:])]]
         expected = [np.stack(parts) for parts in zip(*loop, strict=True)]
-        _check_close(found[number], expected, row, f"{where}, inputs {batched} batched", is_exact)
+        _check_close(found[number], expected, row, f"{label}, inputs {batched} batched", is_exact)
     return found[-1]
 
 
@@ -171,32 +179,37 @@ def _call_batched(function: Callable[..., Any], args: Sequence[Tensor], row: Row
 
 
 def _check_close(
-    found: Sequence[Array], expected: Sequence[Array], row: Row, where: str, is_exact: bool
+    outputs: Sequence[Array], expected: Sequence[Array], row: Row, label: str, is_exact: bool
 ) -> None:
     """Raise unless arrays have the shapes and dtypes of others, and values within the row's tolerance."""
-    for actual, wanted in zip(found, expected, strict=True):
-        if actual.shape != wanted.shape or actual.dtype != wanted.dtype:
+    for output, expected_output in zip(outputs, expected, strict=True):
+        if output.shape != expected_output.shape or output.dtype != expected_output.dtype:
             raise AssertionError(
-                f"{where}: {actual.dtype}{actual.shape} instead of {wanted.dtype}{wanted.shape}"
+                f"{label}: {output.dtype}{output.shape} instead of {expected_output.dtype}{expected_output.shape}"
             )
-        dtype = as_dtype(actual.dtype)
+        dtype = as_dtype(output.dtype)
         if dtype is string:
-            assert_equal(actual.astype(STRING_DTYPE), wanted.astype(STRING_DTYPE), where)
+            assert_equal(output.astype(STRING_DTYPE), expected_output.astype(STRING_DTYPE), label)
             continue
         tolerance = (
             0
             if is_exact
             else 2 * row.tolerance_factor * RELATIVE_TOLERANCE_OF_DTYPE.get(str(dtype), 0)
         )
-        largest = np.max(np.abs(wanted[np.isfinite(wanted)]), initial=1) if tolerance else 1
-        assert_close(actual, wanted, tolerance, tolerance * largest, where)
+        largest = (
+            np.max(np.abs(expected_output[np.isfinite(expected_output)]), initial=1)
+            if tolerance
+            else 1
+        )
+        assert_close(output, expected_output, tolerance, tolerance * largest, label)
 
 
-def _check_refusal(call: Callable[[], Any], where: str) -> None:
+def _check_refusal(call: Callable[[], Any], label: str) -> None:
+    """Raise unless a call raises an error because a shape depends on values."""
     try:
         call()
     except TracingError:
         return
     raise AssertionError(
-        f"{where}: its shape depends on values, but it was batched without an error"
+        f"{label}: its shape depends on values, but it was batched without an error"
     )

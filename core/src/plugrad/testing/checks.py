@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
     from plugrad.types.dtype import DType
 
-DOUBLE_PRECISION_DTYPES: Final = {
+GRADIENT_DTYPES: Final = {
     "float64": "float64",
     "float32": "float32",
     "complex128": "float64",
     "complex64": "float32",
 }
-"""The dtypes in which gradients are compared, the best first, and those of their real parts."""
+"""The dtypes in which gradients are compared, the most precise first, each with the dtype of its real part."""
 
 
 class NotClaimed(Exception):
@@ -52,13 +52,13 @@ def require_kernel(kernel: Kernel[..., Any], backend: Backend) -> None:
         raise NotClaimed(f"{backend.name} does not implement {kernel.name}{composite}")
 
 
-def require_dtypes(names: Sequence[str] | set[str], backend: Backend) -> None:
+def require_dtypes(dtype_names: Sequence[str] | set[str], backend: Backend) -> None:
     """Raise unless the backend stores some dtypes.
 
     Raises:
         NotClaimed: it does not store one of them.
     """
-    if missing := sorted({n for n in names if as_dtype(n) not in backend.dtypes()}):
+    if missing := sorted({n for n in dtype_names if as_dtype(n) not in backend.dtypes()}):
         raise NotClaimed(f"{backend.name} does not store {', '.join(missing)}")
 
 
@@ -166,59 +166,62 @@ def curved_sum(outputs: Sequence[Tensor]) -> Tensor:
 def check_values(
     row: Row,
     dtype: str,
-    given: Sequence[Array | None],
+    arrays: Sequence[Array | None],
     tensors: Sequence[Tensor | None] | None = None,
 ) -> None:
     """Compare shapes, dtypes and values with the reference, and check that the inputs have not changed.
 
     The inputs are given as arrays, and as tensors if these are not just made of the arrays.
     """
-    arrays = [x if x is None else x.copy() for x in given]  # a tensor may share its memory
-    tensors = as_tensors(given) if tensors is None else tensors
+    copies = [x if x is None else x.copy() for x in arrays]  # a tensor may share its memory
+    tensors = as_tensors(arrays) if tensors is None else tensors
     outputs = run_row(row, tensors, dtype)
-    expected = row.expected_outputs(arrays)
+    expected = row.expected_outputs(copies)
     specs = row.kernel.infer(*tensors, **row.attributes(dtype))
     promised = [specs] if hasattr(specs, "dtype") else list(specs)
-    where = _describe_call(row, dtype, arrays)
-    _check_equal(len(outputs), len(promised), "number of outputs", where)
+    label = _describe_call(row, dtype, copies)
+    _check_equal(len(outputs), len(promised), "number of outputs", label)
     for output, spec in zip(outputs, promised, strict=True):
-        _check_equal(output.dtype, spec.dtype, "dtype", where)
+        _check_equal(output.dtype, spec.dtype, "dtype", label)
         if not row.kernel.dynamic_shape:
-            _check_equal(output.shape, spec.shape, "shape", where)
+            _check_equal(output.shape, spec.shape, "shape", label)
     found = [x.numpy() for x in outputs]
     for output, values in zip(outputs, found, strict=True):
-        _check_equal(values.shape, output.shape, "shape of what to_numpy gives", where)
-        _check_equal(as_dtype(values.dtype), output.dtype, "dtype of what to_numpy gives", where)
+        _check_equal(values.shape, output.shape, "shape of what to_numpy gives", label)
+        _check_equal(as_dtype(values.dtype), output.dtype, "dtype of what to_numpy gives", label)
     if row.canonicalize is not None:
         found = row.canonicalize(*found)
     for values, wanted in zip(found, expected, strict=True):
-        _compare_values(values, wanted, row, where)
-    for array, tensor in zip(arrays, tensors, strict=True):
+        _compare_values(values, wanted, row, label)
+    for array, tensor in zip(copies, tensors, strict=True):
         if array is not None and tensor is not None:
-            assert_equal(tensor.numpy(), array, f"{where}: an input was changed")
+            assert_equal(tensor.numpy(), array, f"{label}: an input was changed")
 
 
-def _check_equal(actual: object, expected: object, what: str, where: str) -> None:
+def _check_equal(actual: object, expected: object, property_name: str, label: str) -> None:
+    """Raise unless a property of a result has the expected value."""
     if actual != expected:
-        raise AssertionError(f"{where}: the {what} is {actual}; it must be {expected}")
+        raise AssertionError(f"{label}: the {property_name} is {actual}; it must be {expected}")
 
 
-def _compare_values(actual: Array, expected: Array, row: Row, where: str) -> None:
-    _check_equal(actual.shape, expected.shape, "shape", where)
+def _compare_values(actual: Array, expected: Array, row: Row, label: str) -> None:
+    """Raise unless values are within the row's tolerance of the expected ones."""
+    _check_equal(actual.shape, expected.shape, "shape", label)
     name = str(as_dtype(actual.dtype))
     if name not in RELATIVE_TOLERANCE_OF_DTYPE:
         wanted = expected if actual.dtype == STRING_DTYPE else expected.astype(actual.dtype)
-        assert_equal(actual, wanted, where)
+        assert_equal(actual, wanted, label)
         return
     with np.errstate(all="ignore"):  # what is beyond the largest number is infinite
         wanted = expected.astype(actual.dtype)
     allowed = RELATIVE_TOLERANCE_OF_DTYPE[name] * row.tolerance_factor
     sizes = np.abs(wanted[np.isfinite(wanted)])
     largest = 1.0 if row.kernel.is_elementwise else max(1.0, float(sizes.max(initial=1)))
-    assert_close(actual, wanted, allowed, allowed * largest, where)
+    assert_close(actual, wanted, allowed, allowed * largest, label)
 
 
 def _describe_call(row: Row, dtype: str, arrays: Sequence[Array | None]) -> str:
+    """Return the kernel, shapes, attributes and dtype of a call, for error messages."""
     shapes = ", ".join("absent" if x is None else str(x.shape) for x in arrays)
     attrs = "".join(f", {name}={value!r}" for name, value in row.attributes(dtype).items())
     return f"{row.kernel.name}({shapes}{attrs}) of {dtype}"
@@ -227,11 +230,11 @@ def _describe_call(row: Row, dtype: str, arrays: Sequence[Array | None]) -> str:
 def is_differentiable(row: Row) -> bool:
     """Whether a row's gradient can be compared with finite differences."""
     gradient = get_gradient(row.kernel.name)
-    places = differentiated_inputs(row)
-    if not row.is_smooth or row.is_edge or gradient is None or not places:
+    positions = differentiated_inputs(row)
+    if not row.is_smooth or row.is_edge or gradient is None or not positions:
         return False
-    return bool(DOUBLE_PRECISION_DTYPES.keys() & set(row.tested_dtypes)) and bool(
-        gradient.planner(row.kernel, places)
+    return bool(GRADIENT_DTYPES.keys() & set(row.tested_dtypes)) and bool(
+        gradient.planner(row.kernel, positions)
     )
 
 
@@ -250,7 +253,7 @@ def check_row_gradient(row: Row, backend: Backend) -> None:
     stored = backend.dtypes()
     dtypes = [
         dtype
-        for dtype, real in DOUBLE_PRECISION_DTYPES.items()
+        for dtype, real in GRADIENT_DTYPES.items()
         if dtype in row.tested_dtypes
         and all(as_dtype(name) in stored for name in {real, *row.required_dtypes(dtype)})
     ]
@@ -270,16 +273,16 @@ def check_row_gradient(row: Row, backend: Backend) -> None:
 
 def _check_gradient_in_dtype(row: Row, dtype: str) -> None:
     tensors = as_tensors(row.draw_inputs(dtype))
-    places = differentiated_inputs(row)
+    positions = differentiated_inputs(row)
 
     def function(*xs: Tensor) -> Tensor:
         inputs = list(tensors)
-        for i, x in zip(places, xs, strict=True):
+        for i, x in zip(positions, xs, strict=True):
             inputs[i] = x if row.prepare_input is None else row.prepare_input(x)
         outputs = [x for x in run_row(row, inputs, dtype) if x.dtype.is_inexact]
         return outputs[0] if len(outputs) == 1 else concat([reshape(x, (-1,)) for x in outputs])
 
     function.__name__ = str(row)
-    arguments = [x for i in places if (x := tensors[i]) is not None]
-    order = 2 if DOUBLE_PRECISION_DTYPES[dtype] == "float64" else 1
-    check_gradient(function, *arguments, order=order, dtype=DOUBLE_PRECISION_DTYPES[dtype])
+    arguments = [x for i in positions if (x := tensors[i]) is not None]
+    order = 2 if GRADIENT_DTYPES[dtype] == "float64" else 1
+    check_gradient(function, *arguments, order=order, dtype=GRADIENT_DTYPES[dtype])

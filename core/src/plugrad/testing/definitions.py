@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-def extract_windows(x: Array, window: Window, *, outside: Any = 0) -> Array:
-    """Return the elements of each window, as (batch, stops …, channels, cells …); `outside` fills the padding."""
+def extract_windows(x: Array, window: Window, *, padding_value: Any = 0) -> Array:
+    """Return the elements of each window, as (batch, stops …, channels, cells …), with padding around x."""
     axes = len(window.size)
     places: list[Array] = []  # of each axis: where the cells (second axis) of the stops (first) lie
     margins = [(0, 0)]
@@ -27,7 +27,7 @@ def extract_windows(x: Array, window: Window, *, outside: Any = 0) -> Array:
         within = np.add.outer(np.arange(stops) * stride, np.arange(length) * dilation)
         places.append(within.reshape(*(1, 1) * axis, stops, length, *(1, 1) * (axes - axis - 1)))
         margins.append((before, after))
-    x = np.pad(x, [*margins, (0, 0)], constant_values=outside)
+    x = np.pad(x, [*margins, (0, 0)], constant_values=padding_value)
     seen = x[(slice(None), *places)]  # (batch, stops and cells of each axis in turn …, channels)
     stops_first = (0, *range(1, 2 * axes, 2), 2 * axes + 1, *range(2, 2 * axes + 1, 2))
     return seen.transpose(stops_first)
@@ -80,19 +80,19 @@ def fill_mode_index(i: Array, n: int, mode: str) -> Array:
 
 
 def sample_image(
-    image: Array, rows: Array, columns: Array, method: str, mode: str, fill: Any = 0
+    image: Array, rows: Array, columns: Array, method: str, mode: str, fill_value: Any = 0
 ) -> Array:
     """Return samples of an image (height, width, channels) at the points (rows, columns)."""
     height, width, channels = image.shape
     known = np.isfinite(rows) & np.isfinite(columns)
     rows, columns = np.where(known, rows, 0), np.where(known, columns, 0)
-    fill = np.broadcast_to(np.asarray(fill, float), channels)
+    fill_value = np.broadcast_to(np.asarray(fill_value, float), channels)
 
     def pixel(i: Array, j: Array) -> Array:
         i, j = i.astype(int), j.astype(int)
         values = image[fill_mode_index(i, height, mode), fill_mode_index(j, width, mode)]
         inside = (i >= 0) & (i < height) & (j >= 0) & (j < width)
-        return values if mode != "constant" else np.where(inside[..., None], values, fill)
+        return values if mode != "constant" else np.where(inside[..., None], values, fill_value)
 
     if method == "nearest":
         found = pixel(np.floor(rows + 0.5), np.floor(columns + 0.5))
@@ -103,12 +103,18 @@ def sample_image(
         found = found + (1 - down) * right * pixel(top, left + 1)
         found = found + down * (1 - right) * pixel(top + 1, left)
         found = found + down * right * pixel(top + 1, left + 1)
-    return np.where(known[..., None], found, fill)
+    return np.where(known[..., None], found, fill_value)
 
 
-def resize_positions(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Array:
+def resize_positions(
+    input_size: int, output_size: int, align_corners: bool, half_pixel_centers: bool
+) -> Array:
     """Return for each new position along a resized axis the position in the original."""
-    i = np.arange(out)
-    if align_corners and out > 1:
-        return i * (size - 1) / (out - 1)
-    return (i + 0.5) * size / out - 0.5 if half_pixel_centers else i * size / out
+    i = np.arange(output_size)
+    if align_corners and output_size > 1:
+        return i * (input_size - 1) / (output_size - 1)
+    return (
+        (i + 0.5) * input_size / output_size - 0.5
+        if half_pixel_centers
+        else i * input_size / output_size
+    )

@@ -33,45 +33,45 @@ LIMIT_HEADROOM_BYTES: Final = 16 * MEBIBYTE
 
 
 @contextmanager
-def reopen_backend(backend: Backend, spec: str) -> Generator[Backend]:
+def reopen_backend(backend: Backend, device_spec: str) -> Generator[Backend]:
     """Close a backend, and return the new object that the next use opens."""
     close_backend(backend)
-    with use(spec) as again:
+    with use(device_spec) as again:
         expect(again.backend is not backend, "the closed backend was opened again")
         yield again.backend
 
 
-def kernels_work_on_a_reopened_backend(backend: Backend, spec: str) -> None:
+def kernels_work_on_a_reopened_backend(backend: Backend, device_spec: str) -> None:
     """Check that each kernel works on the device opened last, and none on the one that was closed."""
     asarray(small_numbers(backend, 4000))
-    with reopen_backend(backend, spec) as again:
+    with reopen_backend(backend, device_spec) as again:
         _check_kernels(again)
-        _check_counting(again)
+        _check_memory_count(again)
 
 
-def memory_limit_holds_on_a_reopened_backend(backend: Backend, spec: str) -> None:
+def memory_limit_holds_on_a_reopened_backend(backend: Backend, device_spec: str) -> None:
     """Check that the limit in the settings holds for a reopened backend and its kernels' results."""
     with config.override(
         "memory_limit", collect_and_read_memory(backend).bytes + LIMIT_HEADROOM_BYTES
     ):
         limit = config.get("memory_limit")
-        with reopen_backend(backend, spec) as again:
+        with reopen_backend(backend, device_spec) as again:
             expect(again.memory().limit == limit, f"memory().limit is {again.memory().limit}")
             again.set_memory_limit(
                 collect_and_read_memory(again).bytes + LIMIT_HEADROOM_BYTES
             )  # the closed one may have freed memory
-            _check_limit(again)
-    with use(spec) as selection:
+            _check_memory_limit(again)
+    with use(device_spec) as selection:
         now = selection.backend.memory().limit
         expect(now is None, f"memory().limit is {now} when the setting is none again")
 
 
-def tensors_of_a_closed_backend_are_refused(backend: Backend, spec: str) -> None:
+def tensors_of_a_closed_backend_are_refused(backend: Backend, device_spec: str) -> None:
     """Check that any use of a tensor whose backend is closed raises an error that says so."""
     require_kernel(binary.add, backend)
     x = asarray(small_numbers(backend, 4000))
     y = x + x
-    with reopen_backend(backend, spec):
+    with reopen_backend(backend, device_spec):
         z = asarray(small_numbers(backend, 4000))
         attempts: dict[str, Callable[[], object]] = {
             "x.numpy()": x.numpy,
@@ -114,28 +114,28 @@ def _second_device(backend: Backend) -> Generator[Backend]:
             close_backend(second)
 
 
-def kernels_run_on_the_device_they_belong_to(backend: Backend, spec: str) -> None:
+def kernels_run_on_the_device_they_belong_to(backend: Backend, device_spec: str) -> None:
     """Each kernel runs on a second device, which counts the memory of the results."""
     with _second_device(backend) as second:
         _check_kernels(second)
-        _check_counting(second)
-        _check_counting(backend)
+        _check_memory_count(second)
+        _check_memory_count(backend)
 
 
-def memory_limit_is_that_of_one_device(backend: Backend, spec: str) -> None:
+def memory_limit_is_that_of_one_device(backend: Backend, device_spec: str) -> None:
     """Check that a device's kernels keep its own limit, and not the limit of another device."""
     with _second_device(backend) as second:
         for limited, free in ((second, backend), (backend, second)):
             limited.set_memory_limit(collect_and_read_memory(limited).bytes + LIMIT_HEADROOM_BYTES)
             try:
-                _check_limit(limited)
+                _check_memory_limit(limited)
                 array = small_numbers(free, 64 * MEBIBYTE)
                 np.testing.assert_array_equal(asarray(array, device=free).numpy(), array)
             finally:
                 limited.set_memory_limit(None)
 
 
-def devices_work_in_turns(backend: Backend, spec: str) -> None:
+def devices_work_in_turns(backend: Backend, device_spec: str) -> None:
     """Calls on two devices that alternate do not disturb each other, and their tensors do not mix."""
     require_kernel(binary.add, backend)
     with _second_device(backend) as second:
@@ -152,7 +152,7 @@ def devices_work_in_turns(backend: Backend, spec: str) -> None:
         raise AssertionError(f"a tensor on {x.device} and one on {y.device} were added")
 
 
-def closing_one_device_leaves_the_other(backend: Backend, spec: str) -> None:
+def closing_one_device_leaves_the_other(backend: Backend, device_spec: str) -> None:
     """The kernels of a device work when another one has been closed."""
     with _second_device(backend) as second:
         x = asarray(small_numbers(backend, 4000))
@@ -188,6 +188,7 @@ def _check_kernels(backend: Backend) -> None:
 
 @contextmanager
 def _use_backend(backend: Backend) -> Generator[None]:
+    """Make a device the active one within the block."""
     plugin = next(p for p in backends() if p.name == backend.name and p.status == "active")
     with use(f"{plugin.qualified_name}:{backend.device}") as selection:
         expect(
@@ -196,7 +197,7 @@ def _use_backend(backend: Backend) -> Generator[None]:
         yield
 
 
-def _check_counting(backend: Backend) -> None:
+def _check_memory_count(backend: Backend) -> None:
     """Compare the bytes of a kernel's result with the bytes that the device counts."""
     require_kernel(binary.add, backend)
     x = asarray(small_numbers(backend, MEBIBYTE), device=backend)
@@ -209,7 +210,7 @@ def _check_counting(backend: Backend) -> None:
     )
 
 
-def _check_limit(backend: Backend) -> None:
+def _check_memory_limit(backend: Backend) -> None:
     """Check that an array and the result of a kernel may not exceed the limit of a device."""
     attempts: dict[str, Callable[[], object]] = {
         "an array": lambda: asarray(small_numbers(backend, 64 * MEBIBYTE), device=backend)

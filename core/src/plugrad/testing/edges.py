@@ -63,7 +63,7 @@ SPECIAL_NUMBERS: Final = [
     -100.0,
 ]
 
-first_row_of_each_kernel: Final = [row for row in rows() if row.number == 1]
+first_row_of_each_kernel: Final = [row for row in rows() if row.row_number == 1]
 elementwise_rows: Final = [
     row for row in first_row_of_each_kernel if row.kernel.is_elementwise and row.inputs
 ]
@@ -93,6 +93,7 @@ rows_with_views: Final = [
     for row in first_row_of_each_kernel
     if any(x and x.shape and x.dtype == ROW_DTYPE for x in row.inputs)
 ]
+"""Rows whose inputs may be views, such as transposed ones."""
 
 
 def check_shapes(row: Row, backend: Backend) -> None:
@@ -160,11 +161,13 @@ def check_special_values(row: Row, backend: Backend) -> None:
 
 
 def _transposed_view(array: Array) -> Tensor:
+    """Return a tensor with the values of an array, as a transposed view."""
     order = tuple(reversed(range(array.ndim)))
     return permute_dims(asarray(array.transpose(order)), order)
 
 
 def _flipped_view(array: Array) -> Tensor:
+    """Return a tensor with the values of an array, as a view with all axes reversed."""
     return flip(asarray(np.flip(array)))
 
 
@@ -206,7 +209,7 @@ LARGE_ROWS: Final = [
         [numbers(0, 1, shape=(70, 9, 800))],
         {"axis": (0, 2)},
         tolerance_factor=10,
-        number=2,
+        row_number=2,
     ),
     Row(reduction.max, np.max, [arbitrary_numbers(MANY_ELEMENTS)], {"reduction_indices": (0,)}),
     Row(reduction.argmax, np.argmax, [arbitrary_numbers(MANY_ELEMENTS)], {"axis": 0}),

@@ -27,7 +27,9 @@ Inputs = Sequence[Tensor]
 
 class _Precision(NamedTuple):
     eps: float
+    """The step of the differences."""
     rtol: float
+    """The largest difference that is allowed, relative to the derivative."""
     rounding_unit: float
     """The rounding error of one operation."""
 
@@ -182,8 +184,10 @@ class _Comparison:
     objective: _Objective
     inputs: Inputs
     directions: dict[int, Array]
+    """By the position of an argument, the direction of its derivative."""
     precision: _Precision
     label: str
+    """The function's name and the order, for error messages."""
 
     def check(self) -> None:
         """Raise unless the derivatives of the rules agree with the finite differences."""
@@ -207,7 +211,7 @@ class _Comparison:
                 )
 
     def _finite_difference(self, position: int, direction: Array) -> tuple[float, float]:
-        """Return the derivative by finite differences, and a bound of its error."""
+        """Return the derivative for the argument at a position along a direction, and a bound of its error."""
         step = self.precision.eps
         x = self.inputs[position]
         base = _to_float64(x)
@@ -225,12 +229,13 @@ class _Comparison:
         """Describe the element with the largest error, unless there are too many elements."""
         if not 1 < gradient.size <= 200:
             return ""
-        worst = max(self._iter_elements(position, gradient), key=lambda found: found[0])
+        worst = max(self._iter_element_errors(position, gradient), key=lambda found: found[0])
         return f". Element {worst[1]} is furthest off: {worst[2]:.9g} instead of {worst[3]:.9g}"
 
-    def _iter_elements(
+    def _iter_element_errors(
         self, position: int, gradient: Array
     ) -> Iterator[tuple[float, tuple[int, ...], float, float]]:
+        """Yield for each element the error, the index, and the derivatives by the rules and by finite differences."""
         for place in np.ndindex(gradient.shape):
             unit = np.zeros(gradient.shape)
             unit[place] = 1

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MEBIBYTE: Final = 2**20
-STORED_DTYPES: Final = tuple(str(dtype) for dtype in DTYPES)
+DTYPE_NAMES: Final = tuple(str(dtype) for dtype in DTYPES)
+"""The names of all dtypes that a backend may store."""
 MAX_BUFFER_SIZE_FACTOR: Final = 2
 """How many times as large as the array a buffer may be."""
 
@@ -39,7 +40,7 @@ def expect(condition: bool, message: str) -> None:
 # --- what it says ---------------------------------------------------------------------------------
 
 
-def manifest_keeps_its_promises(backend: Backend, spec: str) -> None:
+def manifest_keeps_its_promises(backend: Backend, device_spec: str) -> None:
     """Check that whatever the manifest lists is there when the plugin runs."""
     plugin = next(p for p in backends() if p.name == backend.name and p.status == "active")
     manifest = plugin.manifest
@@ -51,7 +52,7 @@ def manifest_keeps_its_promises(backend: Backend, spec: str) -> None:
     expect(not lacking, f"the manifest promises kernels {lacking}, which are not registered")
 
 
-def probe_tells_the_devices(backend: Backend, spec: str) -> None:
+def probe_returns_the_devices(backend: Backend, device_spec: str) -> None:
     """Check that probing returns the devices, and does no harm when the backend is open."""
     first, second = backend.probe(), backend.probe()
     expect(isinstance(first, Probe) and first.ok, f"probe() gives {first}")  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -62,16 +63,16 @@ def probe_tells_the_devices(backend: Backend, spec: str) -> None:
     expect(backend.devices() == first.devices, "devices() differs from probe().devices")
 
 
-def dtypes_are_plugrads(backend: Backend, spec: str) -> None:
-    """`dtypes` returns plugrad's own dtypes."""
+def dtypes_are_plugrads(backend: Backend, device_spec: str) -> None:
+    """Check that the method `dtypes` returns plugrad's own dtypes."""
     stored = backend.dtypes()
     expect(bool(stored), "dtypes() is empty")
     strange = [d for d in stored if not isinstance(d, DType)]  # pyright: ignore[reportUnnecessaryIsInstance]
     expect(not strange, f"dtypes() has {strange}, which are no plugrad dtypes")
 
 
-def other_dtypes_are_refused(backend: Backend, spec: str) -> None:
-    """Other dtypes raise an error that names the backend, and are never converted silently."""
+def other_dtypes_are_refused(backend: Backend, device_spec: str) -> None:
+    """Check that dtypes that the backend lacks raise an error that names it, and are never converted silently."""
     others = [dtype for dtype in DTYPES if dtype not in backend.dtypes()]
     if not others:
         raise NotClaimed(f"{backend.name} stores every dtype")
@@ -132,19 +133,19 @@ def main_number_dtype(backend: Backend) -> str:
     Raises:
         NotClaimed: it stores no numbers.
     """
-    for name in ("float32", "float64", "int32", *STORED_DTYPES):
+    for name in ("float32", "float64", "int32", *DTYPE_NAMES):
         if as_dtype(name) in backend.dtypes() and name not in ("bool", "string"):
             return name
     raise NotClaimed(f"{backend.name} stores no numbers")
 
 
-def small_numbers(backend: Backend, size: int) -> Array:
-    """Return an array of `size` bytes of small numbers."""
+def small_numbers(backend: Backend, nbytes: int) -> Array:
+    """Return an array of small numbers that takes `nbytes` bytes."""
     dtype = np.dtype(main_number_dtype(backend))
-    return (np.arange(size // dtype.itemsize) % 100).astype(dtype)
+    return (np.arange(nbytes // dtype.itemsize) % 100).astype(dtype)
 
 
-def tensors_keep_their_values(backend: Backend, spec: str) -> None:
+def tensors_keep_their_values(backend: Backend, device_spec: str) -> None:
     """Check that a tensor does not change with the array that it was made of."""
     array = small_numbers(backend, MEBIBYTE)
     expected = array.copy()
@@ -153,7 +154,7 @@ def tensors_keep_their_values(backend: Backend, spec: str) -> None:
     np.testing.assert_array_equal(x.numpy(), expected, "the tensor changed with its source")
 
 
-def values_outlive_their_tensor(backend: Backend, spec: str) -> None:
+def values_outlive_their_tensor(backend: Backend, device_spec: str) -> None:
     """Check that values stay right when their tensor is gone and its memory is used again."""
     expected = small_numbers(backend, MEBIBYTE)
     values = asarray(expected).numpy()
@@ -163,15 +164,15 @@ def values_outlive_their_tensor(backend: Backend, spec: str) -> None:
     del others
 
 
-def cpu_and_backend_exchange_tensors(backend: Backend, spec: str) -> None:
-    """Copies to the reference backend and back have the same values."""
+def cpu_and_backend_exchange_tensors(backend: Backend, device_spec: str) -> None:
+    """Check that copies to the backend cpu and back have the same values."""
     if backend.name == "cpu" or not any(p.name == "cpu" for p in backends()):
         raise NotClaimed("there is no cpu backend beside this one")
     expected = small_numbers(backend, 400)
     there = to_device(asarray(expected), "cpu")
     expect(there.device.startswith("cpu:"), f"x.to('cpu') lives on {there.device}")
-    back = to_device(there, spec)
-    expect(back.backend is backend, f"x.to({spec!r}) lives on {back.device}")
+    back = to_device(there, device_spec)
+    expect(back.backend is backend, f"x.to({device_spec!r}) lives on {back.device}")
     np.testing.assert_array_equal(back.numpy(), expected)
 
 
@@ -185,7 +186,7 @@ def collect_and_read_memory(backend: Backend) -> Memory:
     return backend.memory()
 
 
-def memory_is_counted(backend: Backend, spec: str) -> None:
+def memory_is_counted(backend: Backend, device_spec: str) -> None:
     """Check that an array's memory counts from its creation until its last reference is gone."""
     array = small_numbers(backend, MEBIBYTE)
     before = collect_and_read_memory(backend)
@@ -212,7 +213,7 @@ def memory_is_counted(backend: Backend, spec: str) -> None:
     expect(after.peak >= during.bytes, "the peak forgot an array that is gone")
 
 
-def nothing_leaks(backend: Backend, spec: str) -> None:
+def nothing_leaks(backend: Backend, device_spec: str) -> None:
     """Check that results to which nothing refers give their memory back."""
     require_kernel(binary.add, backend)
     x = asarray(small_numbers(backend, MEBIBYTE))
@@ -227,7 +228,7 @@ def nothing_leaks(backend: Backend, spec: str) -> None:
     )
 
 
-def memory_limit_is_kept(backend: Backend, spec: str) -> None:
+def memory_limit_is_kept(backend: Backend, device_spec: str) -> None:
     """Check that an allocation beyond the limit raises an error, and one within it or without a limit does not."""
     small, large = small_numbers(backend, MEBIBYTE), small_numbers(backend, 64 * MEBIBYTE)
     limit = collect_and_read_memory(backend).bytes + 16 * MEBIBYTE
@@ -247,18 +248,19 @@ def memory_limit_is_kept(backend: Backend, spec: str) -> None:
     np.testing.assert_array_equal(asarray(large).numpy(), large)
 
 
-def _expect_out_of_memory(make: Callable[[], Any], what: str) -> None:
+def _expect_out_of_memory(allocate: Callable[[], Any], description: str) -> None:
+    """Raise unless an allocation of 64 MiB raises OutOfMemory."""
     try:
-        make()
+        allocate()
     except OutOfMemory:
         return
-    raise AssertionError(f"{what} of 64 MiB exceeded a limit that had 16 MiB left")
+    raise AssertionError(f"{description} of 64 MiB exceeded a limit that had 16 MiB left")
 
 
 # --- how it ends ----------------------------------------------------------------------------------
 
 
-def synchronize_returns(backend: Backend, spec: str) -> None:
+def synchronize_returns(backend: Backend, device_spec: str) -> None:
     """Check that `synchronize` returns when there is nothing to wait for, and when it is called twice."""
     backend.synchronize()
     asarray(small_numbers(backend, 400))
@@ -266,19 +268,19 @@ def synchronize_returns(backend: Backend, spec: str) -> None:
     backend.synchronize()
 
 
-def backend_opens_again_after_it_was_closed(backend: Backend, spec: str) -> None:
+def backend_opens_again_after_it_was_closed(backend: Backend, device_spec: str) -> None:
     """Check that a closed backend opens again, and works."""
     expected = small_numbers(backend, 4000)
     read = asarray(expected).numpy()
     close_backend(backend)
     expect(backend.is_closed, "is_closed is False after close()")
     np.testing.assert_array_equal(read, expected, "values that were read changed at close()")
-    with use(spec) as again:
+    with use(device_spec) as again:
         expect(again.backend is not backend, "the closed backend was opened again")
         np.testing.assert_array_equal(asarray(expected).numpy(), expected)
 
 
-def lost_device_is_an_error(backend: Backend, spec: str) -> None:
+def lost_device_is_an_error(backend: Backend, device_spec: str) -> None:
     """Check that a lost device's tensors raise DeviceLost, and that the next use opens another device."""
     if type(backend).lose_device is Backend.lose_device:
         raise NotClaimed(f"{backend.name} does not implement lose_device()")
@@ -292,7 +294,7 @@ def lost_device_is_an_error(backend: Backend, spec: str) -> None:
         except DeviceLost:
             continue
         raise AssertionError("a lost device computes on; it must raise DeviceLost")
-    with use(spec) as again:
+    with use(device_spec) as again:
         expect(again.backend is not backend, "the lost device was used again")
         expect(backend.is_closed, "the lost device is not closed")
         np.testing.assert_array_equal(asarray(expected).numpy(), expected)
@@ -300,7 +302,7 @@ def lost_device_is_an_error(backend: Backend, spec: str) -> None:
 
 LIFECYCLE_CHECKS: Final[list[Callable[[Backend, str], None]]] = [
     manifest_keeps_its_promises,
-    probe_tells_the_devices,
+    probe_returns_the_devices,
     dtypes_are_plugrads,
     other_dtypes_are_refused,
     tensors_keep_their_values,

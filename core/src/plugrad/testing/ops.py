@@ -32,7 +32,8 @@ class OpCase:
     tensor_function: Callable[..., Any]
     numpy_function: Callable[..., Any]
     shapes: Sequence[Shape] = ((3, 5),)
-    min_value: float = -3
+    min_input: float = -3
+    """The smallest number that is drawn for the inputs."""
     tolerance_factor: float = 1
 
     def __str__(self) -> str:
@@ -43,7 +44,7 @@ def check_op(op: OpCase, backend: Backend) -> None:
     """Compare an op with NumPy, in the best floating dtype that the backend stores."""
     dtype = main_number_dtype(backend)
     rng = np.random.default_rng(20240229)
-    arrays = [numbers(op.min_value, 3).draw(rng, shape, dtype) for shape in op.shapes]
+    arrays = [numbers(op.min_input, 3).draw(rng, shape, dtype) for shape in op.shapes]
     result = op.tensor_function(*map(plugrad.asarray, arrays))
     expected = op.numpy_function(*map(as_double, arrays))
     found: list[Any] = result if isinstance(result, list) else [result]
@@ -74,19 +75,22 @@ def _train_weights(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
 
 
 def _train_in_numpy(x: Array, y: Array, weights: Array) -> Array:
+    """Return what `_train_weights` returns, computed with NumPy."""
     for _ in range(10):
         weights = weights - 0.05 * 2 / y.size * x.T @ (x @ weights - y)
     return weights
 
 
-def _run_network(x: Tensor, w: Tensor, v: Tensor) -> Tensor:
-    return plugrad.sum(plugrad.square(plugrad.tanh(x @ w) @ v))
+def _run_network(x: Tensor, hidden_weights: Tensor, output_weights: Tensor) -> Tensor:
+    """Return the sum of the squared outputs of a network with one hidden layer."""
+    return plugrad.sum(plugrad.square(plugrad.tanh(x @ hidden_weights) @ output_weights))
 
 
-def _network_gradients(x: Array, w: Array, v: Array) -> list[Array]:
-    hidden = np.tanh(x @ w)
-    dy = 2 * (hidden @ v)
-    return [x.T @ (dy @ v.T * (1 - hidden**2)), hidden.T @ dy]
+def _network_gradients(x: Array, hidden_weights: Array, output_weights: Array) -> list[Array]:
+    """Return the gradients of `_run_network` for both weights, computed with NumPy."""
+    hidden = np.tanh(x @ hidden_weights)
+    dy = 2 * (hidden @ output_weights)
+    return [x.T @ (dy @ output_weights.T * (1 - hidden**2)), hidden.T @ dy]
 
 
 def _step_with_adam(x: Tensor) -> Tensor:
@@ -98,6 +102,7 @@ def _step_with_adam(x: Tensor) -> Tensor:
 
 
 def _compute_in_tidy(x: Tensor) -> Tensor:
+    """Return the only result that a block of `plugrad.tidy` keeps."""
     with plugrad.tidy() as scope:
         y = x * 2
         z = scope.keep(y + 1)
@@ -216,7 +221,7 @@ OP_CASES: Final = [
         "Adam",
         _step_with_adam,
         lambda x: x - 0.1 * 2 * x / (2 * x + 1e-8),
-        min_value=1,
+        min_input=1,
         tolerance_factor=10,
     ),
     OpCase("tidy", _compute_in_tidy, lambda x: 2 * x + 1),

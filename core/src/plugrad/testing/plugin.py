@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
     from plugrad.testing.rows import Row
 
-SESSION_KEY: Final = pytest.StashKey["KitSession"]()
+KIT_SESSION_KEY: Final = pytest.StashKey["KitSession"]()
 
 
 class KitSession:
@@ -166,16 +166,16 @@ def _read_xfail_entries(folder: Path, file: str | None) -> XfailEntries:
         raise pytest.UsageError(f"{path}: {error}") from error
 
 
-def _open_backend(spec: str) -> Backend:
+def _open_backend(device_spec: str) -> Backend:
     """Return the backend that an option selects.
 
     Raises:
         UsageError: it cannot be used here.
     """
     try:
-        return first_usable_backend(spec, "--plugrad-backend")
+        return first_usable_backend(device_spec, "--plugrad-backend")
     except PlugradError as error:
-        raise pytest.UsageError(f"--plugrad-backend={spec}: {error}") from error
+        raise pytest.UsageError(f"--plugrad-backend={device_spec}: {error}") from error
 
 
 def _describe_backend(backend: Backend) -> str:
@@ -224,7 +224,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "plugrad_level(name): the level of the conformance kit that a test belongs to"
     )
-    config.stash[SESSION_KEY] = session = KitSession(config)
+    config.stash[KIT_SESSION_KEY] = session = KitSession(config)
     config.pluginmanager.register(session, "plugrad conformance")
 
 
@@ -232,7 +232,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test of the kit on each backend that was named."""
     if "plugrad_backend" in metafunc.fixturenames:
-        session = metafunc.config.stash[SESSION_KEY]
+        session = metafunc.config.stash[KIT_SESSION_KEY]
         if not session.names:
             raise pytest.UsageError(
                 "say which backend to test: pytest --plugrad-backend=NAME, or plugrad_backend in pytest's settings"
@@ -261,7 +261,7 @@ def get_backend_option(item: pytest.Item) -> str:
 
 def get_backend_name(item: pytest.Item) -> str:
     """Return the name of the backend that a test of the kit runs on, or nothing."""
-    return item.config.stash[SESSION_KEY].names.get(get_backend_option(item), "")
+    return item.config.stash[KIT_SESSION_KEY].names.get(get_backend_option(item), "")
 
 
 def get_level(item: pytest.Item) -> str:
@@ -280,7 +280,7 @@ def get_kernel_name(item: pytest.Item) -> str:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect higher levels, and mark the entries of the xfail file as strict xfails."""
-    session = config.stash[SESSION_KEY]
+    session = config.stash[KIT_SESSION_KEY]
     left_out: list[pytest.Item] = []
     for item in items:
         if backend := get_backend_name(item):

@@ -23,8 +23,9 @@ CONFORMANCE_LEVELS: Final = (
 )
 """The levels that build on each other."""
 FLOAT32_LEVEL: Final = "float32"
-"""The level that stands beside them: whether a backend is complete for programs in float32."""
+"""The level outside that order: whether a backend is complete for programs in float32."""
 Outcome = Literal["passed", "failed", "skipped", "xfailed"]
+"""The result of a test."""
 OUTCOMES: Final[tuple[Outcome, ...]] = ("passed", "failed", "skipped", "xfailed")
 REPORT_FORMAT_VERSION: Final = 1
 MAX_LISTED_FAILURES: Final = 20
@@ -79,8 +80,9 @@ class BackendResults:
         }
 
 
-def _count_outcomes(counter: Counter[str]) -> dict[str, int]:
-    return {outcome: counter[outcome] for outcome in OUTCOMES}
+def _count_outcomes(outcome_counts: Counter[str]) -> dict[str, int]:
+    """Return the number of tests with each outcome, 0 included."""
+    return {outcome: outcome_counts[outcome] for outcome in OUTCOMES}
 
 
 class KitReport:

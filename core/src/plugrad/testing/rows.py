@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 DrawFunction = Callable[[np.random.Generator, Shape, str], Array]
+"""A function of a random generator, a shape and a dtype, which returns an array."""
 
 STRING_DTYPE: Final = np.dtypes.StringDType()
 MAIN_DTYPES: Final = ("float32", "float64", "int32", "bool")
-"""The most important dtypes."""
+"""The dtypes that programs use most."""
 NUMBER_DTYPES: Final = (
     *MAIN_DTYPES,
     *(str(d) for d in DTYPES if d is not string and d not in MAIN_DTYPES),
@@ -29,7 +30,7 @@ ARITHMETIC_DTYPES: Final = tuple(name for name in NUMBER_DTYPES if name != "bool
 FLOATING_DTYPES: Final = ("float32", "float64", "float16")
 INTEGER_DTYPES: Final = ("int32", "int64", "int8", "int16", "uint8", "uint16", "uint32", "uint64")
 ROW_DTYPE: Final = "the dtype of the row"
-"""Stands for itself among the attributes, and among the dtypes of inputs."""
+"""A placeholder for the row's own dtype, among the attributes and the dtypes of inputs."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Input:
     """How to draw the elements of an input; it has the row's dtype unless it names one."""
 
     draw: DrawFunction
+    """Returns an array, given a random generator, a shape and a dtype."""
     shape: Shape = (3, 5)
     dtype: str = ROW_DTYPE
     allowed_range: tuple[float, float] = (-np.inf, np.inf)
@@ -45,45 +47,43 @@ class Input:
 
 @dataclass(frozen=True)
 class Row:
-    """One test of a kernel: inputs, attributes, and the expected result.
-
-    Args:
-        kernel: the contract.
-        reference: what it gives: a function of the inputs, with floats in double precision, that
-            returns an array, or a list of them for several outputs.
-        inputs: one for each input; None for one that is absent.
-        attrs: the attributes as implementations get them.
-        dtypes: what the row runs on, the most important first; by default all that the kernel takes.
-        is_smooth: whether the gradient is compared with finite differences, if the kernel has one.
-        undifferentiated_inputs: the positions of inputs that are not differentiated then, beside those of a dtype of
-            their own.
-        prepare_input: makes the (only) input out of another tensor then, because not every one is allowed.
-        tolerance_factor: how much further off than usual a result may be.
-        canonicalize: turns the outputs into what the reference gives, where outputs are not unique.
-        is_edge: whether the row is about an edge case.
-        is_special: whether the reference is right for NaN, infinities and zeros, too.
-        op: the public op that runs the kernel, called with the same inputs and attributes (with a list
-            of inputs, if the kernel takes nothing else). It need not be given if its name is the
-            kernel's. plugrad's own tests call it; the kit, which is about backends, does not.
-    """
+    """One test of a kernel: inputs, attributes, and the expected result."""
 
     kernel: Kernel[..., Any]
+    """The contract."""
     reference: Callable[..., Any]
+    """A function of the inputs, with floats in double precision, that returns the expected array, or a list of them."""
     inputs: Sequence[Input | None] = ()
+    """How to draw each input; None for an absent one."""
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The attributes as implementations get them."""
     dtypes: Sequence[str] = ()
+    """The dtypes on which the row runs, the most important first; by default all that the kernel accepts."""
     is_smooth: bool = True
+    """Whether the gradient is compared with finite differences, if the kernel has one."""
     undifferentiated_inputs: Sequence[int] = ()
+    """The positions of inputs that are not differentiated, beside those with a dtype of their own."""
     prepare_input: Callable[..., Any] | None = None
+    """Makes the only input from another tensor in comparisons of gradients, because not every tensor is allowed."""
     tolerance_factor: float = 1
+    """How much larger than usual the error of a result may be."""
     canonicalize: Callable[..., Any] | None = None
+    """Turns outputs that are not unique into those of the reference."""
     is_edge: bool = False
+    """Whether the row is an edge case."""
     is_special: bool = True
+    """Whether the reference is right for NaN, infinities and zeros, too."""
     op: Callable[..., Any] | None = None
-    number: int = 1
+    """The public op that runs the kernel, called with the same inputs and attributes.
+
+    If the kernel takes nothing but a list, it is called with a list of inputs. It need not be given if its name is the
+    kernel's. plugrad's own tests call it; the kit, which is about backends, does not.
+    """
+    row_number: int = 1
+    """The number of the row among those of its kernel, from 1 on."""
 
     def __str__(self) -> str:
-        return f"{self.kernel.name}.{self.number}"
+        return f"{self.kernel.name}.{self.row_number}"
 
     @property
     def tested_dtypes(self) -> tuple[str, ...]:
@@ -137,11 +137,11 @@ def numbers(
     shape: Shape = (3, 5),
     avoid: Sequence[float] = (),
     dtype: str = ROW_DTYPE,
-    allowed: tuple[float, float] = (-np.inf, np.inf),
+    allowed_range: tuple[float, float] = (-np.inf, np.inf),
 ) -> Input:
     """Return an input of numbers between two bounds, away from `avoid`, such as the kinks of a function.
 
-    The contract may allow more numbers than are drawn, such as infinity; special values are taken from `allowed`.
+    The contract may allow more numbers than are drawn, such as infinity; special values are taken from `allowed_range`.
     """
 
     def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
@@ -159,7 +159,7 @@ def numbers(
             x = np.where(np.abs(x - kink) < 0.1, x + 0.2, x)
         return (x + 1j * rng.uniform(-1, 1, shape) if kind == "complex" else x).astype(dtype)
 
-    return Input(draw, shape, dtype, allowed)
+    return Input(draw, shape, dtype, allowed_range)
 
 
 def integers(low: int, high: int, *shape: int, dtype: str = "int32") -> Input:
@@ -177,7 +177,7 @@ def bools(*shape: int) -> Input:
 
 
 def distinct_numbers(*shape: int, step: float = 0.25) -> Input:
-    """Return an input of distinct numbers around 0 in random order."""
+    """Return an input of distinct multiples of `step` around 0, in random order."""
 
     def draw(rng: np.random.Generator, shape: Shape, dtype: str) -> Array:
         count = int(np.prod(shape))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from plugrad.testing.rows import Row
 
 BackendCheck = Callable[[Backend, str], None]
+"""A check of a backend and of the spec of its device."""
 
 CORE_FAMILIES = frozenset(
     (
@@ -89,7 +90,7 @@ def test_lifecycle(check: BackendCheck, opened: Backend, plugrad_backend: str) -
 
 
 @pytest.mark.plugrad_level("lifecycle")
-@pytest.mark.parametrize("dtype", lifecycle.STORED_DTYPES)
+@pytest.mark.parametrize("dtype", lifecycle.DTYPE_NAMES)
 def test_storing(dtype: str, opened: Backend) -> None:
     """Store arrays of a dtype, and read back the same bits."""
     require_dtypes([dtype], opened)

@@ -17,7 +17,7 @@ from plugrad.ops.unary import cos, sin
 from plugrad.optimizers import Adam
 from plugrad.random import normal, seed, uniform
 from plugrad.testing.checks import (
-    DOUBLE_PRECISION_DTYPES,
+    GRADIENT_DTYPES,
     NotClaimed,
     as_tensors,
     curved_sum,
@@ -67,7 +67,7 @@ def check_traced(row: Row, backend: Backend) -> None:
     dtype = next(
         (
             d
-            for d in DOUBLE_PRECISION_DTYPES
+            for d in GRADIENT_DTYPES
             if d in row.tested_dtypes and _stores_dtypes_of_row(backend, row, d)
         ),
         "",
@@ -98,12 +98,14 @@ def check_traced(row: Row, backend: Backend) -> None:
 
 
 def _stores_dtypes_of_row(backend: Backend, row: Row, dtype: str) -> bool:
+    """Return whether a backend stores all dtypes that a row needs to run on `dtype`."""
     return all(name in backend.dtypes() for name in row.required_dtypes(dtype))
 
 
 def _replace_inputs(
     inputs: Sequence[Any], positions: Sequence[int], replacements: Any
 ) -> list[Any]:
+    """Return the inputs with others at some positions."""
     inputs = list(inputs)
     for i, x in zip(positions, replacements, strict=True):
         inputs[i] = x
@@ -111,8 +113,9 @@ def _replace_inputs(
 
 
 def _compare_traced_and_untraced(
-    function: Callable[..., Any], args: Sequence[Tensor], where: str
+    function: Callable[..., Any], args: Sequence[Tensor], label: str
 ) -> None:
+    """Raise unless two traced calls of a function give the bits of an untraced one."""
     try:
         untraced = list(function(*args))
     except (
@@ -122,10 +125,10 @@ def _compare_traced_and_untraced(
         raise NotClaimed(str(refusal)) from None
     traced = jit(function)
     calls = [list(traced(*args)) for _ in range(2)]
-    _check_same(calls, untraced, where)
+    _check_same(calls, untraced, label)
 
 
-def _check_same(calls: Sequence[Sequence[Tensor]], untraced: Sequence[Tensor], where: str) -> None:
+def _check_same(calls: Sequence[Sequence[Tensor]], untraced: Sequence[Tensor], label: str) -> None:
     """Raise unless the outputs of traced calls have the bits of the untraced ones, and their dtypes and shapes."""
     values = iter(read_values([*untraced, *(x for outputs in calls for x in outputs)]))
     expected = list(itertools.islice(values, len(untraced)))
@@ -134,17 +137,18 @@ def _check_same(calls: Sequence[Sequence[Tensor]], untraced: Sequence[Tensor], w
             x = next(values)
             if (x.shape, x.dtype) != (y.shape, y.dtype) or comparable_bits(x) != comparable_bits(y):
                 raise AssertionError(
-                    f"{where}: traced, it gives {given!r}; untraced, it gives {wanted!r}"
+                    f"{label}: traced, it gives {given!r}; untraced, it gives {wanted!r}"
                 )
 
 
-def _check_refusal(call: Callable[[], Any], where: str) -> None:
+def _check_refusal(call: Callable[[], Any], label: str) -> None:
+    """Raise unless a call raises an error because a shape depends on values."""
     try:
         call()
     except TracingError:
         return
     raise AssertionError(
-        f"{where}: its shape depends on values, but it was traced without an error"
+        f"{label}: its shape depends on values, but it was traced without an error"
     )
 
 
@@ -219,4 +223,4 @@ TRACED_PROGRAMS: Final = {
     "unknown_rounds": _make_while_program,
     "training": _make_training_program,
 }
-"""Functions that make a program of one tensor, with a state of its own."""
+"""By name, functions that return a program of one tensor, with variables of its own."""

@@ -59,7 +59,7 @@ class OtherDeviceUsed(Exception):
 
 
 class GraphTracer(Tracer):
-    """Records the kernel calls of one function for one device."""
+    """Records the kernel calls of one function for one device, the *target*, as a graph."""
 
     def __init__(
         self, target: Backend, arguments: Sequence[Any] = (), *, may_move: bool = False
@@ -75,7 +75,7 @@ class GraphTracer(Tracer):
         self.first_arguments: Sequence[Any] = arguments
         """The arrays of the call for which the function is traced, by value."""
         self.may_move: bool = may_move
-        self.start: int = next_node_order()
+        self.first_node_order: int = next_node_order()
         """Nodes of the tape that are older are not part of the trace."""
         self.specs: dict[int, Shaped] = {}
         self.steps: list[Step] = []
@@ -119,11 +119,11 @@ class GraphTracer(Tracer):
         return known
 
     def value_of(self, x: Tensor) -> int:
-        """Return the graph's value for a tensor; a tensor from outside the trace becomes a constant."""
+        """Return the number of a tensor's value in the graph; a tensor from outside the trace becomes a constant."""
         return (x if x.backend is self else self.lift(x)).array.value
 
     def finish(self, arguments: Sequence[int], results: Sequence[int]) -> Graph:
-        """Return the graph and stop recording."""
+        """Return the recorded graph with the given values as arguments and results, and stop recording."""
         return Graph(
             self.target,
             self.specs,
@@ -168,7 +168,7 @@ class GraphTracer(Tracer):
         array = x.array  # raises if the tensor has been disposed
         if x.backend is not self.target:
             self._check_origin(x)
-        if x.node is not None and x.node.order < self.start:
+        if x.node is not None and x.node.order < self.first_node_order:
             raise TracingError(
                 f"the function that is being traced closes over a tensor of shape {x.shape} that is being "
                 f"differentiated outside of it, at {find_user_line()}; pass it as an argument"
@@ -247,15 +247,15 @@ class GraphTracer(Tracer):
 
     @contextmanager
     def bind_values(
-        self, variables: Mapping[Variable, Tensor], hosts: Sequence[Tensor]
+        self, variables: Mapping[Variable, Tensor], host_values: Sequence[Tensor]
     ) -> Generator[None, None, None]:
-        """Bind variables to traced tensors, and host values to given ones, within a block.
+        """Bind variables to traced tensors, and the next host values to given tensors, within a block.
 
         What is assigned inside is lost.
         """
         before = self.held, self.assigned, self.bound_hosts
         self.held = {v: x.array for v, x in variables.items()}
-        self.assigned, self.bound_hosts = {}, iter(hosts)
+        self.assigned, self.bound_hosts = {}, iter(host_values)
         watched = {v: x.node for v, x in variables.items() if x.node is not None}
         token = watched_variables.set({**(watched_variables.get() or {}), **watched})
         try:
@@ -307,7 +307,7 @@ class GraphTracer(Tracer):
         return self.target.dtypes()
 
     def probe(self) -> Probe:
-        """Return that the tracer can start."""
+        """Return a success, because a tracer can always start."""
         return Probe(ok=True)
 
     def open(self, device: str) -> Iterable[KernelConfig]:
@@ -315,7 +315,7 @@ class GraphTracer(Tracer):
         return ()
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
-        """Return a constant."""
+        """Return an array of the target with the same values, as a constant of the graph."""
         return self.constant(self.target.from_numpy(array))
 
     def to_numpy(self, array: Any) -> NoReturn:
@@ -325,10 +325,10 @@ class GraphTracer(Tracer):
             TracingError: always.
         """
         asked = find_called_operation()
-        what = READING_OPERATIONS.get(asked, f"{asked}()")
+        what = PHRASE_OF_READING_METHOD.get(asked, f"{asked}()")
         raise TracingError(
             f"{what} needs the values of a tensor of shape {array.shape} and dtype {array.dtype}, which is being "
-            f"traced and has none, at {find_user_line()}. {REMEDY_OF_OPERATION.get(asked, REMEDY_FOR_OTHER_OPERATIONS)}"
+            f"traced and has none, at {find_user_line()}. {REMEDY_OF_METHOD.get(asked, DEFAULT_REMEDY)}"
         )
 
     def synchronize(self) -> None:
@@ -346,25 +346,25 @@ class GraphTracer(Tracer):
         """Do nothing; the target stays open."""
 
 
-READING_OPERATIONS = {
+PHRASE_OF_READING_METHOD = {
     "__bool__": "`if`, `while`, `and`, `or` or bool()",
     "__repr__": "Printing",
     "__format__": "Printing",
 }
-"""What the user has written for the methods of a tensor that read its values."""
+"""How an error describes the call of a method that reads a tensor's values, by method name."""
 CONTROL_FLOW_REMEDY = (
     "Choose with plugrad.where(condition, a, b) or plugrad.cond(flag, f, g, *args), loop with plugrad.scan or "
     "plugrad.while_loop, or pass what decides as an argument that is not a tensor"
 )
-REMEDY_FOR_OTHER_OPERATIONS = (
-    "Return the tensor and read it after the call, or compute with plugrad's functions"
-)
-REMEDY_OF_OPERATION = {
+DEFAULT_REMEDY = "Return the tensor and read it after the call, or compute with plugrad's functions"
+"""The remedy in the error of a method that is not in `REMEDY_OF_METHOD`."""
+REMEDY_OF_METHOD = {
     "__bool__": CONTROL_FLOW_REMEDY,
     "__index__": "Index with the tensor itself, as in plugrad.take(x, i), or pass a Python integer, which is static",
     "__repr__": "Return the tensor and print it after the call",
     "__format__": "Return the tensor and print it after the call",
 }
+"""What the error of a method that reads a traced tensor's values advises, by method name."""
 
 
 class RecordingFunctions(dict[str, "Implementation"]):

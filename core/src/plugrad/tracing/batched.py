@@ -62,6 +62,7 @@ def is_readable_flag(flag: Tensor) -> bool:
 
 
 def _as_scalar_flag(flag: Tensor) -> Tensor:
+    """Return a flag without axes, given one with a single element."""
     return movement.reshape(flag, shape=()) if flag.shape else flag
 
 

@@ -40,9 +40,9 @@ class BatchedBody(CapturingTracer, BatchTracer):
         """The host values of the function."""
         self._bound_hosts: Iterator[Tensor] | None = None
 
-    def make_placeholder(self, outer: Tensor, variable: Variable | None) -> Any:
+    def make_placeholder(self, outer_tensor: Tensor, variable: Variable | None) -> Any:
         """Return the outer tensor's own array; the tensor is captured when the array is used."""
-        return outer.array if variable is None else BatchTracer.read_variable(self, variable)
+        return outer_tensor.array if variable is None else BatchTracer.read_variable(self, variable)
 
     @property
     def bound_tensors(self) -> list[Any]:
@@ -55,19 +55,19 @@ class BatchedBody(CapturingTracer, BatchTracer):
         assert isinstance(self.outer, Tracer)
         self.bound_captured, self.parent.bound_tensors, self.outer.bound_tensors = bound_tensors
 
-    def bind_host_values(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
+    def bind_host_values(self, host_values: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
         """Bind host values to the given tensors; return the previous binding."""
-        before, self._bound_hosts = self._bound_hosts, hosts
+        before, self._bound_hosts = self._bound_hosts, host_values
         return before
 
     def provide_draw_state(
-        self, words: int, next_state: Callable[[int, Backend], Tensor]
+        self, word_count: int, next_state: Callable[[int, Backend], Tensor]
     ) -> Tensor:
         """Return the state of the random stream for a draw: a new one, or that of an earlier trace of the body."""
         if self._bound_hosts is not None:
             state: BatchedArray = next(self._bound_hosts).array
             return Tensor(DrawState(state.tensor, is_batched=False), self)
-        self.hosts.append(super().provide_draw_state(words, next_state))
+        self.hosts.append(super().provide_draw_state(word_count, next_state))
         return self.hosts[-1]
 
     def host_value(self, function: Callable[[], Any], shape: Shape, dtype: DType) -> Any:
@@ -87,20 +87,22 @@ class LoopOutputs(NamedTuple):
     outputs: list[Tensor]
     """The last carry, the stacked results, and, if the loop is recorded, the carries of all rounds."""
     captured: list[tuple[CaptureKey, CapturedValue]]
-    hosts: list[Tensor]
+    """The tensors and variables of the enclosing trace that the body reads."""
+    host_values: list[Tensor]
     """The host values of all rounds, if the loop is recorded."""
     is_recorded: bool
+    """Whether the loop is a step of the tape."""
 
 
 def run_batched_loop(
     tracer: BatchTracer,
     function: Callable[..., Any],
-    trees: tuple[Any, Any],
-    tensors: tuple[list[Tensor], list[Tensor]],
+    argument_trees: tuple[Any, Any],
+    argument_tensors: tuple[list[Tensor], list[Tensor]],
     scan_outside: Callable[[Callable[..., Any], Any, Any], tuple[Any, Any]],
 ) -> LoopOutputs:
     """Run one scan for the whole batch by `scan_outside`, and return its last carry and its stacked results."""
-    carry, slices = tensors
+    carry, slices = argument_tensors
     watched = watched_variables.get() or {}
     traced: list[tuple[Any, BatchedBody, bool, list[bool]]] = []
 
@@ -116,7 +118,7 @@ def run_batched_loop(
                 *map(BatchedArray, outer_slices, [x.array.is_batched for x in slices]),
             ]
             stand_ins = iter([Tensor(array, body) for array in given])
-            c, x = (map_tree(lambda leaf: next_or_none(stand_ins, leaf), t) for t in trees)
+            c, x = (map_tree(lambda leaf: next_or_none(stand_ins, leaf), t) for t in argument_trees)
             tree = check_iteration_result(function(c, x), c)
             last, results = (lift_tensors_of_tree(part, body) for part in tree)
             outer = [c.outer_tensor for c in body.captured.values()]

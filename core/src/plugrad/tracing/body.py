@@ -19,27 +19,29 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 CaptureKey = tuple[str, int, int]
+"""What identifies a captured value: its kind, the identity of its object, and that of its node on the tape."""
 SubgraphKind: TypeAlias = Literal["scan", "cond", "while"]
-"""What a body belongs to."""
+"""The control-flow step that a traced body belongs to."""
 
 
 class CapturedValue(NamedTuple):
     """A value of the enclosing trace that a loop body reads."""
 
     outer_tensor: Tensor
-    """The tensor around the body, with its node."""
-    inner_tensor: Any
-    """Its counterpart in the body."""
+    """The tensor of the enclosing trace, with its node on the tape."""
+    inner_array: Any
+    """The array that stands in for it in the body."""
     variable: Variable | None
+    """The variable whose value was read, or None if it was a tensor."""
 
 
 class CapturingTracer(Tracer):
     """The tracer of a loop body, which turns values of the enclosing trace (*captured* values) into arguments."""
 
     parent: Any
-    """The tracer around the body, of the class that the subclass says."""
-    start: int
-    """Nodes of the tape that are older belong to the function around the body."""
+    """The tracer of the enclosing function."""
+    first_node_order: int
+    """The order of the first node of the tape that may belong to the body; older ones belong to what encloses it."""
 
     def __init__(self, watched: Mapping[Variable, Leaf]) -> None:
         """Begin with nothing; `watched` are the variables that are being differentiated around the body."""
@@ -48,11 +50,11 @@ class CapturingTracer(Tracer):
         self.bound_captured: dict[CaptureKey, Tensor] = {}
 
     @abstractmethod
-    def make_placeholder(self, outer: Tensor, variable: Variable | None) -> Any:
+    def make_placeholder(self, outer_tensor: Tensor, variable: Variable | None) -> Any:
         """Return an array of the body for a tensor or a variable of the enclosing tracer."""
 
     @abstractmethod
-    def bind_host_values(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
+    def bind_host_values(self, host_values: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
         """Bind host values to the given tensors in order; return the previous binding."""
 
     @property
@@ -65,25 +67,27 @@ class CapturingTracer(Tracer):
         self.bound_captured = bound_tensors[0]
         self.parent.bound_tensors = bound_tensors[1:]
 
-    def capture(self, key: CaptureKey, outer: Tensor, variable: Variable | None = None) -> Tensor:
-        """Return the body's tensor for a tensor of the enclosing trace."""
+    def capture(
+        self, key: CaptureKey, outer_tensor: Tensor, variable: Variable | None = None
+    ) -> Tensor:
+        """Return the body's tensor for a tensor or variable of the enclosing trace, identified by the key."""
         bound = self.bound_captured.get(key)
         if bound is not None:
             return bound
         known = self.captured.get(key)
         if known is None:
             known = self.captured[key] = CapturedValue(
-                outer, self.make_placeholder(outer, variable), variable
+                outer_tensor, self.make_placeholder(outer_tensor, variable), variable
             )
-        return Tensor(known.inner_tensor, self)
+        return Tensor(known.inner_array, self)
 
     def lift(self, x: Tensor) -> Tensor:
         """Capture a tensor from outside and return the body's tensor for it."""
         outer = x if x.backend is self.parent else self.parent.lift(x)
         node = outer.node
-        leaf = node if isinstance(node, Leaf) and node.order >= self.start else None
+        leaf = node if isinstance(node, Leaf) and node.order >= self.first_node_order else None
         origin = node if leaf is None else leaf.parents[0]
-        if origin is not None and origin.order >= self.start:
+        if origin is not None and origin.order >= self.first_node_order:
             raise TracingError(
                 f"a tensor of shape {x.shape} from outside the body of a loop gets a gradient of its own in it, at "
                 f"{find_user_line()}; hand the tensor to the body in the carry"
@@ -132,17 +136,19 @@ class CapturingTracer(Tracer):
 
     @contextmanager
     def bind_captured_tensors(
-        self, pairs: Iterable[tuple[CaptureKey, CapturedValue, Tensor]], hosts: Sequence[Tensor]
+        self,
+        bindings: Iterable[tuple[CaptureKey, CapturedValue, Tensor]],
+        host_values: Sequence[Tensor],
     ) -> Generator[None, None, None]:
-        """Bind the tensors that another trace of the same function has captured to tensors of this body.
+        """Bind what another trace of the same function has captured to tensors of this body, within a block.
 
-        Host values are those given, in their order.
+        Host values are bound to the given tensors, in their order.
         """
         before = self.bound_captured
-        pairs = list(pairs)
-        self.bound_captured = {**before, **{key: x for key, _, x in pairs}}
-        hosts_before = self.bind_host_values(iter(hosts))
-        watched = {c.variable: x.node for _, c, x in pairs if c.variable is not None and x.node}
+        bindings = list(bindings)
+        self.bound_captured = {**before, **{key: x for key, _, x in bindings}}
+        hosts_before = self.bind_host_values(iter(host_values))
+        watched = {c.variable: x.node for _, c, x in bindings if c.variable is not None and x.node}
         token = watched_variables.set({**(watched_variables.get() or {}), **watched})
         try:
             yield
@@ -155,12 +161,12 @@ class CapturingTracer(Tracer):
 class BodyTracer(CapturingTracer, GraphTracer):
     """Records a loop body; values that it closes over become arguments of its graph."""
 
-    def __init__(self, parent: GraphTracer, part: SubgraphKind) -> None:
+    def __init__(self, parent: GraphTracer, kind: SubgraphKind) -> None:
         """Begin an empty graph inside that of `parent`."""
         GraphTracer.__init__(self, parent.target)
         CapturingTracer.__init__(self, watched_variables.get() or {})
         self.parent: GraphTracer = parent
-        self.part: SubgraphKind = part
+        self.kind: SubgraphKind = kind
         self.drawn: list[Tensor] = []
         """The tensors around the body that its host values are bound to."""
         self.slices: list[TracedArray] = []
@@ -169,19 +175,19 @@ class BodyTracer(CapturingTracer, GraphTracer):
         self.guards = parent.guards
 
     def release(self) -> None:
-        """Drop the arrays that the tracer itself keeps."""
+        """Drop the tensors and arrays that the tracer itself keeps."""
         super().release()
         self.captured.clear()
         self.drawn.clear()
         self.slices.clear()
 
-    def make_placeholder(self, outer: Tensor, variable: Variable | None) -> TracedArray:
+    def make_placeholder(self, outer_tensor: Tensor, variable: Variable | None) -> TracedArray:
         """Return the array of a new argument of the loop body."""
-        return self.new_value(Shaped(outer.shape, outer.dtype))
+        return self.new_value(Shaped(outer_tensor.shape, outer_tensor.dtype))
 
-    def bind_host_values(self, hosts: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
+    def bind_host_values(self, host_values: Iterator[Tensor] | None) -> Iterator[Tensor] | None:
         """Bind host values to the given tensors; return the previous binding."""
-        before, self.bound_hosts = self.bound_hosts, hosts
+        before, self.bound_hosts = self.bound_hosts, host_values
         return before
 
     def next_bound_host_value(self) -> Tensor | None:
@@ -189,13 +195,13 @@ class BodyTracer(CapturingTracer, GraphTracer):
 
         A loop of unknown length is bound as a whole, by its results.
         """
-        if self.bound_hosts is not None or self.part == "while":
+        if self.bound_hosts is not None or self.kind == "while":
             return super().next_bound_host_value()
         outer = self.parent.next_bound_host_value()
         if outer is None:
             return None
         self.drawn.append(outer)
-        if self.part == "cond":
+        if self.kind == "cond":
             return self.capture(("host", id(outer.array), 0), outer)
         self.slices.append(self.new_value(Shaped(outer.shape[1:], outer.dtype)))
         return Tensor(self.slices[-1], self)

@@ -102,7 +102,7 @@ class CondNode(CustomNode):
         args: Any,
         operands: Sequence[Tensor],
         captured: dict[CaptureKey, CapturedValue],
-        hosts: tuple[Sequence[Tensor], Sequence[Tensor]],
+        host_values: tuple[Sequence[Tensor], Sequence[Tensor]],
     ) -> None:
         """Keep the flag, the operands and the host values of both functions as arrays."""
         super().__init__(tuple([x.node for x in operands]))
@@ -112,7 +112,7 @@ class CondNode(CustomNode):
         self.functions = functions
         self.args = map_tree(tensor_to_placeholder, args)
         self.operands = [(x.array, x.backend) for x in operands]
-        self.hosts = [[(x.array, x.backend) for x in each] for each in hosts]
+        self.hosts = [[(x.array, x.backend) for x in each] for each in host_values]
         self.captured = list(captured.items())
 
     def vjp(
@@ -132,11 +132,11 @@ class CondNode(CustomNode):
         ]
         given: list[int] = sorted(dy)
 
-        def gradient_of(branch_index: int) -> Callable[..., list[Tensor]]:
+        def make_branch_gradient(branch_index: int) -> Callable[..., list[Tensor]]:
             function = self.functions[branch_index]
 
             def run_backward(
-                operands: list[Tensor], cotangents: list[Tensor], hosts: list[list[Tensor]]
+                operands: list[Tensor], cotangents: list[Tensor], host_values: list[list[Tensor]]
             ) -> list[Tensor]:
                 tracer = current_tracer()
                 assert isinstance(tracer, BodyTracer)
@@ -151,7 +151,7 @@ class CondNode(CustomNode):
                     for (key, c), x in zip(self.captured, xs[count:], strict=True)
                     if c.outer_tensor.node is not None
                 ]
-                with tracer.bind_captured_tensors(bound, hosts[branch_index]):
+                with tracer.bind_captured_tensors(bound, host_values[branch_index]):
                     remaining = iter(xs[:count])
                     results: Any = function(
                         *map_tree(lambda m: fill_placeholder(m, remaining), self.args)
@@ -163,7 +163,7 @@ class CondNode(CustomNode):
 
             return run_backward
 
-        yes, no = map(gradient_of, range(2))
+        yes, no = map(make_branch_gradient, range(2))
         with self.tracer.using_bound_tensors(self.bound_tensors):
             hosts = [[Tensor(*kept) for kept in each] for each in self.hosts]
             args = (operands, [dy[i] for i in given], hosts)

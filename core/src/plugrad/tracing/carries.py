@@ -71,19 +71,19 @@ def check_iteration_result(result: Any, init: Any) -> tuple[Any, Any]:
     return check_carry("scan", carry, init), map_tree(as_tensor_leaf, y)
 
 
-def check_carry(op: str, carry: Any, before: Any) -> Any:
+def check_carry(op: str, carry: Any, previous_carry: Any) -> Any:
     """Return a carry as tensors after a check that its structure and specs have not changed.
 
     Raises:
-        ArgumentError, ShapeError, DTypeError: it is not like the one before.
+        ArgumentError, ShapeError, DTypeError: its structure, a shape or a dtype differs from the previous carry's.
     """
     carry = map_tree(as_tensor_leaf, carry)
-    if not has_same_structure(carry, before):
+    if not has_same_structure(carry, previous_carry):
         raise ArgumentError(
-            f"{op}: the carry was {describe_structure(before)} and became {describe_structure(carry)}; it must keep "
-            "its structure"
+            f"{op}: the carry was {describe_structure(previous_carry)} and became {describe_structure(carry)}; "
+            "it must keep its structure"
         )
-    for x, y in zip(iter_tensors(before), iter_tensors(carry), strict=True):
+    for x, y in zip(iter_tensors(previous_carry), iter_tensors(carry), strict=True):
         if x.shape != y.shape:
             raise ShapeError(
                 f"{op}: a part of the carry had shape {x.shape} and got {y.shape}; it must keep it"
@@ -97,7 +97,7 @@ def check_carry(op: str, carry: Any, before: Any) -> Any:
 
 
 def check_alternatives(
-    first: Any, second: Any, results: Sequence[Any], others: Sequence[Any]
+    yes_tree: Any, no_tree: Any, yes_results: Sequence[Any], no_results: Sequence[Any]
 ) -> None:
     """Raise unless both branches return the same structure with the same shapes and dtypes.
 
@@ -105,12 +105,12 @@ def check_alternatives(
         ArgumentError: the structures differ.
         ShapeError, DTypeError: the results do.
     """
-    if describe_structure(first) != describe_structure(second):
+    if describe_structure(yes_tree) != describe_structure(no_tree):
         raise ArgumentError(
-            f"cond: the functions return {describe_structure(first)} and {describe_structure(second)}; "
+            f"cond: the functions return {describe_structure(yes_tree)} and {describe_structure(no_tree)}; "
             "both must return the same structure of tensors"
         )
-    for x, y in zip(results, others, strict=True):
+    for x, y in zip(yes_results, no_results, strict=True):
         if (x.shape, x.dtype) != (y.shape, y.dtype):
             error = ShapeError if x.shape != y.shape else DTypeError
             raise error(
@@ -128,20 +128,20 @@ def make_while_gradient_error() -> GradientNotFound:
     )
 
 
-def has_same_structure(tree: Any, other: Any) -> bool:
+def has_same_structure(tree: Any, other_tree: Any) -> bool:
     """Return whether two trees have the same containers with tensors in the same places."""
-    if isinstance(other, Tensor):
+    if isinstance(other_tree, Tensor):
         return isinstance(tree, Tensor)
-    if type(tree) is not type(other):
+    if type(tree) is not type(other_tree):
         return False
     if isinstance(tree, dict):
         parts = cast("dict[Any, Any]", tree)
-        return parts.keys() == other.keys() and all(
-            has_same_structure(part, other[key]) for key, part in parts.items()
+        return parts.keys() == other_tree.keys() and all(
+            has_same_structure(part, other_tree[key]) for key, part in parts.items()
         )
     if isinstance(tree, list | tuple):
         items = cast("list[Any]", tree)
-        return len(items) == len(other) and all(map(has_same_structure, items, other))
+        return len(items) == len(other_tree) and all(map(has_same_structure, items, other_tree))
     return tree is None
 
 

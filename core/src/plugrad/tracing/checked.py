@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 REORDERED_SUM_TOLERANCES: Final = {**RELATIVE_TOLERANCE_OF_DTYPE, "bfloat16": 3e-2}
-"""How much the order of a sum may change, as a part of the largest number, by dtype."""
+"""The largest difference that another order of summation may cause, relative to the largest element, by dtype."""
 
 
 class HostValueRecorder(HostLog):
@@ -84,10 +84,11 @@ class CheckedProgram(Program):
     """A program that also runs its function untraced, and compares both results."""
 
     allows_compiled_entry = False
+    """Each call runs the function as well."""
 
     @cached_property
     def may_reorder_sums(self) -> bool:
-        """Whether there is a loop that runs backwards, as gradients of loops do."""
+        """Whether the graph has a loop that runs backwards, as gradients of loops do, which sums in another order."""
         return _has_backward_loop(self.graph)
 
     def __call__(self, tensors: Sequence[Tensor]) -> Any:
@@ -158,25 +159,29 @@ class CheckedProgram(Program):
                 f"returns {describe_structure(traced)}, and {describe_structure(untraced)} untraced"
             )
 
-    def _compare(self, what: str, traced: NDArray[Any], untraced: NDArray[Any]) -> None:
+    def _compare(
+        self, array_description: str, traced: NDArray[Any], untraced: NDArray[Any]
+    ) -> None:
         """Raise unless two arrays have the same bits, NaNs apart, or are as near as sums in another order."""
         if traced.shape != untraced.shape or traced.dtype != untraced.dtype:
             raise self._make_difference_error(
-                f"gives {what} as {traced.dtype}{list(traced.shape)}, and as {untraced.dtype}{list(untraced.shape)} "
-                "untraced"
+                f"gives {array_description} as {traced.dtype}{list(traced.shape)}, and as "
+                f"{untraced.dtype}{list(untraced.shape)} untraced"
             )
         if comparable_bits(traced) == comparable_bits(untraced):
             return
         for place in self._find_possible_differences(traced, untraced):
             x, y = traced[place], untraced[place]
             if comparable_bits(np.asarray(x)) != comparable_bits(np.asarray(y)):
-                where = f"element {list(place)} of {what}" if place else what
+                where = (
+                    f"element {list(place)} of {array_description}" if place else array_description
+                )
                 raise self._make_difference_error(f"gives {where} as {x}, and as {y} untraced")
 
     def _find_possible_differences(
         self, traced: NDArray[Any], untraced: NDArray[Any]
     ) -> Iterable[tuple[int, ...]]:
-        """Return the positions of all elements that differ too much, possibly among positions of equal elements."""
+        """Return positions that include those of all elements that differ too much; others may be equal."""
         part = REORDERED_SUM_TOLERANCES.get(as_dtype(untraced.dtype).name)
         if part is None or not self.may_reorder_sums:
             return np.ndindex(traced.shape)
@@ -188,7 +193,7 @@ class CheckedProgram(Program):
         return [tuple(map(int, place)) for place in np.argwhere(~is_near)]
 
     def _make_difference_error(self, description: str) -> TracingError:
-        """Return the error for a difference."""
+        """Return the error for a difference between the traced and the untraced run."""
         return TracingError(
             f"jit: {self.name} {description} (the setting debug is on). What Python computes or decides is computed "
             "once, when the function is traced: pass it as an argument, or ask for it through "
@@ -197,6 +202,7 @@ class CheckedProgram(Program):
 
 
 def _has_backward_loop(graph: Graph) -> bool:
+    """Return whether a graph or one of its subgraphs has a scan in reverse order."""
     return any(
         (isinstance(step, Scan) and step.is_reversed) or any(map(_has_backward_loop, step.graphs))
         for step in graph.steps

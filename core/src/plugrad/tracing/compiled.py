@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from plugrad.tracing.in_place import InPlacePlan
 
     Compiler = Callable[[Graph], Callable[..., list[Any]] | None]
+    """A function that compiles a graph, or returns None if it does not accept the graph."""
 
 
 def compile_graph(graph: Graph) -> Callable[..., list[Any]]:
@@ -84,6 +85,7 @@ class CompiledGraph:
         return getattr(self.compiled, "in_place", None)
 
     def _compile(self) -> Callable[..., list[Any]]:
+        """Return what the first compiler that accepts the graph makes of it, or the replay."""
         made = (compiler(self.graph) for compiler in self.compilers)
         return next((function for function in made if function is not None), self.replay)
 
@@ -99,6 +101,6 @@ class CompiledGraph:
             raise
 
     def record_device_loss(self, failure: BaseException) -> None:
-        """Mark the device as lost if an exception of a run says so."""
+        """Mark the device as lost if the exception that a run raised shows that it is."""
         if not must_propagate(failure, self.graph.backend):
             mark_device_lost(failure, self.graph.backend)

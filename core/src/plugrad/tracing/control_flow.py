@@ -193,4 +193,5 @@ def _empty_results(function: Callable[..., Any], init: Any, xs: Any) -> Any:
 
 
 def _make_traced_like(tracer: GraphTracer, x: Any, shape: Any) -> Any:
+    """Return a traced tensor with a shape and the dtype of x; None for None."""
     return None if x is None else Tensor(tracer.new_value(Shaped(shape, x.dtype)), tracer)

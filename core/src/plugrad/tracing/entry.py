@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from plugrad.tracing.program import Program
 
 ENTRY_MISS: Final = object()
-"""What an entry returns if the call is not one for its program, or has something else to do."""
+"""What a compiled entry returns for a call that needs another program, or more than running its program."""
 MAX_ENTRY_ARGUMENTS: Final = 200
-"""The arguments up to which there is an entry; the parser of Python has limits."""
+"""The most arguments of a call for which an entry is compiled; the parser of Python has limits."""
 
 
 def ignore_error(_: BaseException) -> None:
@@ -37,7 +37,7 @@ def miss_entry(_: tuple[Any, ...]) -> Any:
 
 
 def compile_entry(
-    program: Program, generation: Any, args: tuple[Any, ...]
+    program: Program, registry_state: Any, args: tuple[Any, ...]
 ) -> Callable[[tuple[Any, ...]], Any]:
     """Return a compiled entry: a function of a call's arguments that runs the program or returns `ENTRY_MISS`.
 
@@ -45,7 +45,7 @@ def compile_entry(
 
     Args:
         program: what runs for these arguments.
-        generation: the first part of the key under which it is known.
+        registry_state: the number of the latest change of registries and settings, as in the program's key.
         args: the arguments.
     """
     are_tensors = 0 < len(args) <= MAX_ENTRY_ARGUMENTS and all(type(x) is Tensor for x in args)
@@ -57,7 +57,9 @@ def compile_entry(
         "ENTRY_MISS": ENTRY_MISS,
         "Tensor": Tensor,
         "journal": journal,
-        "latest_change_number": generation if type(generation) is int else generation[0],
+        "latest_change_number": registry_state
+        if type(registry_state) is int
+        else registry_state[0],
         "around": around,
         "context": current_context,
         "watched": watched_variables.get,
@@ -82,9 +84,9 @@ def compile_entry(
 
 
 @lru_cache
-def _compile_entry_code(count: int, guards: int) -> CodeType:
-    """Return the code of the entries for a number of arguments and of conditions."""
-    numbers = range(count)
+def _compile_entry_code(argument_count: int, guard_count: int) -> CodeType:
+    """Return the code that all entries with these numbers of arguments and of guards share."""
+    numbers = range(argument_count)
     lines = [
         "def enter(args):",
         "    now = context()",
@@ -92,7 +94,7 @@ def _compile_entry_code(count: int, guards: int) -> CodeType:
         "        return ENTRY_MISS",
         "    if journal.latest_change_number != latest_change_number or backend.is_closed or backend.lost:",
         "        return ENTRY_MISS",
-        f"    if len(args) != {count}: return ENTRY_MISS",
+        f"    if len(args) != {argument_count}: return ENTRY_MISS",
         f"    {''.join(f'x{i}, ' for i in numbers)}= args",
         *[
             f"    if type(x{i}) is not Tensor or x{i}.node is not None or "
@@ -101,7 +103,7 @@ def _compile_entry_code(count: int, guards: int) -> CodeType:
             f"    if a{i}.shape != shape{i} or a{i}.dtype is not dtype{i}: return ENTRY_MISS"
             for i in numbers
         ],
-        *[f"    if ask{i}() != answer{i}: return ENTRY_MISS" for i in range(guards)],
+        *[f"    if ask{i}() != answer{i}: return ENTRY_MISS" for i in range(guard_count)],
         "    try:",
         f"        arrays = run({', '.join(f'a{i}' for i in numbers)})",
         "    except BaseException as failure:",

@@ -28,58 +28,62 @@ class InPlacePlan(NamedTuple):
     """
 
     graph: Graph
-    """What runs before: its results are those of the whole graph, and then the operands of the functions below."""
+    """The graph that runs before the update; its results are those of the whole graph, then the update's operands."""
     begin: Callable[..., list[Any]]
-    """Runs it, on the arrays of arguments and variables."""
+    """Runs `graph` on the arrays of the arguments and of the variables."""
     finish: Callable[..., object]
     """A function in C of the operands and the old arrays, which writes the new values or raises `BufferError`."""
     replace: Callable[..., list[Any]]
-    """Returns the new values as new arrays instead."""
+    """Returns the new values of the same operands and old arrays as new arrays, for arrays that are shared."""
     variables: tuple[Variable, ...]
-    """Those that it changes."""
+    """The variables that are overwritten."""
     positions: tuple[int, ...]
-    """Where their arrays are among those that `begin` takes."""
+    """The positions of these variables' arrays among the arguments of `begin`."""
     owns_memory: Callable[[Any], bool]
     """Says whether an array owns its memory: that of a view is used by others without a reference to the view."""
 
 
 def run_in_place(
-    plan: InPlacePlan, arrays: Sequence[Any], result_count: int, log: HostLog | None
+    in_place_plan: InPlacePlan, arrays: Sequence[Any], result_count: int, host_log: HostLog | None
 ) -> list[Any]:
-    """Run a graph, and commit its updates and the log's counts together or not at all.
+    """Run a graph, and commit its updates of variables and the log of host functions together or not at all.
 
     Args:
-        plan: how it is done.
+        in_place_plan: how the compiled graph overwrites variables.
         arrays: those of the arguments and the variables; nobody else but the variables refers to the latter.
         result_count: the number of results.
-        log: what functions on the host have counted.
+        host_log: what functions on the host have counted.
 
     Returns:
         the results.
     """
-    outputs = plan.begin(*arrays)
-    updated = [variable for variable, _ in plan.graph.updates]
+    outputs = in_place_plan.begin(*arrays)
+    updated = [variable for variable, _ in in_place_plan.graph.updates]
     end = len(outputs) - len(updated)
     made = outputs[end:]
-    given = [*outputs[result_count:end], *[arrays[i] for i in plan.positions]]
+    given = [*outputs[result_count:end], *[arrays[i] for i in in_place_plan.positions]]
     del outputs[result_count:]
-    first = len(given) - len(plan.positions)
-    if not all(map(plan.owns_memory, islice(given, first, None))):
-        replace_arrays([*plan.variables, *updated], [*plan.replace(*given), *made], log)
+    first = len(given) - len(in_place_plan.positions)
+    if not all(map(in_place_plan.owns_memory, islice(given, first, None))):
+        replace_arrays(
+            [*in_place_plan.variables, *updated], [*in_place_plan.replace(*given), *made], host_log
+        )
         return outputs
     old = [*map(get_array, updated)]  # to release one may run code of its backend
     changes = chain(
         map(_RAISE_IF_ARRAY_IS_SHARED, map(getrefcount, islice(given, first, None))),
-        starmap(plan.finish, [given]),
+        starmap(in_place_plan.finish, [given]),
         map(set_array, updated, made),
     )
     try:
-        if log is None:
+        if host_log is None:
             run_uninterrupted(changes)
         else:
-            log.commit(changes, _do_nothing)
+            host_log.commit(changes, _do_nothing)
     except (IndexError, BufferError):
-        replace_arrays([*plan.variables, *updated], [*plan.replace(*given), *made], log)
+        replace_arrays(
+            [*in_place_plan.variables, *updated], [*in_place_plan.replace(*given), *made], host_log
+        )
     del old
     return outputs
 
@@ -98,4 +102,4 @@ def _count_expected_references() -> int:
 
 
 _RAISE_IF_ARRAY_IS_SHARED: Final = ((None,) * (_count_expected_references() + 1)).__getitem__
-"""Raises `IndexError` if there are more references; in C, so that nothing comes between."""
+"""Raises `IndexError` for a reference count that shows other holders; in C, so that nothing runs in between."""

@@ -97,6 +97,7 @@ def jit(function: Any = None, *, static: Sequence[str] = ()) -> Any:
 
 
 def _check_static(function: Callable[..., Any], static: Sequence[str]) -> frozenset[str]:
+    """Return the names of the static parameters after a check that the function has them."""
     given: Any = (static,) if isinstance(static, str) else static
     if not isinstance(given, tuple | list | set | frozenset):
         raise ArgumentError(
@@ -172,13 +173,13 @@ class Jitted(Generic[ParameterTypes, ResultType]):
         return self._trace(key, tensors, args, kwargs)(tensors)
 
     def _compile_repeated_call(
-        self, program: Program, generation: Any, args: tuple[Any, ...]
+        self, program: Program, registry_state: Any, args: tuple[Any, ...]
     ) -> None:
         """Compile an entry for a program that has run twice in a row."""
         if program is not self._last:
             self._last = program
         elif program.entry is None:
-            program.entry = compile_entry(program, generation, args)
+            program.entry = compile_entry(program, registry_state, args)
         self._enter = program.entry or miss_entry
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -235,8 +236,10 @@ class Jitted(Generic[ParameterTypes, ResultType]):
         if not self._kinds:
             return "it is traced: this is the first call"
 
-        def differing_arguments(known: dict[int | str, Any]) -> list[int | str]:
-            return [n for n in {**known, **kind} if known.get(n) != kind.get(n)]
+        def differing_arguments(traced_arguments: dict[int | str, Any]) -> list[int | str]:
+            return [
+                n for n in {**traced_arguments, **kind} if traced_arguments.get(n) != kind.get(n)
+            ]
 
         nearest = min(self._kinds, key=lambda known: len(differing_arguments(known)))
         names: dict[int | str, str] = dict(enumerate(self._parameter_names))
@@ -296,7 +299,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
             if known is not None:
                 return known
             name = _function_name(self.function)
-            function = self._bind_other_arguments(
+            function = self._bind_non_tensor_arguments(
                 args, dict(sorted(kwargs.items()))
             )  # as in the key
             backend: Backend = key[-1]
@@ -312,7 +315,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
             self._record_trace_arguments(*self._wrap_static_arguments(args, kwargs))
             return program
 
-    def _bind_other_arguments(
+    def _bind_non_tensor_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[list[Tensor]], Any]:
         """Return a function of the list of tensor arguments, with all other arguments fixed."""
@@ -354,7 +357,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
 
     @cached_property
     def _parameter_names(self) -> tuple[str, ...]:
-        """The names of the parameters."""
+        """The names of the function's parameters, or nothing if Python cannot inspect it."""
         return _parameter_names(self.function)
 
     def _arguments_by_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -410,18 +413,20 @@ def _wrap_static_arguments(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     static: Collection[str],
-    names: Sequence[str],
+    parameter_names: Sequence[str],
 ) -> tuple[Sequence[Any], Mapping[str, Any]]:
     """Return arguments with those named in `static` wrapped as `IdentityKey`."""
     if not static:
         return args, kwargs
     wrapped = [
-        IdentityKey(x) if i < len(names) and names[i] in static else x for i, x in enumerate(args)
+        IdentityKey(x) if i < len(parameter_names) and parameter_names[i] in static else x
+        for i, x in enumerate(args)
     ]
     return wrapped, {name: IdentityKey(x) if name in static else x for name, x in kwargs.items()}
 
 
 def _drop_end_markers(key_parts: tuple[Any, ...]) -> list[Any]:
+    """Return the parts of a key without the types of containers and the markers of their ends."""
     return [
         part
         for part in key_parts
@@ -429,11 +434,15 @@ def _drop_end_markers(key_parts: tuple[Any, ...]) -> list[Any]:
     ]
 
 
-def _format_argument_kind(kind: Mapping[int | str, Any], name: int | str) -> str:
-    """Format the shapes, dtypes and static values of an argument as text."""
-    if name not in kind:
+def _format_argument_kind(
+    key_parts_of_argument: Mapping[int | str, Any], argument: int | str
+) -> str:
+    """Format the shapes, dtypes and static values of one of several arguments as text."""
+    if argument not in key_parts_of_argument:
         return "absent"
-    return f"[{', '.join(map(_format_key_part, _drop_end_markers(kind[name])))}]"
+    return (
+        f"[{', '.join(map(_format_key_part, _drop_end_markers(key_parts_of_argument[argument])))}]"
+    )
 
 
 def _format_key_part(key_part: Any) -> str:
@@ -444,12 +453,14 @@ def _format_key_part(key_part: Any) -> str:
 
 
 def _replace_tensor_by_slot(leaf: Any) -> Any:
+    """Return `TENSOR_SLOT` for a tensor or array, and a static argument without its `IdentityKey`."""
     if isinstance(leaf, Tensor | np.ndarray | np.generic) and not isinstance(leaf, Variable):
         return TENSOR_SLOT
     return leaf.target if isinstance(leaf, IdentityKey) else leaf
 
 
 def _fill_tensor_slot(leaf: Any, tensors: Iterator[Tensor]) -> Any:
+    """Return the next tensor for a slot; return any other leaf unchanged."""
     return next(tensors) if leaf is TENSOR_SLOT else leaf
 
 
@@ -491,7 +502,7 @@ def make_graph(
     if differentiable:
         jitted = Jitted(jitted.function, jitted.static, keeps_stop_gradients=True)
 
-    def plan_graph(*args: Any, **kwargs: Any) -> plugrad.graph.graph.Graph:
+    def make_fused_graph(*args: Any, **kwargs: Any) -> plugrad.graph.graph.Graph:
         return jitted.program(*args, **kwargs).planned_graph()
 
-    return plan_graph if fused else jitted.graph
+    return make_fused_graph if fused else jitted.graph

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from plugrad.tracing.backend import GraphTracer, TracedArray
 
 
-def check_leaks(tracer: GraphTracer, graph: Graph, name: str) -> None:
+def check_leaks(tracer: GraphTracer, graph: Graph, function_name: str) -> None:
     """Raise if a tensor made during a trace is still reachable after it.
 
     Raises:
@@ -30,9 +30,9 @@ def check_leaks(tracer: GraphTracer, graph: Graph, name: str) -> None:
         line = next((s.line for s in maker.steps if array.value in s.outputs), None)
         made = f"made at {line}" if line else f"argument number {array.value}"
         raise TracingError(
-            f"jit: after {name} has been traced, its tensor of shape {array.shape}, {made}, is still reachable, as "
-            "through a global variable, an attribute or a list; it has no values. Return it from the function, or "
-            "keep the value in a plugrad.Variable"
+            f"jit: after {function_name} has been traced, its tensor of shape {array.shape}, {made}, is still "
+            "reachable, as through a global variable, an attribute or a list; it has no values. Return it from the "
+            "function, or keep the value in a plugrad.Variable"
         )
     used = [*graph.variables.values(), *(variable for variable, _ in graph.updates)]
     for made in tracer.made:
@@ -44,8 +44,9 @@ def check_leaks(tracer: GraphTracer, graph: Graph, name: str) -> None:
         # counts in every version of Python, because the name is also one of the expression above.
         if getrefcount(variable) <= 2 * holders + 2:
             raise TracingError(
-                f"jit: {name} makes a Variable of shape {get_array(variable).shape} that nothing keeps after the "
-                "call, so that each call would begin with what the last one left in it; make it outside the function"
+                f"jit: {function_name} makes a Variable of shape {get_array(variable).shape} that nothing keeps "
+                "after the call, so that each call would begin with what the last one left in it; "
+                "make it outside the function"
             )
 
 

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 _globals_of_own_modules: Final[dict[int, dict[str, Any]]] = {}
-"""The globals of plugrad's and its plugins' modules by identity, which is what a trace compares hundreds of times."""
+"""The global variables of plugrad's and its plugins' modules, by identity, which is fast to look up in each frame."""
 _cached_lines: Final[dict[tuple[int, int], tuple[SourceLine, CodeType]]] = {}
-"""The lines that have been asked for, by identity of the code and by instruction, with the code, which stays alive."""
+"""The source lines found so far, by identity of the code and by instruction, with the code, which stays alive."""
 MAX_CACHED_LINES: Final = 4096
 
 

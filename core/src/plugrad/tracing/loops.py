@@ -32,8 +32,9 @@ def compile_loop(
 
 
 def _compile_scan(
-    step: Scan, backend: Backend, body: Callable[..., list[Any]]
+    step: Scan, backend: Backend, run_body: Callable[..., list[Any]]
 ) -> Callable[..., list[Any]]:
+    """Return a function that runs the body of a scan for each slice and stacks the results."""
     carries, slices, length = len(step.carry), len(step.slices), step.length
     order = range(length - 1, -1, -1) if step.is_reversed else range(length)
     specs = [step.body.specs[value] for value in step.body.results[carries:]]
@@ -46,7 +47,7 @@ def _compile_scan(
         parts = [functions["Unpack"](array, axis=0) for array in stacked if length]
         found: list[list[Any]] = [[None] * length for _ in specs]
         for index in order:
-            results = body(*carry, *[part[index] for part in parts], *captured)
+            results = run_body(*carry, *[part[index] for part in parts], *captured)
             carry = results[:carries]
             for place, result in zip(found, results[carries:], strict=True):
                 place[index] = result
@@ -64,10 +65,12 @@ def _compile_scan(
 
 
 def _compile_cond(
-    backend: Backend, yes: Callable[..., list[Any]], no: Callable[..., list[Any]]
+    backend: Backend, run_yes: Callable[..., list[Any]], run_no: Callable[..., list[Any]]
 ) -> Callable[..., list[Any]]:
+    """Return a function of a flag and operands that runs one of two branches."""
+
     def run(flag: Any, *operands: Any) -> list[Any]:
-        return (yes if backend.to_numpy(flag).item() else no)(*operands)
+        return (run_yes if backend.to_numpy(flag).item() else run_no)(*operands)
 
     return run
 
@@ -75,15 +78,16 @@ def _compile_cond(
 def _compile_while(
     step: While,
     backend: Backend,
-    condition: Callable[..., list[Any]],
-    body: Callable[..., list[Any]],
+    run_condition: Callable[..., list[Any]],
+    run_body: Callable[..., list[Any]],
 ) -> Callable[..., list[Any]]:
+    """Return a function that runs the body of a loop while its condition holds."""
     count = len(step.carry)
 
     def run(*arrays: Any) -> list[Any]:
         carry, captured = list(arrays[:count]), arrays[count:]
-        while backend.to_numpy(condition(*carry, *captured)[0]).item():
-            carry = body(*carry, *captured)
+        while backend.to_numpy(run_condition(*carry, *captured)[0]).item():
+            carry = run_body(*carry, *captured)
         return carry
 
     return run

@@ -156,34 +156,34 @@ class Program:
         """Return whether the conditions under which the function was traced still hold."""
         return all(function() == answer for function, answer in self.guards)
 
-    def _execute(self, run: Callable[..., list[Any]], arrays: Sequence[Any]) -> list[Any]:
+    def _execute(self, run_graph: Callable[..., list[Any]], arrays: Sequence[Any]) -> list[Any]:
         """Run the graph and update the variables; a run that fails changes nothing."""
         if not self.has_effects:
-            return self._run_and_commit(run, arrays, None)
-        return run_with_host_log(partial(self._run_and_commit, run, arrays))
+            return self._run_and_commit(run_graph, arrays, None)
+        return run_with_host_log(partial(self._run_and_commit, run_graph, arrays))
 
     def _run_and_commit(
-        self, run: Callable[..., list[Any]], arrays: Sequence[Any], log: HostLog | None
+        self, run_graph: Callable[..., list[Any]], arrays: Sequence[Any], host_log: HostLog | None
     ) -> list[Any]:
         """Run the graph, then set the variables and advance the random streams: all of them, or none."""
-        in_place = run.in_place if isinstance(run, CompiledGraph) else None
-        if in_place is not None and (log is None or log.outer is None):
-            return run_in_place(in_place, arrays, len(self.graph.results), log)
-        outputs = run(*arrays)
-        if log or self.updated:
+        in_place = run_graph.in_place if isinstance(run_graph, CompiledGraph) else None
+        if in_place is not None and (host_log is None or host_log.outer is None):
+            return run_in_place(in_place, arrays, len(self.graph.results), host_log)
+        outputs = run_graph(*arrays)
+        if host_log or self.updated:
             start = len(self.graph.results)
-            replace_arrays(self.updated, outputs[start : start + len(self.updated)], log)
+            replace_arrays(self.updated, outputs[start : start + len(self.updated)], host_log)
         return outputs
 
     # --- the gradient of a call ------------------------------------------------------------------
 
-    def _call_on_tape(self, tensors: Sequence[Tensor], nodes: Sequence[Node | None]) -> Any:
+    def _call_on_tape(self, tensors: Sequence[Tensor], input_nodes: Sequence[Node | None]) -> Any:
         """Run the program as one step of the tape."""
         values = [*[x.array for x in tensors], *map(get_variable_array, self.variables)]
         outputs = self._execute(self._run_with_host_values, values)
         end = len(self.graph.results) + len(self.updated)
         result = self.rebuild(outputs, self.backend)
-        step = ProgramNode(self, nodes, [*values, *outputs[end:]])
+        step = ProgramNode(self, input_nodes, [*values, *outputs[end:]])
         for index, x in enumerate(iter_tensors(result)):
             if x.dtype.is_inexact:
                 x.node = OutputNode(step, index)
@@ -191,48 +191,56 @@ class Program:
 
     @cached_property
     def _run_with_host_values(self) -> Callable[..., list[Any]]:
-        """Run the graph and return its results with the host values, which the backward pass needs."""
+        """A function that runs the graph and returns its results and the host values that a backward pass needs."""
         graph = self.graph
         results = (*graph.results, *[value for _, value in graph.updates])
         return compile_graph(return_host_values(replace(graph, results=results, updates=())))
 
     def backward(
-        self, wanted: tuple[bool, ...], given: tuple[bool, ...]
+        self, needs_input_grad: tuple[bool, ...], has_result_grad: tuple[bool, ...]
     ) -> Callable[[list[Tensor]], Any]:
         """Return a function that computes the gradients of a call.
 
-        It takes the arguments, the values of the variables, the host values, and the gradients of the results that are
-        `given`; it returns the gradients of the arguments and variables that are `wanted`. It calls the function again,
-        so that it can be traced and differentiated like any other.
+        It takes the arguments, the values of the variables, the host values, and the gradients of those results for
+        which `has_result_grad` is true. It returns the gradients of those arguments and variables for which
+        `needs_input_grad` is true. It calls the function again, so that it can be traced and differentiated like any
+        other.
         """
 
-        def gradients_of_call(tensors: list[Tensor]) -> list[Tensor]:
+        def compute_call_gradients(tensors: list[Tensor]) -> list[Tensor]:
             tracer = current_tracer()
             assert isinstance(tracer, GraphTracer)
             places = iter(tensors)
             leaves: list[Leaf] = []
             inputs: list[Tensor] = []
-            for is_wanted in wanted:
+            for is_wanted in needs_input_grad:
                 x = next(places)
                 if is_wanted:
                     leaf = Leaf((x.node,))
                     leaves.append(leaf)
                     x = Tensor(x.array, x.backend, leaf)
                 inputs.append(x)
-            count = len(wanted) - len(self.variables)
-            hosts = [next(places) for _ in range(len(tensors) - len(wanted) - sum(given))]
+            count = len(needs_input_grad) - len(self.variables)
+            hosts = [
+                next(places)
+                for _ in range(len(tensors) - len(needs_input_grad) - sum(has_result_grad))
+            ]
             held = zip(self.variables, inputs[count:], strict=True)
             with tracer.bind_values(dict(held), hosts):
                 results = [*iter_tensors(self.function(inputs[:count]))]
-                ends = [x.node for x, is_given in zip(results, given, strict=True) if is_given]
+                ends = [
+                    x.node for x, is_given in zip(results, has_result_grad, strict=True) if is_given
+                ]
                 found = BackwardPass(ResultBundle(tuple(ends)), leaves).run(list(places))
-            differentiated = [x for x, is_wanted in zip(inputs, wanted, strict=True) if is_wanted]
+            differentiated = [
+                x for x, is_wanted in zip(inputs, needs_input_grad, strict=True) if is_wanted
+            ]
             return [
                 zeros_like(Tensor(x.array, x.backend)) if g is None else g
                 for x, g in zip(differentiated, found, strict=True)
             ]
 
-        return gradients_of_call
+        return compute_call_gradients
 
 
 class ProgramNode(CustomNode):
@@ -295,7 +303,7 @@ def get_variable_array(variable: Variable) -> Any:
 
 
 def _trace(
-    name: str,
+    function_name: str,
     function: Callable[[list[Tensor]], Any],
     tensors: Sequence[Tensor],
     tracer: GraphTracer,
@@ -310,8 +318,8 @@ def _trace(
     for position, (x, array) in enumerate(zip(stand_ins, arguments, strict=True)):
         if x.array is not array:
             raise TracingError(
-                f"jit: {name} assigns to elements of an argument, tensor number {position} of shape {array.shape}, "
-                "which the tensor of the caller would not show; return the new value instead"
+                f"jit: {function_name} assigns to elements of an argument, tensor number {position} of shape "
+                f"{array.shape}, which the tensor of the caller would not show; return the new value instead"
             )
     graph = tracer.finish([x.value for x in arguments], values)
     return remove_dead_steps(graph), rebuilder.compile(text)

@@ -59,17 +59,17 @@ def compile_replay(
     return _ReplayWriter(graph, compile_body or compile_replay).compile()
 
 
-_is_watched: Final[ContextVar[bool]] = ContextVar("_is_watched", default=False)
+_reports_fused_steps: Final[ContextVar[bool]] = ContextVar("_reports_fused_steps", default=False)
 
 
 @contextmanager
 def watch_fused_steps() -> Generator[None, None, None]:
     """Make fused steps that are compiled within the block report to watchers."""
-    token = _is_watched.set(True)
+    token = _reports_fused_steps.set(True)
     try:
         yield
     finally:
-        _is_watched.reset(token)
+        _reports_fused_steps.reset(token)
 
 
 def kernel_names(graph: Graph) -> list[str]:
@@ -128,11 +128,12 @@ class _ReplayWriter:
         self.write_line(f"    return [{', '.join(f'v{value}' for value in ends)}]", None)
         return self._compile_python_source("\n".join(self.lines))
 
-    def write_line(self, line: str, step: Step | None) -> None:
-        self.lines.append(line)
+    def write_line(self, source_line: str, step: Step | None) -> None:
+        """Append a line of source and the step that it runs."""
+        self.lines.append(source_line)
         self.steps.append(step)
 
-    def format_step(self, step: Step, index: int) -> str:
+    def format_step(self, step: Step, step_index: int) -> str:
         """Format a step as one line of source."""
         outputs = ", ".join(f"v{value}" for value in step.outputs)
         if isinstance(step, Call):
@@ -141,34 +142,36 @@ class _ReplayWriter:
                 inputs = ["backend"]
             given = ", ".join(inputs)
             if step.attrs:
-                self.names[f"attrs{index}"] = step.attrs
-                inputs.append(f"**attrs{index}")
+                self.names[f"attrs{step_index}"] = step.attrs
+                inputs.append(f"**attrs{step_index}")
             comma = "," * (step.returns_list and len(step.outputs) == 1)
             function = f"functions[{step.kernel.name!r}]"
             text = f"{function}({', '.join(inputs)})"
             if step.kernel.inputs and self.is_specialized:
-                self.calls[index] = step
-                self.names[f"own{index}"] = (
+                self.calls[step_index] = step
+                self.names[f"own{step_index}"] = (
                     None  # a function later, if the device has one for the shapes
                 )
-                text = f"call{index}({given}) if {function} is own{index} else {text}"
+                text = f"call{step_index}({given}) if {function} is own{step_index} else {text}"
             return f"{outputs}{comma} = {text}"
         if isinstance(step, HostValue):
-            self.names[f"host{index}"] = step.function
-            self.names[f"spec{index}"] = self.graph.specs[step.outputs[0]]
-            return (
-                f"{outputs} = backend.host_value(host{index}, spec{index}.shape, spec{index}.dtype)"
-            )
+            self.names[f"host{step_index}"] = step.function
+            self.names[f"spec{step_index}"] = self.graph.specs[step.outputs[0]]
+            return f"{outputs} = backend.host_value(host{step_index}, spec{step_index}.shape, spec{step_index}.dtype)"
         if isinstance(step, Fused):
             run = self.compile_body(step.body)
         else:
             run = compile_loop(step, self.graph.backend, self.compile_body)
-        if isinstance(step, Fused) and _is_watched.get():
+        if isinstance(step, Fused) and _reports_fused_steps.get():
             run = with_watchers_of_fused_steps(run, kernel_names(step.body), self.graph.backend)
-        self.names[f"run{index}"] = run
+        self.names[f"run{step_index}"] = run
         inputs = ", ".join(f"v{value}" for value in step.inputs)
         comma = "," * (len(step.outputs) == 1)
-        return f"{outputs}{comma} = run{index}({inputs})" if outputs else f"run{index}({inputs})"
+        return (
+            f"{outputs}{comma} = run{step_index}({inputs})"
+            if outputs
+            else f"run{step_index}({inputs})"
+        )
 
     def _compile_python_source(self, text: str) -> Callable[..., list[Any]]:
         """Compile the source; at run time, an error names the failing kernel and the user's line that was traced."""
@@ -197,7 +200,7 @@ class _ReplayWriter:
         return run
 
     def specialize(self, functions: Mapping[str, Implementation]) -> None:
-        """Use functions specialized for the steps' shapes while the functions that they replace are in effect."""
+        """Ask the device for functions specialized to the steps' shapes; each replaces one of the given functions."""
         graph = self.graph
         made = {value for step in graph.steps for value in step.outputs}
         for index, step in self.calls.items():
@@ -213,15 +216,15 @@ class _ReplayWriter:
 
 def _explain_failure(
     failure: BaseException,
-    file: str,
-    steps: Sequence[Step | None],
+    file_name: str,
+    step_of_line: Sequence[Step | None],
     backend: Backend,
 ) -> BaseException:
-    """Return the error that the call would have raised untraced, with the traced line."""
+    """Return the error that the failed call would have raised untraced, with the user's line that was traced."""
     trace = failure.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename != file:
+    while trace is not None and trace.tb_frame.f_code.co_filename != file_name:
         trace = trace.tb_next
-    step = None if trace is None else steps[trace.tb_lineno - 1]
+    step = None if trace is None else step_of_line[trace.tb_lineno - 1]
     if step is None:
         return failure
     assert trace is not None

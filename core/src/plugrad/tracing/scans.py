@@ -55,9 +55,11 @@ def trace_scan(
     carry, slices = lift_tensors_of_tree(init, tracer), lift_tensors_of_tree(xs, tracer)
     if isinstance(tracer, BatchTracer):
 
-        def scan_outside(of_all: Callable[..., Any], init: Any, xs: Any) -> tuple[Any, Any]:
+        def scan_outside(
+            run_iteration: Callable[..., Any], outer_init: Any, outer_xs: Any
+        ) -> tuple[Any, Any]:
             outer: Any = tracer.outer
-            return trace_scan(outer, of_all, init, xs, length, reverse)
+            return trace_scan(outer, run_iteration, outer_init, outer_xs, length, reverse)
 
         rounds = run_batched_loop(tracer, function, (init, xs), (carry, slices), scan_outside)
     else:
@@ -74,15 +76,23 @@ def trace_scan(
 def _record_scan(
     tracer: GraphTracer,
     function: Callable[..., Any],
-    trees: tuple[Any, Any],
-    tensors: tuple[list[Tensor], list[Tensor]],
-    direction: tuple[int, bool],
+    argument_trees: tuple[Any, Any],
+    argument_tensors: tuple[list[Tensor], list[Tensor]],
+    length_and_reverse: tuple[int, bool],
 ) -> LoopOutputs:
     """Add a scan to the graph, and return its outputs."""
-    (carry, slices), (length, reverse), count = tensors, direction, len(tensors[0])
+    (carry, slices), (length, reverse), count = (
+        argument_tensors,
+        length_and_reverse,
+        len(argument_tensors[0]),
+    )
     inner = [*map(spec_of, carry), *[Shaped(x.shape[1:], x.dtype) for x in slices]]
     body = TracedBody(
-        tracer, lambda c, x: check_iteration_result(function(c, x), c), trees, inner, "scan"
+        tracer,
+        lambda c, x: check_iteration_result(function(c, x), c),
+        argument_trees,
+        inner,
+        "scan",
     )
     captured = list(body.captured.items())
     shared = [c.outer_tensor for _, c in captured]
@@ -131,22 +141,22 @@ class ScanNode(CustomNode):
         self,
         tracer: GraphTracer | BatchTracer,
         function: Callable[..., Any],
-        trees: tuple[Any, Any],
+        argument_trees: tuple[Any, Any],
         direction: tuple[int, bool],
         inputs: Sequence[Tensor],
-        rounds: LoopOutputs,
+        loop_outputs: LoopOutputs,
     ) -> None:
         """Keep inputs, outputs and host values as arrays; the outputs end with the carries."""
         super().__init__(tuple([x.node for x in inputs]))
         self.tracer = tracer
         self.bound_tensors = tracer.bound_tensors
         self.function = keep_precision(function)
-        self.trees = tuple(map_tree(tensor_to_placeholder, tree) for tree in trees)
+        self.trees = tuple(map_tree(tensor_to_placeholder, tree) for tree in argument_trees)
         self.direction = direction
         self.inputs = [(x.array, x.backend) for x in inputs]
-        self.captured = rounds.captured
-        self.outputs = [(x.array, x.backend) for x in rounds.outputs]
-        self.hosts = [(x.array, x.backend) for x in rounds.hosts]
+        self.captured = loop_outputs.captured
+        self.outputs = [(x.array, x.backend) for x in loop_outputs.outputs]
+        self.hosts = [(x.array, x.backend) for x in loop_outputs.host_values]
 
     def vjp(
         self, dy: Any, needs_input_grad: Sequence[bool] | None, create_graph: bool
@@ -175,11 +185,11 @@ class ScanNode(CustomNode):
         sliced = [i for i in range(count, count + slices) if chosen[i]]
         shared = [i for i in range(count + slices, len(inputs)) if chosen[i]]
 
-        def step_backward(state: Any, x: Any) -> Any:
+        def step_backward(state: Any, round_values: Any) -> Any:
             tracer = current_tracer()
             assert isinstance(tracer, CapturingTracer)
             d_carry, total = state
-            now, parts, d_results, drawn = x
+            now, parts, d_results, drawn = round_values
             leaves: list[Leaf] = []
 
             def make_leaf(x: Tensor) -> Tensor:

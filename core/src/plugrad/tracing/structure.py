@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
 END_OF_CONTAINER_MARKER: Final = object()
-"""What stands in a key behind the parts of a container."""
+"""The part of a key that ends the parts of a container."""
 
 
 class IdentityKey:
@@ -52,6 +52,7 @@ def flatten_argument(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
 
 
 def _flatten_container(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
+    """Do what `flatten_argument` does, which also catches the error of too many levels."""
     kind = cast("type[Any]", type(tree))
     if kind is Tensor:
         array = tree.array
@@ -77,7 +78,8 @@ def _flatten_container(tree: Any, key: list[Any], tensors: list[Tensor]) -> None
         _flatten_other(tree, kind, key, tensors)
 
 
-def _flatten_other(tree: Any, kind: type, key: list[Any], tensors: list[Tensor]) -> None:
+def _flatten_other(tree: Any, tree_type: type, key: list[Any], tensors: list[Tensor]) -> None:
+    """Do what `_flatten_container` does for the less frequent types."""
     if isinstance(tree, Variable):
         key.append(IdentityKey(tree))
     elif isinstance(tree, Tensor):
@@ -85,16 +87,18 @@ def _flatten_other(tree: Any, kind: type, key: list[Any], tensors: list[Tensor])
     elif isinstance(tree, np.ndarray | np.generic):
         _flatten_container(asarray(tree), key, tensors)
     elif isinstance(tree, tuple | list):
-        key.append(kind)
+        key.append(tree_type)
         for part in cast("Sequence[Any]", tree):
             _flatten_container(part, key, tensors)
         key.append(END_OF_CONTAINER_MARKER)
     elif isinstance(tree, dict):
-        key.append(kind)
+        key.append(tree_type)
         _flatten_container(dict(cast("dict[Any, Any]", tree)), key, tensors)
     else:
-        key.append(kind)  # 1, 1.0 and True are equal
-        key.append(repr(tree) if kind is float or kind is complex else tree)  # so are 0.0 and -0.0
+        key.append(tree_type)  # 1, 1.0 and True are equal
+        key.append(
+            repr(tree) if tree_type is float or tree_type is complex else tree
+        )  # so are 0.0 and -0.0
 
 
 def check_hashable(arguments: Mapping[str, Any]) -> None:
@@ -127,7 +131,7 @@ class ResultRebuilder:
         self.objects: dict[str, Any] = {}
 
     def expression(self, tree: Any) -> str:
-        """Return the text of a result: ``a`` is the list of arrays, ``b`` is a backend, and ``t`` makes a tensor.
+        """Return an expression for a result, in which `a` is the list of arrays, `b` a backend, and `t` makes a tensor.
 
         Raises:
             ArgumentError: the result contains itself, or has too many levels.
@@ -162,10 +166,10 @@ class ResultRebuilder:
         """Return the expressions for the elements of a container, joined by commas."""
         return "".join(f"{self._format_tree(tree)}, " for tree in trees)
 
-    def name(self, item: Any) -> str:
+    def name(self, value: Any) -> str:
         """Add an object to the variables of the expression, and return its name there."""
         name = f"o{len(self.objects)}"
-        self.objects[name] = item
+        self.objects[name] = value
         return name
 
     def compile(self, text: str) -> Callable[[Any, Any], Any]:

@@ -10,7 +10,7 @@ from plugrad.passes.dead import remove_dead_steps
 from plugrad.tape.nodes import CustomNode, OutputNode
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.trees import iter_leaves, iter_tensors, map_tree
-from plugrad.tracing.body import BodyTracer, CapturedValue, CaptureKey, SubgraphKind as BodyPart
+from plugrad.tracing.body import BodyTracer, CapturedValue, CaptureKey, SubgraphKind
 from plugrad.tracing.carries import (
     TENSOR_PLACEHOLDER,
     as_tensor_leaf,
@@ -36,10 +36,10 @@ class TracedBody:
         function: Callable[..., Any],
         trees: Sequence[Any],
         specs: Iterable[Shaped],
-        part: BodyPart,
+        kind: SubgraphKind,
     ) -> None:
         """Trace the function for arguments of the structures and specs."""
-        self.tracer = body = BodyTracer(tracer, part)
+        self.tracer = body = BodyTracer(tracer, kind)
         self.arguments = [body.new_value(spec) for spec in specs]
         with trace_with(body):
             remaining = iter([Tensor(array, body) for array in self.arguments])
@@ -49,7 +49,7 @@ class TracedBody:
 
     @property
     def captured(self) -> dict[CaptureKey, CapturedValue]:
-        """The values that the function closes over."""
+        """The values of the enclosing trace that the function closes over."""
         return self.tracer.captured
 
     @property
@@ -58,25 +58,27 @@ class TracedBody:
         return self.tracer.drawn
 
     def graph(
-        self, captured: Iterable[tuple[CaptureKey, CapturedValue]], more: Sequence[int] = ()
+        self,
+        captured: Iterable[tuple[CaptureKey, CapturedValue]],
+        extra_results: Sequence[int] = (),
     ) -> Graph:
-        """Return the graph, with the function's arguments, slices of host values and captured values as arguments."""
+        """Return the graph of the arguments, slices of host values and captured values, with extra results last."""
         body = self.tracer
         inner = [
             (
-                body.captured[key].inner_tensor
+                body.captured[key].inner_array
                 if key in body.captured
                 else body.new_value(spec_of(c.outer_tensor))
             ).value
             for key, c in captured
         ]
         arguments = [*[x.value for x in (*self.arguments, *body.slices)], *inner]
-        results = [*[x.value for x in self.results], *more]
+        results = [*[x.value for x in self.results], *extra_results]
         return remove_dead_steps(body.finish(arguments, results))
 
 
 def as_traced_result(x: Any, tracer: GraphTracer) -> Any:
-    """Convert a result of a body to a tensor of its trace, off the tape; None stays None."""
+    """Convert a result of a traced body to a tensor of its tracer that is not on the tape; None stays None."""
     if x is None:
         return None
     y = copy_to_backend(as_tensor_leaf(x), tracer)
@@ -99,12 +101,12 @@ def make_output_tensors(tracer: GraphTracer, specs: Iterable[Shaped]) -> list[Te
 
 
 def get_graph_values(tensors: Iterable[Tensor]) -> tuple[int, ...]:
-    """Return the values of tensors of a trace."""
+    """Return the numbers of the graph's values that traced tensors hold."""
     return tuple([x.array.value for x in tensors])
 
 
 def record_step(outputs: Sequence[Tensor], step: CustomNode) -> None:
-    """Record a step on the tape for those outputs that are inexact."""
+    """Record a step on the tape as the origin of those of its outputs that have an inexact dtype."""
     for index, x in enumerate(outputs):
         if x.dtype.is_inexact:
             x.node = OutputNode(step, index)

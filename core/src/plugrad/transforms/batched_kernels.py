@@ -34,14 +34,14 @@ class BatchLevel(Protocol):
     """The interface of a batch tracer that kernel functions use."""
 
     outer: Backend
-    """The backend of the level outside."""
+    """The backend of the outer level."""
     size: int
     """The number of examples."""
 
     def leave(self) -> Any:
         """Switch to the outer level, and return a token for `enter`."""
 
-    def enter(self, inner: Any) -> None:
+    def enter(self, token: Any) -> None:
         """Switch back from the outer level."""
 
     def wrap_outer_tensor(self, array: Any) -> BatchedArray:
@@ -232,28 +232,29 @@ def _make_loop_without_contract(kernel_name: str, tracer: BatchLevel) -> Impleme
 
 
 def _wrap_result(result: Any, *, is_batched: bool) -> Any:
+    """Return a kernel's output, or list of outputs, as batched arrays."""
     if isinstance(result, list | tuple):
         return [BatchedArray(x, is_batched) for x in cast("Sequence[Tensor]", result)]
     return BatchedArray(result, is_batched)
 
 
 def _check_result(
-    result: Any, contract: Kernel[..., Any], arrays: Sequence[Any], attrs: Any, size: int
+    result: Any, contract: Kernel[..., Any], arrays: Sequence[Any], attrs: Any, example_count: int
 ) -> Any:
-    """Return the result of a rule after comparing it with the contract, without the axis of the examples.
+    """Return the result of a batching rule after a check of its shapes, without the axis of the examples.
 
     Raises:
-        KernelFailed: it has not.
+        KernelFailed: a shape is not the contract's with the axis of the examples in front.
     """
     promised = contract.infer_cached(arrays, attrs)
     is_one = hasattr(promised, "dtype")
     found = [result] if is_one else result
     specs = [promised] if is_one else promised
     if len(found) == len(specs) and all(
-        x.array.shape == (size, *spec.shape) for x, spec in zip(found, specs, strict=True)
+        x.array.shape == (example_count, *spec.shape) for x, spec in zip(found, specs, strict=True)
     ):
         return result
-    if size == 0:  # no rule can tell how no elements are divided
+    if example_count == 0:  # no rule can tell how no elements are divided
         shaped = [
             movement.reshape(x, shape=(0, *spec.shape))
             for x, spec in zip(found, specs, strict=True)
@@ -261,8 +262,8 @@ def _check_result(
         return shaped[0] if is_one else shaped
     shapes = [getattr(x, "shape", x) for x in found]
     raise KernelFailed(
-        f"the batching rule of {contract.name} returned shapes {shapes}; for {size} examples they must be "
-        f"{[(size, *spec.shape) for spec in specs]}, with the hidden axis first"
+        f"the batching rule of {contract.name} returned shapes {shapes}; for {example_count} examples they must be "
+        f"{[(example_count, *spec.shape) for spec in specs]}, with the hidden axis first"
     )
 
 
@@ -275,7 +276,7 @@ def _make_dynamic_shape_error(contract: Kernel[..., Any]) -> TracingError:
 
 
 _warned_kernels: Final[set[str]] = set()
-"""The kernels of which a warning has said that they run as a loop."""
+"""The names of kernels about which a warning has said that they run once for each example."""
 
 
 def _loop_over_examples(batch: Batch, tensors: Sequence[Tensor | None], attrs: Any) -> Any:

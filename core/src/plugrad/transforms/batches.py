@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 WORDS_PER_PHILOX_BLOCK: Final = 4
-"""The random words of one number of a counter, at which the draw of an example begins."""
+"""The 32-bit random words that one counter value of Philox gives; the draw of each example begins with a new value."""
 
 
 class BatchTracer(Tracer):
@@ -72,7 +72,7 @@ class BatchTracer(Tracer):
         self.functions = FINISHED_FUNCTIONS
         self.constants = {}
         self.planned_steps = outer.planned_steps if isinstance(outer, Tracer) else Counter()
-        self.start: int = next_node_order()
+        self.first_node_order: int = next_node_order()
         """Nodes of the tape that are older belong to the levels outside."""
         self._drawn = drawn
         self._draws = 0
@@ -126,10 +126,10 @@ class BatchTracer(Tracer):
         set_selection(theirs)
         return inner, selection
 
-    def enter(self, inner: tuple[ExecutionContext | None, Selection | None]) -> None:
+    def enter(self, token: tuple[ExecutionContext | None, Selection | None]) -> None:
         """Switch back from the outer level."""
-        set_context(inner[0])
-        set_selection(inner[1])
+        set_context(token[0])
+        set_selection(token[1])
 
     # --- what the function closes over -----------------------------------------------------------
 
@@ -141,7 +141,7 @@ class BatchTracer(Tracer):
     def lift(self, x: Tensor) -> Tensor:
         """Return a tensor of this level for one from outside, which all examples share."""
         node = x.node
-        leaf = node if isinstance(node, Leaf) and node.order >= self.start else None
+        leaf = node if isinstance(node, Leaf) and node.order >= self.first_node_order else None
         origin = node if leaf is None else leaf.parents[0]
         outer = self._to_outer_level(Tensor(x.array, x.backend, origin))
         if leaf is not None:  # the level outside is differentiated through the tensor that is held
@@ -288,7 +288,7 @@ class BatchTracer(Tracer):
     def call_with_custom_gradient(
         self, function: Callable[..., Any], args: Sequence[Tensor], save: Callable[..., None]
     ) -> Any:
-        """Return the value of a custom function and its gradient function, which the outer tapes use too."""
+        """Call a function with a custom gradient, on outer tapes too; return its value and its gradient function."""
         held: list[BatchedArray] = [x.array for x in args]
         if not any(map(self.is_recorded, held)):
             return function(*args, save)
@@ -349,13 +349,15 @@ class BatchTracer(Tracer):
         """Return the array of a tensor; a tensor from outside is lifted first."""
         return self.wrap_outer_tensor((x if x.backend is self else self.lift(x)).array)
 
-    def _as_gradient(self, g: BatchedArray, x: BatchedArray, is_value_batched: bool) -> Tensor:
+    def _as_gradient(
+        self, gradient: BatchedArray, outer_array: BatchedArray, is_value_batched: bool
+    ) -> Tensor:
         """Return a gradient of the shape of an outer tensor: summed over the examples if they share it."""
-        if x.is_batched:
-            return self.with_batch_axis(g)
-        if g.is_batched or is_value_batched:
-            return reduction.sum(self.with_batch_axis(g), axis=(0,))
-        return g.tensor
+        if outer_array.is_batched:
+            return self.with_batch_axis(gradient)
+        if gradient.is_batched or is_value_batched:
+            return reduction.sum(self.with_batch_axis(gradient), axis=(0,))
+        return gradient.tensor
 
     def with_batch_axis(self, x: BatchedArray) -> Tensor:
         """Return the outer tensor with the axis of the examples; a shared tensor is repeated along this axis."""
@@ -367,9 +369,9 @@ class BatchTracer(Tracer):
     # --- random numbers --------------------------------------------------------------------------
 
     def provide_draw_state(
-        self, words: int, next_state: Callable[[int, Backend], Tensor]
+        self, word_count: int, next_state: Callable[[int, Backend], Tensor]
     ) -> Tensor:
-        """Return the random state for a draw of `words` words for each example, or for all together.
+        """Return the random state for a draw of `word_count` words for each example, or for all together.
 
         Raises:
             TracingError: `randomness` is "error".
@@ -381,11 +383,11 @@ class BatchTracer(Tracer):
             )
         if self.randomness == "different":
             with self.run_on_outer_level():
-                state = next_state(self.size * pad_word_count(words), self.outer)
+                state = next_state(self.size * pad_word_count(word_count), self.outer)
             return Tensor(DrawState(state, is_batched=False), self)
         if self._draws == len(self._drawn):  # else other examples before these have drawn it
             with self.run_on_outer_level():
-                self._drawn.append(next_state(words, self.outer))
+                self._drawn.append(next_state(word_count, self.outer))
         state = self._drawn[self._draws]
         self._draws += 1
         return Tensor(BatchedArray(state, is_batched=False), self)
@@ -408,7 +410,7 @@ class BatchTracer(Tracer):
         return self.target.dtypes()
 
     def probe(self) -> Probe:
-        """Return that the tracer can start."""
+        """Return a success, because a tracer can always start."""
         return Probe(ok=True)
 
     def open(self, device: str) -> Iterable[KernelConfig]:
@@ -455,9 +457,9 @@ class BatchTracer(Tracer):
         """Do nothing; the target stays open."""
 
 
-def pad_word_count(words: int) -> int:
-    """Return how many words of the counter a draw of `words` words uses."""
-    return -(-words // WORDS_PER_PHILOX_BLOCK) * WORDS_PER_PHILOX_BLOCK
+def pad_word_count(word_count: int) -> int:
+    """Return a number of random words, rounded up to whole Philox blocks."""
+    return -(-word_count // WORDS_PER_PHILOX_BLOCK) * WORDS_PER_PHILOX_BLOCK
 
 
 def check_not_finished(backend: Backend) -> None:

@@ -19,6 +19,7 @@ from plugrad.errors import (
 from plugrad.ops.attributes import as_list, is_sequence
 from plugrad.ops.creation import asarray, eye, ones_like, zeros, zeros_like
 from plugrad.ops.movement import expand_dims, reshape, stack, unstack
+from plugrad.ops.streams import repeated_run
 from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, end_recording, open_leaves
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
@@ -131,6 +132,7 @@ def jacobian(
 def _make_jacobian(
     op: str, function: Callable[..., Any], argnums: int | Sequence[int], mode: JacobianMode
 ) -> Callable[..., Any]:
+    """Return a function that computes the Jacobian of `function` for the op `jacobian` or `hessian`."""
     check_callable(op, function)
     positions = parse_argnums(argnums, op)
     if check_string(mode, op, "mode") not in JACOBIAN_MODES:
@@ -138,9 +140,9 @@ def _make_jacobian(
 
     @wraps(function)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        def call_with_selected(*selected: Any) -> Any:
+        def call_with_selected(*selected_arguments: Any) -> Any:
             renamed = list(args)
-            for position, x in zip(positions, selected, strict=True):
+            for position, x in zip(positions, selected_arguments, strict=True):
                 renamed[position] = x
             return function(*renamed, **kwargs)
 
@@ -166,11 +168,11 @@ def _make_jacobian(
 
 
 def _compute_jacobian_rows(
-    value: Any, pull_back: Callable[[Any], tuple[Any, ...]], selected: Sequence[Any]
+    value: Any, pull_back: Callable[[Any], tuple[Any, ...]], selected_arguments: Sequence[Any]
 ) -> list[list[Tensor]]:
     """Return for each output its Jacobian with respect to each selected input, row by row (reverse mode)."""
     outputs: list[Tensor] = list(iter_leaves(value))
-    inputs = [asarray(x) for x in iter_leaves(selected)]
+    inputs = [asarray(x) for x in iter_leaves(selected_arguments)]
 
     def compute_rows(output: Tensor) -> list[Tensor]:
         def compute_row(dy: Tensor) -> list[Tensor]:
@@ -189,11 +191,14 @@ def _compute_jacobian_rows(
 
 
 def _compute_jacobian_columns(
-    op: str, value: Any, pull_back: Callable[[Any], tuple[Any, ...]], selected: Sequence[Any]
+    op: str,
+    value: Any,
+    pull_back: Callable[[Any], tuple[Any, ...]],
+    selected_arguments: Sequence[Any],
 ) -> list[list[Tensor]]:
     """Return the same as `_compute_jacobian_rows`, column by column (forward mode); see `jvp`."""
     outputs: list[Tensor] = list(iter_leaves(value))
-    inputs = [asarray(x) for x in iter_leaves(selected)]
+    inputs = [asarray(x) for x in iter_leaves(selected_arguments)]
     for x in (*inputs, *outputs):
         if x.dtype.kind == "complex":
             raise DTypeError(
@@ -202,14 +207,14 @@ def _compute_jacobian_columns(
             )
     _, push = vjp(pull_back, map_tree(zeros_like, value))
 
-    def compute_columns(position: int) -> list[Tensor]:
-        x = inputs[position]
+    def compute_columns(input_position: int) -> list[Tensor]:
+        x = inputs[input_position]
 
         def compute_column(tangent: Tensor) -> list[Tensor]:
             parts = iter(
-                [tangent if i == position else zeros_like(y) for i, y in enumerate(inputs)]
+                [tangent if i == input_position else zeros_like(y) for i, y in enumerate(inputs)]
             )
-            tangents = tuple(map_tree(lambda _: next(parts), tree) for tree in selected)
+            tangents = tuple(map_tree(lambda _: next(parts), tree) for tree in selected_arguments)
             return list(iter_leaves(push(tangents)))
 
         found = _map_unit_tensors(compute_column, x, [*inputs, *outputs])
@@ -225,21 +230,21 @@ def _compute_jacobian_columns(
 
 
 MAX_CHUNK_ELEMENTS: Final = 2**23
-"""The elements of the largest tensor of a Jacobian's rows that are computed at once; more would need much memory."""
+"""The most elements of a tensor when several rows of a Jacobian are computed at once; more would need much memory."""
 
 
 def _map_unit_tensors(
-    function: Callable[[Tensor], list[Tensor]], y: Tensor, tensors: Sequence[Tensor]
+    function: Callable[[Tensor], list[Tensor]], y: Tensor, computed_like: Sequence[Tensor]
 ) -> list[Tensor]:
     """Return the stacked results of a function for all unit tensors of the shape of `y`.
 
-    For no elements, the list is empty. The function computes with tensors as large as those that are given.
+    For no elements, the list is empty. The function computes tensors as large as those in `computed_like`.
     """
     if y.size < 2:
         found = function(ones_like(y)) if y.size else []
         return [expand_dims(part, axis=0) for part in found]
     units = reshape(eye(y.size, dtype=y.dtype, device=y.backend), (y.size, *y.shape))
-    chunk = max(1, MAX_CHUNK_ELEMENTS // max(x.size for x in tensors))
+    chunk = max(1, MAX_CHUNK_ELEMENTS // max(x.size for x in computed_like))
     try:
         return map_rows(function, units, chunk)
     except TracingError:  # it reads values, or was traced before
@@ -288,11 +293,12 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     This takes more time and less memory (Chen et al., 2016). Gradients reach the tensors among the
     positional arguments, and variables. The function must not use other tensors that are being
     differentiated. The second run must compute the same values as the first: a function that draws
-    random numbers takes the generator's seed as an argument.
+    random numbers makes its generator of a seed, such as an argument.
 
     Raises:
         ArgumentError: `function` is not callable or does not return one tensor, or the result depends
-            on a differentiated tensor that is neither a positional argument nor a variable.
+            on a differentiated tensor that is neither a positional argument nor a variable, or `function`
+            is differentiated and draws from a generator that it has not made or seeded.
     """
     check_callable("checkpoint", function)
 
@@ -310,11 +316,14 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             return tracer.call_on_outer_level(
                 checkpoint, lambda *args: function(*args, **_copy_tensor_handles(renamed)), given
             )
-        token = watched_variables.set(None)
+        runs_again = any(parent is not None for parent in parents)
+        watched = watched_variables.set(None)
+        run = repeated_run.set(object() if runs_again else repeated_run.get())
         try:
             value = function(*[_detach_leaf(x) for x in args], **renamed)
         finally:
-            watched_variables.reset(token)
+            repeated_run.reset(run)
+            watched_variables.reset(watched)
         if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people return anything
             raise ArgumentError(
                 f"checkpoint: the function must return one tensor, not {type(value).__name__}"
@@ -325,7 +334,7 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 "argument nor a Variable; pass it as a positional argument"
             )
         out = wrap_array(value.array, value.backend)
-        if any(parent is not None for parent in parents):
+        if runs_again:
             out.node = _CheckpointedCall(parents, function, given, named, variables)
         return out
 

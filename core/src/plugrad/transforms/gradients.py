@@ -120,8 +120,8 @@ def _make_gradient_function(
     allow_unused = check_flag(allow_unused, op, "allow_unused")
     has_several = is_sequence(argnums)
 
-    @_copy_docstring(function, "The value and the gradient of" if with_value else "The gradient of")
-    def gradient_of(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
+    @_set_docstring(function, "The value and the gradient of" if with_value else "The gradient of")
+    def compute_gradient(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
         leaves: list[Leaf] = []
         inputs: list[ArrayWithBackend] = []
         renamed = list(args)
@@ -148,7 +148,7 @@ def _make_gradient_function(
             return (value, others), gradient
         return (value, gradient) if with_value else gradient
 
-    return gradient_of
+    return compute_gradient
 
 
 def _split_off_aux(function: Callable[..., Any], aux: list[Any]) -> Callable[..., Any]:
@@ -187,20 +187,20 @@ def parse_argnums(argnums: int | Sequence[int], op: str) -> tuple[int, ...]:
     return tuple(check_integer(position, op, "argnums") for position in positions)
 
 
-def check_positions(positions: Sequence[int], args: Sequence[Any], op: str) -> None:
-    """Raise unless the positions are valid and different.
+def check_positions(argnums: Sequence[int], args: Sequence[Any], op: str) -> None:
+    """Raise unless the positions of differentiated arguments are in range and different.
 
     Raises:
         ArgumentError: one is out of range, or two are the same.
     """
     count = len(args)
-    named = positions[0] if len(positions) == 1 else tuple(positions)
-    for position in positions:
+    named = argnums[0] if len(argnums) == 1 else tuple(argnums)
+    for position in argnums:
         if not -count <= position < count:
             raise ArgumentError(
                 f"{op}: argnums={short_repr(named)} but the function is called with {count} positional arguments"
             )
-    if len(positions) > 1 and len({position % count for position in positions}) < len(positions):
+    if len(argnums) > 1 and len({position % count for position in argnums}) < len(argnums):
         raise ArgumentError(
             f"{op}: argnums={short_repr(named)} names an argument twice; name each of the {count} arguments once"
         )
@@ -218,7 +218,7 @@ def grads(
     check_callable("grads", function)
     allow_unused = check_flag(allow_unused, "grads", "allow_unused")
 
-    @_copy_docstring(function, "The gradients of")
+    @_set_docstring(function, "The gradients of")
     def gradients(*args: Any, dy: Any = None, **kwargs: Any) -> tuple[Any, ...]:
         every = grad(function, tuple(range(len(args))), allow_unused=allow_unused)
         return every(*args, dy=dy, **kwargs)
@@ -326,11 +326,11 @@ def variable_grads(
     leaves = {v: Leaf((outer[v],)) for v in trained}
     token = watched_variables.set({**(watched_variables.get() or {}), **leaves})
 
-    def report(position: int, gradient: Tensor) -> None:
+    def report_gradient(variable_position: int, gradient: Tensor) -> None:
         assert on_gradient is not None
-        on_gradient(trained[position], gradient)
+        on_gradient(trained[variable_position], gradient)
 
-    listener = None if on_gradient is None else report
+    listener = None if on_gradient is None else report_gradient
     try:
         value, gradients = _compute_gradients(
             "variable_grads", function, (), {}, list(leaves.values()), None, listener
@@ -375,7 +375,7 @@ def select_trainable(variables: Collection[Variable], op: str) -> list[Variable]
 
 
 ArrayWithBackend: TypeAlias = "tuple[Any, Backend]"
-"""The array and the backend of a tensor, which it may lose: a program can dispose of it."""
+"""The array and the backend of a tensor, kept apart from the tensor because a program may dispose of it."""
 _DY_HINT: Final = ", or pass dy=, the gradient with respect to y"
 
 
@@ -421,11 +421,11 @@ def _run_backward(
     """
     start = conjugate(dy) if isinstance(dy, Tensor) else map_tree(conjugate, dy)
 
-    def report(position: int, gradient: Tensor) -> None:
+    def report_gradient(leaf_position: int, gradient: Tensor) -> None:
         assert on_gradient is not None
-        on_gradient(position, conjugate(gradient))
+        on_gradient(leaf_position, conjugate(gradient))
 
-    gradients = backward_pass.run(start, None if on_gradient is None else report)
+    gradients = backward_pass.run(start, None if on_gradient is None else report_gradient)
     return [None if g is None else conjugate(g) for g in gradients]
 
 
@@ -435,6 +435,7 @@ def _detach(x: Tensor) -> Tensor:
 
 
 def _check_differentiable_result(value: Any) -> Tensor:
+    """Return a function's result after a check that it is a tensor of a floating or complex dtype."""
     if not isinstance(value, Tensor):
         is_number = isinstance(value, int | float)
         remedy = "; item() and float() return numbers, which have no gradient: return the tensor"
@@ -476,18 +477,20 @@ def _make_leaf(x: Any, leaves: list[Leaf], inputs: list[ArrayWithBackend]) -> Te
     return Tensor(array, backend, leaf)
 
 
-def _not_floating_error(what: str, x: Tensor) -> DTypeError:
-    """Return the DTypeError for an argument that is not floating."""
+def _not_floating_error(tensor_description: str, x: Tensor) -> DTypeError:
+    """Return the DTypeError for a described tensor whose dtype is neither floating nor complex."""
     return DTypeError(
-        f"grad: {what} is {x.dtype}, which has no gradient; cast it with astype('float32')"
+        f"grad: {tensor_description} is {x.dtype}, which has no gradient; cast it with astype('float32')"
     )
 
 
-def _copy_docstring(
-    function: Callable[..., Any], what: str
+def _set_docstring(
+    function: Callable[..., Any], description: str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def decorate(new: Callable[..., Any]) -> Callable[..., Any]:
-        new.__doc__ = f"{what} {getattr(function, '__name__', 'a function')}."
-        return new
+    """Return a decorator that documents a wrapper by a description followed by the wrapped function's name."""
+
+    def decorate(wrapper: Callable[..., Any]) -> Callable[..., Any]:
+        wrapper.__doc__ = f"{description} {getattr(function, '__name__', 'a function')}."
+        return wrapper
 
     return decorate

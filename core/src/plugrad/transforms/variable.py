@@ -143,7 +143,7 @@ class Variable(Tensor):
         self._check_not_differentiated("x[key] = value")
         self.assign(subscript.with_assigned_elements(self, key, value))
 
-    def _check_not_differentiated(self, change: str) -> None:
+    def _check_not_differentiated(self, attempted_change: str) -> None:
         """Raise if the variable is being differentiated, because an assignment would lose its gradient.
 
         Raises:
@@ -151,8 +151,8 @@ class Variable(Tensor):
         """
         if self.node is not None:
             raise ArgumentError(
-                f"{change} cannot change variable {self.name!r} while it is being differentiated; change a tensor "
-                "with its value instead, as in x = +variable, or assign after the gradient has been computed"
+                f"{attempted_change} cannot change variable {self.name!r} while it is being differentiated; change a "
+                "tensor with its value instead, as in x = +variable, or assign after the gradient has been computed"
             )
 
     if TYPE_CHECKING:
@@ -213,8 +213,8 @@ for _name in ARITHMETIC_OPERATORS:
     setattr(Variable, f"__i{_name}__", _make_in_place_operator(_name))
 
 
-def assign_all(variables: Sequence[Variable], values: Sequence[Tensor], log: HostLog) -> None:
-    """Assign values to variables, and commit the log's counts, all together or not at all.
+def assign_all(variables: Sequence[Variable], values: Sequence[Tensor], host_log: HostLog) -> None:
+    """Assign values to variables, and commit the log of host functions, all together or not at all.
 
     A traced program does so at its end, with all that it assigns.
 
@@ -224,7 +224,7 @@ def assign_all(variables: Sequence[Variable], values: Sequence[Tensor], log: Hos
     arrays = [*map(Variable._convert_value, variables, values)]  # pyright: ignore[reportPrivateUsage] - of this module
     tracer = current_tracer()
     if tracer is None:
-        replace_arrays(variables, arrays, log)
+        replace_arrays(variables, arrays, host_log)
     else:
         for variable, array in zip(variables, arrays, strict=True):
             tracer.assign_variable(variable, array)
@@ -239,22 +239,22 @@ def _mark_as_replaced(variables: Iterable[Variable]) -> None:
 
 
 def replace_arrays(
-    variables: Sequence[Variable], arrays: Sequence[Any], log: HostLog | None
+    variables: Sequence[Variable], arrays: Sequence[Any], host_log: HostLog | None
 ) -> None:
-    """Replace the arrays of variables, and commit the log's counts, all together or not at all.
+    """Replace the arrays of variables, and commit the log of host functions, all together or not at all.
 
     The old arrays are kept until then, because to release one may run code of its backend.
     """
     old = [*map(get_array, variables)]
     changes = map(set_array, variables, arrays)
-    if log is None:
+    if host_log is None:
         run_uninterrupted(changes)
     else:
-        log.commit(changes, partial(run_uninterrupted, map(set_array, variables, old)))
+        host_log.commit(changes, partial(run_uninterrupted, map(set_array, variables, old)))
     del old
 
 
 watched_variables: ContextVar[dict[Variable, Leaf] | None] = ContextVar(
     "plugrad_watched_variables", default=None
 )
-"""The leaves that stand for variables while `variable_grads` differentiates."""
+"""The leaf of the tape for each variable that `variable_grads` is differentiating."""

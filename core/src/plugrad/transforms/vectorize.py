@@ -87,9 +87,9 @@ def vectorize(
             for x, own, flags in zip(xs, outer, mapped, strict=True)
         ]
 
-        def call_on_subarrays(*parts: Tensor) -> Any:
+        def call_on_subarrays(*subarrays: Tensor) -> Any:
             filled = list(args)
-            for place, part in zip(places, parts, strict=True):
+            for place, part in zip(places, subarrays, strict=True):
                 filled[place] = part
             result = function(*filled)
             _check_results(result, outputs, sizes, signature)
@@ -105,7 +105,7 @@ def vectorize(
 
 
 def _check_excluded(excluded: Any) -> list[int]:
-    """Return the excluded positions as a list, checked.
+    """Return the positions of excluded arguments as a list, after a check.
 
     Raises:
         ArgumentError: they are something else.
@@ -143,7 +143,7 @@ def _parse_signature(signature: object) -> tuple[list[tuple[str, ...]], list[tup
 
 
 def _loop_shape(
-    x: Tensor, core_axis_names: Sequence[str], sizes: dict[str, int], argument_position: int
+    x: Tensor, core_axis_names: Sequence[str], axis_sizes: dict[str, int], argument_position: int
 ) -> Shape:
     """Return the shape of the loop axes of an argument; record the sizes of its core axes.
 
@@ -157,7 +157,7 @@ def _loop_shape(
             f"the signature names {len(core_axis_names)} axes of it"
         )
     for name, size in zip(core_axis_names, x.shape[outer:], strict=True):
-        wanted = int(name) if name.isdecimal() else sizes.setdefault(name, size)
+        wanted = int(name) if name.isdecimal() else axis_sizes.setdefault(name, size)
         if wanted != size:
             raise ShapeError(
                 f"vectorize: axis {name} of argument {argument_position}, of shape {x.shape}, has size {size}; "
@@ -175,8 +175,8 @@ def _mapped_axes(loop_sizes: Shape, is_mapped: Sequence[bool]) -> Shape:
 
 def _check_results(
     result: Any,
-    outputs: Sequence[Sequence[str]] | None,
-    sizes: dict[str, int],
+    output_axis_names: Sequence[Sequence[str]] | None,
+    axis_sizes: dict[str, int],
     signature: str | None,
 ) -> None:
     """Raise unless results have the core axes that the signature names.
@@ -185,22 +185,25 @@ def _check_results(
         ArgumentError: there is another number of results.
         ShapeError: one has other axes.
     """
-    if outputs is None:
-        outputs = ((),)
+    if output_axis_names is None:
+        output_axis_names = ((),)
         if isinstance(result, tuple):
-            outputs *= len(cast("tuple[Any, ...]", result))
+            output_axis_names *= len(cast("tuple[Any, ...]", result))
     found = list(cast("tuple[Any, ...]", result)) if isinstance(result, tuple) else [result]
-    if len(found) != len(outputs):
+    if len(found) != len(output_axis_names):
         raise ArgumentError(
-            f"vectorize: the function returned {len(found)} results; the signature {signature!r} has {len(outputs)}"
+            f"vectorize: the function returned {len(found)} results; the signature {signature!r} has "
+            f"{len(output_axis_names)}"
         )
-    for i, (y, names) in enumerate(zip(found, outputs, strict=True)):
+    for i, (y, names) in enumerate(zip(found, output_axis_names, strict=True)):
         shape: Shape = getattr(y, "shape", ())
-        known = {**sizes, **dict(zip(names, shape, strict=False))}
-        expected = [int(n) if n.isdecimal() else sizes.get(n, known.get(n)) for n in names]
+        known = {**axis_sizes, **dict(zip(names, shape, strict=False))}
+        expected = [int(n) if n.isdecimal() else axis_sizes.get(n, known.get(n)) for n in names]
         if len(shape) != len(names) or list(shape) != expected:
             raise ShapeError(
                 f"vectorize: result {i} has shape {shape} for one element; the signature says "
-                f"({', '.join(names)}) with {sizes}"
+                f"({', '.join(names)}) with {axis_sizes}"
             )
-        sizes.update({n: size for n, size in zip(names, shape, strict=True) if not n.isdecimal()})
+        axis_sizes.update(
+            {n: size for n, size in zip(names, shape, strict=True) if not n.isdecimal()}
+        )

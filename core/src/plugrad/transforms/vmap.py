@@ -138,13 +138,13 @@ def map_rows(
 
 
 class MappedTensor(NamedTuple):
-    """A tensor among the arguments with the axis of its examples, or None if they share it."""
+    """A tensor among the arguments, with the axis along which its examples lie, or None if all examples share it."""
 
     tensor: Tensor
     axis: int | None
 
 
-def _check_axes(axes: Any, name: str) -> None:
+def _check_axes(axes: Any, parameter_name: str) -> None:
     """Raise unless axes are integers, None, or nested containers of them.
 
     Raises:
@@ -153,8 +153,8 @@ def _check_axes(axes: Any, name: str) -> None:
     for axis in iter_leaves(axes):
         if axis is not None and (isinstance(axis, bool) or not isinstance(axis, int | np.integer)):
             raise ArgumentError(
-                f"vmap: {name}={short_repr(axes)} must be an integer, None, or nested tuples, lists and dicts of "
-                f"these; it has {short_repr(axis)}"
+                f"vmap: {parameter_name}={short_repr(axes)} must be an integer, None, or nested tuples, lists and "
+                f"dicts of these; it has {short_repr(axis)}"
             )
 
 
@@ -165,7 +165,7 @@ def _flatten_arguments(
     axes = as_axes_of_arguments(in_axes, args)
     given: list[MappedTensor] = []
 
-    def collect_tensor(x: Any, axis: int | None, where: str) -> Any:
+    def collect_tensor(x: Any, axis: int | None, tree_path: str) -> Any:
         if isinstance(x, np.ndarray | np.generic):
             x = asarray(x)
         if not isinstance(x, Tensor):
@@ -173,7 +173,7 @@ def _flatten_arguments(
         if axis is None:
             given.append(MappedTensor(x, None))
             return TENSOR_SLOT
-        given.append(MappedTensor(x, _normalize_axis(axis, x, f"{where} has shape {x.shape}")))
+        given.append(MappedTensor(x, _normalize_axis(axis, x, f"{tree_path} has shape {x.shape}")))
         return TENSOR_SLOT
 
     marked = [
@@ -181,8 +181,8 @@ def _flatten_arguments(
         for position, (arg, axis) in enumerate(zip(args, axes, strict=True))
     ]
 
-    def replace_tensor(part: Sequence[MappedTensor], tracer: BatchTracer) -> list[Any]:
-        remaining = iter(part)
+    def replace_tensor(mapped_tensors: Sequence[MappedTensor], tracer: BatchTracer) -> list[Any]:
+        remaining = iter(mapped_tensors)
         return map_tree(
             lambda leaf: _hide_axis(next(remaining), tracer) if leaf is TENSOR_SLOT else leaf,
             marked,
@@ -196,7 +196,7 @@ TENSOR_SLOT: Final = object()
 
 
 def as_axes_of_arguments(in_axes: Any, args: Sequence[Any]) -> Sequence[Any]:
-    """Return one `in_axes` entry for each argument.
+    """Return one entry of `in_axes` for each argument.
 
     Raises:
         ArgumentError: there are others.
@@ -212,7 +212,11 @@ def as_axes_of_arguments(in_axes: Any, args: Sequence[Any]) -> Sequence[Any]:
 
 
 def map_with_axes(
-    function: Callable[[Any, int | None, str], Any], tree: Any, axes: Any, where: str, name: str
+    function: Callable[[Any, int | None, str], Any],
+    tree: Any,
+    axes: Any,
+    tree_path: str,
+    parameter_name: str,
 ) -> Any:
     """Apply a function to each leaf with its axis and its path; an axis belongs to a leaf or to a whole subtree.
 
@@ -221,31 +225,33 @@ def map_with_axes(
     """
     if axes is None or isinstance(axes, int | np.integer):
         axis = None if axes is None else int(axes)
-        return map_tree(lambda leaf: function(leaf, axis, where), tree)
+        return map_tree(lambda leaf: function(leaf, axis, tree_path), tree)
     if isinstance(tree, dict) and isinstance(axes, dict):
         parts, theirs = cast("dict[Any, Any]", tree), cast("dict[Any, Any]", axes)
         if parts.keys() == theirs.keys():
             return {
-                key: map_with_axes(function, part, theirs[key], f"{where}[{key!r}]", name)
+                key: map_with_axes(
+                    function, part, theirs[key], f"{tree_path}[{key!r}]", parameter_name
+                )
                 for key, part in parts.items()
             }
     elif isinstance(tree, list | tuple) and isinstance(axes, list | tuple):
         items, others = cast("Sequence[Any]", tree), cast("Sequence[Any]", axes)
         if len(items) == len(others):
             found = [
-                map_with_axes(function, part, axis, f"{where}[{i}]", name)
+                map_with_axes(function, part, axis, f"{tree_path}[{i}]", parameter_name)
                 for i, (part, axis) in enumerate(zip(items, others, strict=True))
             ]
             if hasattr(tree, "_fields"):
                 return cast("Any", type(tree))(*found)
             return found if isinstance(tree, list) else tuple(found)
     raise ArgumentError(
-        f"vmap: {name}={short_repr(axes)} does not have the form of {where}, {short_repr(tree)}; give an integer or "
-        "None for all of it, or a container of the same form"
+        f"vmap: {parameter_name}={short_repr(axes)} does not have the form of {tree_path}, {short_repr(tree)}; give an "
+        "integer or None for all of it, or a container of the same form"
     )
 
 
-def _normalize_axis(axis: int, x: Tensor, what: str) -> int:
+def _normalize_axis(axis: int, x: Tensor, tensor_description: str) -> int:
     """Return an axis counted from the front.
 
     Raises:
@@ -253,8 +259,8 @@ def _normalize_axis(axis: int, x: Tensor, what: str) -> int:
     """
     if not -x.ndim <= axis < x.ndim:
         raise AxisError(
-            f"vmap: {what}, which has no axis {axis} along which its examples could lie; pass None in in_axes for what "
-            "all examples share"
+            f"vmap: {tensor_description}, which has no axis {axis} along which its examples could lie; pass None in "
+            "in_axes for what all examples share"
         )
     return axis % x.ndim
 
@@ -303,13 +309,13 @@ def _find_backend(mapped_tensors: Sequence[MappedTensor]) -> Backend:
     return places[0] if places else asarray(0).backend
 
 
-def _slice_chunk(x: MappedTensor, start: int, step: int) -> MappedTensor:
-    """Return up to `step` examples from `start` on."""
+def _slice_chunk(x: MappedTensor, first_example: int, chunk_size: int) -> MappedTensor:
+    """Return up to `chunk_size` examples, from number `first_example` on."""
     tensor, axis = x
     if axis is None:
         return x
-    stop = min(start + step, tensor.shape[axis])
-    key = (*[slice(None)] * axis, slice(start, stop))
+    stop = min(first_example + chunk_size, tensor.shape[axis])
+    key = (*[slice(None)] * axis, slice(first_example, stop))
     return MappedTensor(tensor[key], axis)
 
 
@@ -356,7 +362,7 @@ def _run_on_batch(
 
 
 def _as_batched(y: Any, tracer: BatchTracer) -> BatchedArray:
-    """Convert a result to an array of the tracer.
+    """Convert a result of the mapped function to an array of the tracer.
 
     Raises:
         ArgumentError: it does not convert to a tensor.
@@ -371,7 +377,9 @@ def _as_batched(y: Any, tracer: BatchTracer) -> BatchedArray:
     return tracer.wrap_outer_tensor((y if y.backend is tracer else tracer.lift(y)).array)
 
 
-def _move_batch_axis(y: BatchedArray, axis: int | None, where: str, size: int) -> Tensor:
+def _move_batch_axis(
+    y: BatchedArray, axis: int | None, tree_path: str, example_count: int
+) -> Tensor:
     """Return a result with the axis of the examples at `axis`.
 
     Raises:
@@ -382,18 +390,18 @@ def _move_batch_axis(y: BatchedArray, axis: int | None, where: str, size: int) -
     if axis is None:
         if y.is_batched:
             raise ArgumentValueError(
-                f"vmap: {where}, of shape {y.shape}, differs from example to example, so that out_axes=None has no "
+                f"vmap: {tree_path}, of shape {y.shape}, differs from example to example, so that out_axes=None has no "
                 "place for it; give the axis along which its examples shall lie"
             )
         return x
     rank = len(y.shape) + 1
     if not -rank <= axis < rank:
         raise AxisError(
-            f"vmap: out_axes={axis} is no axis of {where}, which has shape {y.shape} without the examples"
+            f"vmap: out_axes={axis} is no axis of {tree_path}, which has shape {y.shape} without the examples"
         )
     if not y.is_batched:
         x = movement.reshape(x, shape=(1, *y.shape))
-        x = movement.broadcast_to(x, shape=(size, *y.shape))
+        x = movement.broadcast_to(x, shape=(example_count, *y.shape))
     return move_axis(x, 0, axis % rank)
 
 
@@ -401,8 +409,8 @@ def _concatenate_chunks(chunk_results: Sequence[Any], out_axes: Any) -> Any:
     """Concatenate the results of all chunks."""
     columns = iter(list(zip(*[list(iter_leaves(part)) for part in chunk_results], strict=True)))
 
-    def concatenate_leaf(first: Any, axis: int | None, where: str) -> Any:
+    def concatenate_leaf(first_part: Any, axis: int | None, tree_path: str) -> Any:
         column = next(columns)
-        return first if first is None or axis is None else concat(list(column), axis=axis)
+        return first_part if first_part is None or axis is None else concat(list(column), axis=axis)
 
     return map_with_axes(concatenate_leaf, chunk_results[0], out_axes, "the result", "out_axes")

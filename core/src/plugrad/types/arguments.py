@@ -37,7 +37,7 @@ KEYWORDS_OF_OTHER_FRAMEWORKS: Final = {
     "stride": ("strides",),
     "weight": ("scale",),
 }
-"""What other frameworks call an argument, and what it may be called here."""
+"""The possible names of a parameter in plugrad, by its name in other frameworks."""
 
 
 def explain_wrong_calls(
@@ -62,7 +62,7 @@ def explain_wrong_calls(
 
 
 _ABSENT_ARGUMENT: Final = object()
-"""The value of a parameter that a call leaves out although it must not."""
+"""The placeholder for a required argument that a call leaves out."""
 
 _WRAPPER_TEMPLATE: Final = """\
 def bind(_absent, _explain, _function):
@@ -157,15 +157,15 @@ class _WrongCallExplainer:
         return self.wrapper
 
 
-def _format_dict(names: list[str], *others: str) -> str:
-    """Return the text of a dict of variables by their names."""
-    return "{" + ", ".join([*[f"{name!r}: {name}" for name in names], *others]) + "}"
+def _format_dict(names: list[str], *more_entries: str) -> str:
+    """Return the source of a dict display with variables by their names, and more entries."""
+    return "{" + ", ".join([*[f"{name!r}: {name}" for name in names], *more_entries]) + "}"
 
 
-def explain_wrong_fields(kind: ClassType) -> ClassType:
+def explain_wrong_fields(decorated_class: ClassType) -> ClassType:
     """Change a dataclass so that wrong arguments raise an ArgumentError with the list of its fields."""
-    setattr(kind, "__new__", explain_wrong_calls(kind.__new__))  # noqa: B010 - a type checker would object
-    return kind
+    setattr(decorated_class, "__new__", explain_wrong_calls(decorated_class.__new__))  # noqa: B010 - a type checker would object
+    return decorated_class
 
 
 def _describe_mistake(
@@ -201,16 +201,16 @@ def _describe_mistake(
     return f"{name}: {mistake}; write {name}{form}"
 
 
-def _suggest_right_name(unknown: str, known: Iterable[str]) -> str:
+def _suggest_right_name(unknown_name: str, known_names: Iterable[str]) -> str:
     """Return a hint that gives the right name for an unknown argument, if there is one."""
-    for name in KEYWORDS_OF_OTHER_FRAMEWORKS.get(unknown, ()):
-        if name in known:
+    for name in KEYWORDS_OF_OTHER_FRAMEWORKS.get(unknown_name, ()):
+        if name in known_names:
             return f" (did you mean {name!r}?)"
-    return suggest_similar_name(unknown, known)
+    return suggest_similar_name(unknown_name, known_names)
 
 
 def check_string(value: object, op: str, name: str) -> str:
-    """Return the value if it is a string, or raise.
+    """Return the argument `name` of the function `op` if it is a string, or raise.
 
     Raises:
         ArgumentError: it is not a string.
@@ -221,7 +221,7 @@ def check_string(value: object, op: str, name: str) -> str:
 
 
 def check_flag(value: Any, op: str, name: str) -> bool:
-    """Return the value if it is a bool, or raise.
+    """Return the argument `name` of the function `op` if it is a bool, or raise.
 
     Raises:
         ArgumentError: it is neither of them; 1 and 0 are accepted as well.
@@ -236,30 +236,30 @@ def check_flag(value: Any, op: str, name: str) -> bool:
     raise ArgumentError(f"{op}: {name}={short_repr(value)} must be True or False")
 
 
-def check_callable(where: str, function: object) -> None:
-    """Raise unless `function` is callable.
+def check_callable(op: str, function: object) -> None:
+    """Raise unless the argument `function` of `op` is callable.
 
     Raises:
-        ArgumentError: it cannot.
+        ArgumentError: it is not callable.
     """
     if not callable(function):
-        raise ArgumentError(f"{where} takes a function, not {type(function).__name__}")
+        raise ArgumentError(f"{op} takes a function, not {type(function).__name__}")
 
 
-def check_path_suffix(endings: tuple[str, ...], value: Any, op: str, name: str) -> str:
-    """Return a path as a string; raise unless it has one of the suffixes.
+def check_path_suffix(suffixes: tuple[str, ...], value: Any, op: str, name: str) -> str:
+    """Return the path that is the argument `name` of `op` as a string; raise unless it has one of the suffixes.
 
     Raises:
         ArgumentError: it is not a path.
-        ArgumentValueError: it does not have one of the endings.
+        ArgumentValueError: it does not have one of the suffixes.
     """
     path = fspath(value) if isinstance(value, str) or hasattr(value, "__fspath__") else None
     if not isinstance(path, str):
         raise ArgumentError(
             f"{op}: {name}={short_repr(value)} must be the path of a file, a string or a Path"
         )
-    if not path.lower().endswith(endings):
+    if not path.lower().endswith(suffixes):
         raise ArgumentValueError(
-            f"{op}: {name}={path!r} must end in {' or '.join(endings)}, which is what can be written"
+            f"{op}: {name}={path!r} must end in {' or '.join(suffixes)}, which is what can be written"
         )
     return path

@@ -1,4 +1,4 @@
-"""bfloat16, whose values NumPy has from the package `ml_dtypes`; what names the dtype first imports this.
+"""bfloat16, whose values NumPy has from the package `ml_dtypes`; the module is imported when the dtype is first named.
 
 Raises:
     DTypeError: the package is not installed.

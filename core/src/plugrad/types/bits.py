@@ -18,7 +18,7 @@ RELATIVE_TOLERANCE_OF_DTYPE: Final = {
     "complex64": 1e-5,
     "complex128": 1e-12,
 }
-"""How far kernels may be from exact results, as a part of them, by dtype; others are exact."""
+"""The largest relative error that kernels may have, by dtype; results of other dtypes are exact."""
 
 
 def comparable_bits(array: NDArray[Any]) -> object:

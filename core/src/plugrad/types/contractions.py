@@ -15,9 +15,11 @@ class OperandPreparation(NamedTuple):
     """The steps that prepare an operand: summing over axes, transposing the remaining axes, and reshaping."""
 
     summed: Shape
+    """The axes to sum over."""
     order: Shape | None
-    """None if the axes stay in their order."""
+    """The new order of the remaining axes; None if they stay in their order."""
     shape: Shape
+    """The shape of the prepared operand."""
 
 
 class PairContraction(NamedTuple):
@@ -28,19 +30,22 @@ class PairContraction(NamedTuple):
     """
 
     places: tuple[int, int]
-    """Of the left and of the right operand; the left one comes first."""
+    """The positions of the left and of the right operand in the list; the left one is the smaller."""
     left: OperandPreparation
+    """How the left operand is prepared."""
     right: OperandPreparation
+    """How the right operand is prepared."""
     is_transposed: tuple[bool, bool] | None
+    """Whether each operand is a batch of transposed matrices; None for a product of elements."""
     shape: Shape
-    """Of the product, which has an axis for each letter."""
+    """The shape of the product, which has an axis for each letter."""
 
 
 @lru_cache(maxsize=1024)
 def plan_contractions(
     equation: str, shapes: tuple[Shape, ...]
 ) -> tuple[tuple[PairContraction, ...], OperandPreparation]:
-    """Plan an equation as products of two operands; also return the steps that finish the last operand.
+    """Return an einsum equation as contractions of two operands, and the preparation of the last operand as the result.
 
     Each step takes the pair of operands with the fewest multiplications.
 
@@ -65,37 +70,49 @@ def plan_contractions(
 
 
 def _count_multiplications(
-    places: tuple[int, int], operands: list[str], sizes: dict[str, int]
+    operand_positions: tuple[int, int], operands: list[str], size_of_letter: dict[str, int]
 ) -> int:
     """Return the number of multiplications that the contraction of a pair of operands takes."""
     return count_elements(
-        _grouped_shape(sizes, *{letter for i in places for letter in operands[i]})
+        _grouped_shape(
+            size_of_letter, *{letter for i in operand_positions for letter in operands[i]}
+        )
     )
 
 
-def _grouped_shape(sizes: dict[str, int], *axes: str) -> Shape:
+def _grouped_shape(size_of_letter: dict[str, int], *letter_groups: str) -> Shape:
     """Return the shape of an array with one axis for each group of letters."""
-    return tuple(count_elements(tuple(sizes[letter] for letter in axis)) for axis in axes)
+    return tuple(
+        count_elements(tuple(size_of_letter[letter] for letter in axis)) for axis in letter_groups
+    )
 
 
-def _plan_operand_layout(letters: str, wanted: str, shape: Shape) -> OperandPreparation:
-    """Return the steps that reduce and transpose an operand to the wanted letters."""
-    left = [letter for letter in letters if letter in wanted]
-    summed = tuple(i for i, letter in enumerate(letters) if letter not in wanted)
-    order = tuple(left.index(letter) for letter in wanted)
-    return OperandPreparation(summed, None if order == tuple(range(len(left))) else order, shape)
+def _plan_operand_layout(
+    letters: str, result_letters: str, result_shape: Shape
+) -> OperandPreparation:
+    """Return how to sum, transpose and reshape an operand so that its axes are the result's letters."""
+    left = [letter for letter in letters if letter in result_letters]
+    summed = tuple(i for i, letter in enumerate(letters) if letter not in result_letters)
+    order = tuple(left.index(letter) for letter in result_letters)
+    return OperandPreparation(
+        summed, None if order == tuple(range(len(left))) else order, result_shape
+    )
 
 
 def _contract_pair(
-    places: tuple[int, int], left: str, right: str, kept: str, sizes: dict[str, int]
+    operand_positions: tuple[int, int],
+    left_letters: str,
+    right_letters: str,
+    kept_letters: str,
+    size_of_letter: dict[str, int],
 ) -> tuple[PairContraction, str]:
     """Return the contraction of two operands and the letters of its result; all other letters are summed."""
     a, b = (
-        "".join(letter for letter in own if letter in kept + other)
-        for own, other in ((left, right), (right, left))
+        "".join(letter for letter in own if letter in kept_letters + other)
+        for own, other in ((left_letters, right_letters), (right_letters, left_letters))
     )
-    batch = "".join(letter for letter in a if letter in b and letter in kept)
-    inner = "".join(letter for letter in a if letter in b and letter not in kept)
+    batch = "".join(letter for letter in a if letter in b and letter in kept_letters)
+    inner = "".join(letter for letter in a if letter in b and letter not in kept_letters)
     rows = "".join(letter for letter in a if letter not in b)
     columns = "".join(letter for letter in b if letter not in a)
     letters = batch + rows + columns
@@ -106,10 +123,14 @@ def _contract_pair(
     if not inner:
         a_axes, b_axes = (batch, rows, ""), (batch, "", columns)
     step = PairContraction(
-        places,
-        _plan_operand_layout(left, "".join(a_axes), _grouped_shape(sizes, *a_axes)),
-        _plan_operand_layout(right, "".join(b_axes), _grouped_shape(sizes, *b_axes)),
+        operand_positions,
+        _plan_operand_layout(
+            left_letters, "".join(a_axes), _grouped_shape(size_of_letter, *a_axes)
+        ),
+        _plan_operand_layout(
+            right_letters, "".join(b_axes), _grouped_shape(size_of_letter, *b_axes)
+        ),
         is_transposed if inner else None,
-        _grouped_shape(sizes, *letters),
+        _grouped_shape(size_of_letter, *letters),
     )
     return step, letters

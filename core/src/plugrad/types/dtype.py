@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DTypeKind: TypeAlias = Literal["bool", "signed", "unsigned", "floating", "complex", "string"]
 Scalar: TypeAlias = bool | int | float | complex
 
-_KINDS: Final[dict[str, DTypeKind]] = {
+_KIND_OF_DTYPE_NAME: Final[dict[str, DTypeKind]] = {
     "bool": "bool",
     **dict.fromkeys(("int8", "int16", "int32", "int64"), "signed"),
     **dict.fromkeys(("uint8", "uint16", "uint32", "uint64"), "unsigned"),
@@ -31,9 +31,9 @@ _KINDS: Final[dict[str, DTypeKind]] = {
 }
 
 BFLOAT16: Final = "bfloat16"
-"""The name of the dtype that plugrad has as soon as something names it, because its values need a package."""
+"""The name of the dtype bfloat16, which exists from its first use on, because its values need a package."""
 HALVES: Final = frozenset(("float16", BFLOAT16))
-"""The names of the floating dtypes of 16 bits, which are computed in float32 and rounded."""
+"""The names of the half-precision dtypes, which have 16 bits; kernels compute them in float32 and round."""
 
 
 @final
@@ -67,6 +67,7 @@ class DType:
     itemsize: int
     """The bytes of one element."""
     kind: DTypeKind
+    """The kind, such as "signed" or "floating"."""
     numpy: np.dtype[Any]
     """NumPy's dtype."""
 
@@ -82,10 +83,10 @@ class DType:
             return _DTYPE_BY_NAME[name]
         if name == BFLOAT16:
             return _import_bfloat16()
-        if name not in _KINDS:
+        if name not in _KIND_OF_DTYPE_NAME:
             raise _unknown_dtype_error(name)
         numpy = np.dtypes.StringDType() if name == "string" else np.dtype(name)
-        self = _DTYPE_BY_NAME[name] = new_dtype(name, _KINDS[name], numpy)
+        self = _DTYPE_BY_NAME[name] = new_dtype(name, _KIND_OF_DTYPE_NAME[name], numpy)
         return self
 
     @property
@@ -190,16 +191,25 @@ DTYPES: Final = (
     *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64),
     *(float16, float32, float64, complex64, complex128, string),
 )
+"""plugrad's own dtypes, without bfloat16 and those of plugins."""
 BOOL: Final = frozenset({bool_})
+"""The set of the dtype bool."""
 INTEGER: Final = frozenset(d for d in DTYPES if d.is_integer)
+"""The signed and unsigned integer dtypes."""
 FLOATING: Final = frozenset(d for d in DTYPES if d.kind == "floating")
+"""The floating dtypes."""
 COMPLEX: Final = frozenset(d for d in DTYPES if d.kind == "complex")
+"""The complex dtypes."""
 INEXACT: Final = FLOATING | COMPLEX
+"""The floating and complex dtypes, which are differentiable."""
 REAL: Final = INTEGER | FLOATING
+"""The integer and floating dtypes."""
 NUMERIC: Final = REAL | COMPLEX
+"""The integer, floating and complex dtypes."""
 STRING: Final = frozenset({string})
+"""The set of the dtype string."""
 ANY: Final = frozenset(DTYPES)
-"""The dtypes of kernels that only move or compare elements."""
+"""All dtypes, which kernels accept that only move or compare elements."""
 
 
 def _numpy_codes(numpy: np.dtype[Any]) -> tuple[str, str, str]:
@@ -217,6 +227,7 @@ _DTYPE_BY_EQUIVALENT: Final[dict[object, DType]] = {
     float: float32,
     complex: complex64,
 }
+"""The dtypes by all that means one of them: names, codes, NumPy's dtypes and scalar classes, and Python's types."""
 
 DTypeLike: TypeAlias = DType | str | np.dtype[Any] | type
 
@@ -262,7 +273,7 @@ def _names_bfloat16(spelling: object) -> bool:
 
 
 def _import_bfloat16() -> DType:
-    """Return bfloat16.
+    """Return the dtype bfloat16, which is created at the first call.
 
     Raises:
         DTypeError: the package that NumPy needs for its values is not installed.
@@ -312,10 +323,10 @@ def _add_plugin_dtype_equivalents(
 # --- dtypes of plugins ---------------------------------------------------------------------------
 
 _PROMOTION_OF_ADDED_DTYPE: Final[dict[DType, Mapping[DType, DType]]] = {}
-"""The dtypes that plugins have brought, and bfloat16; to what others are promoted with each."""
+"""For each dtype of a plugin, and for bfloat16: the dtype of its combination with each other dtype."""
 
 dtype_addition_listeners: Final[list[Callable[[], None]]] = []
-"""What is called when there is a new dtype."""
+"""Functions that are called after a dtype has been added."""
 
 
 def every_dtype() -> tuple[DType, ...]:
@@ -324,7 +335,7 @@ def every_dtype() -> tuple[DType, ...]:
 
 
 def add_dtype(dtype: DType, promotion: Mapping[DType, DType]) -> None:
-    """Make a dtype known by its name; `plugrad.registry.dtypes` checks the dtypes of plugins first."""
+    """Add a dtype, given its promotion with each other dtype; `plugrad.registry.dtypes` checks both first."""
     _PROMOTION_OF_ADDED_DTYPE[dtype] = promotion
     _DTYPE_BY_NAME[dtype.name] = dtype
     _DTYPE_BY_EQUIVALENT.update(dict.fromkeys((dtype.name, dtype.numpy, dtype.numpy.type), dtype))
@@ -460,19 +471,23 @@ def nearest_dtype(dtype: DType, available: Collection[DType]) -> DType | None:
     return max(candidates, key=lambda d: (d.itemsize, d.kind == dtype.kind), default=None)
 
 
-def _holds_all_values(dtype: DType, other: DType) -> bool:
+def _holds_all_values(dtype: DType, other_dtype: DType) -> bool:
     """Return whether a dtype represents every value of another dtype of its kind."""
-    if dtype in _PROMOTION_OF_ADDED_DTYPE or other in _PROMOTION_OF_ADDED_DTYPE or other.is_integer:
-        limits, needed = dtype.info, other.info
+    if (
+        dtype in _PROMOTION_OF_ADDED_DTYPE
+        or other_dtype in _PROMOTION_OF_ADDED_DTYPE
+        or other_dtype.is_integer
+    ):
+        limits, needed = dtype.info, other_dtype.info
     else:
-        return dtype.itemsize >= other.itemsize
-    if not other.is_integer:
+        return dtype.itemsize >= other_dtype.itemsize
+    if not other_dtype.is_integer:
         return bool(limits.eps <= needed.eps and limits.max >= needed.max)
     return bool(limits.min <= needed.min and needed.max <= limits.max)
 
 
 INT32_MAX_ELEMENTS: Final = 2**31
-"""How many positions int32 has, from 0 on."""
+"""The most elements whose positions, counted from 0, fit int32."""
 
 
 def position_dtype(count: int) -> DType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 MAX_FFT_RADIX = 31
-"""The largest factor for which a stage is faster than the transform as a convolution."""
+"""The largest factor of a length for which a stage of its own is faster than the transform as a convolution."""
 
 
 @lru_cache(maxsize=1024)

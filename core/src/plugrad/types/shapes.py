@@ -149,7 +149,7 @@ def resolve_shape(shape: int | Sequence[int], size: int, *, name: str = "shape")
 
 
 @lru_cache(maxsize=1024)
-def _infer_missing_size(sizes: Shape, size: int, name: str) -> Shape:
+def _infer_missing_size(sizes: Shape, element_count: int, name: str) -> Shape:
     """Return sizes with ``-1`` replaced; see `resolve_shape`."""
     if sizes.count(-1) > 1:
         raise ShapeError(
@@ -157,16 +157,17 @@ def _infer_missing_size(sizes: Shape, size: int, name: str) -> Shape:
         )
     if -1 in sizes:
         rest = math.prod(n for n in sizes if n != -1)
-        if rest == 0 or size % rest:
+        if rest == 0 or element_count % rest:
             raise ShapeError(
-                f"{name}={short_repr(sizes)} does not fit {size} elements: {short_repr(rest)} does not divide {size}"
+                f"{name}={short_repr(sizes)} does not fit {element_count} elements: {short_repr(rest)} does not divide "
+                f"{element_count}"
             )
-        sizes = tuple(size // rest if n == -1 else n for n in sizes)
+        sizes = tuple(element_count // rest if n == -1 else n for n in sizes)
     if min(sizes, default=0) < 0:
         raise ShapeError(f"{name}={short_repr(sizes)} has a negative size; sizes must be 0 or more")
-    if math.prod(sizes) != size:
+    if math.prod(sizes) != element_count:
         raise ShapeError(
-            f"{name}={short_repr(sizes)} does not fit {size} elements: it holds {short_repr(math.prod(sizes))}"
+            f"{name}={short_repr(sizes)} does not fit {element_count} elements: it holds {short_repr(math.prod(sizes))}"
         )
     return sizes
 

@@ -16,11 +16,15 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 Pair = tuple[int, int]
+"""Two integers, such as the height and width of an image, or a padding (before, after)."""
 Pairs = tuple[Pair, ...]
+"""A padding (before, after) for each axis."""
 Padding = Literal["same", "valid"] | Pairs
+"""A padding of the spatial axes, by TensorFlow's names or in cells (before, after) for each axis."""
 PaddingLike: TypeAlias = Padding | int | Sequence[Sequence[int]]
 """A padding as users write it: an integer is the number of cells at both ends of every spatial axis."""
 Rounding = Literal["floor", "ceil", "round"] | None
+"""How the number of a window's positions is rounded if it is not an integer; None rounds down."""
 SequenceFormat = Literal["NWC", "NCW"]
 ImageFormat = Literal["NHWC", "NCHW"]
 VolumeFormat = Literal["NDHWC", "NCDHW"]
@@ -34,7 +38,7 @@ class Window(NamedTuple):
     """
 
     size: Shape
-    """The number of cells of the window, which is that of a filter."""
+    """The number of cells of the window on each axis, which is the size of the filter."""
     strides: Shape
     """The distance between neighbouring positions of the window."""
     padding: Pairs
@@ -89,7 +93,7 @@ def sliding_window(
             f"a window over the {len(image)} axes of an image of {image} needs as many sizes, strides, dilations "
             f"and paddings; they are {size}, {strides}, {dilations} and {short_repr(padding)}"
         )
-    _check_window_steps(size, strides, dilations)
+    _check_step_sizes(size, strides, dilations)
     outs: list[int] = []
     pairs: list[Pair] = []
     for axis, (n, length, stride, dilation) in enumerate(
@@ -147,55 +151,55 @@ def pool_window(
     return window
 
 
-def check_window(image: Shape, window: Window, axes: int | None = None) -> None:
+def check_window(image_shape: Shape, window: Window, spatial_rank: int | None = None) -> None:
     """Raise unless a window fits images (batch, spatial axes …, channels) of a shape.
 
     Raises:
-        ShapeError: the images do not have `axes` spatial axes, or the window has other positions.
+        ShapeError: the images do not have `spatial_rank` spatial axes, or the window has other positions.
         ArgumentValueError: the window does not have one entry for each axis, or is out of range.
     """
-    axes = len(window.size) if axes is None else axes
-    if len(image) != axes + 2:
+    spatial_rank = len(window.size) if spatial_rank is None else spatial_rank
+    if len(image_shape) != spatial_rank + 2:
         raise ShapeError(
-            f"images have a batch axis, {axes} spatial axes and a channel axis; the shape is {image}"
+            f"images have a batch axis, {spatial_rank} spatial axes and a channel axis; the shape is {image_shape}"
         )
-    if any(len(values) != axes for values in window):
+    if any(len(values) != spatial_rank for values in window):
         raise ArgumentValueError(
-            f"a window over {axes} spatial axes has one entry for each in all fields, unlike {window}"
+            f"a window over {spatial_rank} spatial axes has one entry for each in all fields, unlike {window}"
         )
-    _check_window_steps(window.size, window.strides, window.dilations)
+    _check_step_sizes(window.size, window.strides, window.dilations)
     as_pairs(window.padding, "padding")
     outs = tuple(
         max((n + before + after - (length - 1) * dilation - 1) // stride + 1, 0)
         for n, length, stride, (before, after), dilation, _ in zip(
-            image[1:-1], *window, strict=True
+            image_shape[1:-1], *window, strict=True
         )
     )
     if outs != window.out:
         raise ShapeError(
-            f"a window with out={window.out} does not slide over images of shape {image}, on which {window} has "
+            f"a window with out={window.out} does not slide over images of shape {image_shape}, on which {window} has "
             f"{outs} positions; make it with sliding_window or pool_window"
         )
 
 
 @lru_cache(maxsize=1024)
-def check_window_positions(image: Shape, window: Window) -> None:
+def check_window_positions(image_size: Shape, window: Window) -> None:
     """Raise unless each position of a window contains at least one pixel.
 
     Raises:
         ShapeError: it contains only padding somewhere.
     """
-    for n, length, stride, (before, _), dilation, out in zip(image, *window, strict=True):
+    for n, length, stride, (before, _), dilation, out in zip(image_size, *window, strict=True):
         for start in range(-before, -before + out * stride, stride):
             cells = range(start, start + length * dilation, dilation)
             if not any(0 <= cell < n for cell in cells):
                 raise ShapeError(
-                    f"a window of {window.size} (dilations {window.dilations}) over an image of {image} lies in "
+                    f"a window of {window.size} (dilations {window.dilations}) over an image of {image_size} lies in "
                     f"the padding with padding={window.padding}; use less padding, or a larger window"
                 )
 
 
-def _check_window_steps(size: Shape, strides: Shape, dilations: Shape) -> None:
+def _check_step_sizes(size: Shape, strides: Shape, dilations: Shape) -> None:
     if any(n < 1 or n >= 2**31 for n in (*size, *strides, *dilations)):
         raise ArgumentValueError(
             f"a window of {size} with strides {strides} and dilations {dilations}: all must be at least 1, and "
@@ -227,21 +231,21 @@ def cell_slices(window: Window) -> tuple[tuple[Shape, Shape, Shape], ...]:
     return tuple(found)
 
 
-def as_sizes(value: int | Sequence[int], count: int, name: str, *, least: int = 1) -> Shape:
-    """Return `count` integers of at least `least`; a single integer stands for every axis.
+def as_sizes(value: int | Sequence[int], axis_count: int, name: str, *, minimum: int = 1) -> Shape:
+    """Return `axis_count` integers of at least `minimum`; a single integer stands for every axis.
 
     Raises:
-        ArgumentValueError: the value is not one or `count` such integers.
+        ArgumentValueError: the value is not one or `axis_count` such integers.
     """
     try:
         values = as_integers(value)
     except TypeError:
         values = ()
     if len(values) == 1 and not isinstance(value, Iterable):
-        values *= count
-    if len(values) != count or any(v < least for v in values):
+        values *= axis_count
+    if len(values) != axis_count or any(v < minimum for v in values):
         raise ArgumentValueError(
-            f"{name}={short_repr(value)} must be one or {count} integers of at least {least}"
+            f"{name}={short_repr(value)} must be one or {axis_count} integers of at least {minimum}"
         )
     return values
 
@@ -263,8 +267,8 @@ def as_pairs(value: Iterable[Sequence[int]], name: str) -> Pairs:
     return pairs  # type: ignore[return-value] - typing.cast would be a call
 
 
-def parse_padding(value: object, count: int, op: str, rounding: Rounding = None) -> Padding:
-    """Return a padding as "same", "valid" or one pair (before, after) for each of `count` spatial axes.
+def parse_padding(value: object, spatial_rank: int, op: str, rounding: Rounding = None) -> Padding:
+    """Return a padding as "same", "valid" or one pair (before, after) for each of `spatial_rank` spatial axes.
 
     An integer is the number of cells at both ends of every axis.
 
@@ -281,16 +285,16 @@ def parse_padding(value: object, count: int, op: str, rounding: Rounding = None)
             return value
         pairs = ()
     elif isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64):
-        pairs = ((int(value), int(value)),) * count if value >= 0 else ()
+        pairs = ((int(value), int(value)),) * spatial_rank if value >= 0 else ()
     else:
         try:
             pairs = as_pairs(value, "padding")  # type: ignore[arg-type]
         except (TypeError, ValueError):
             pairs = ()
-    if len(pairs) != count:
+    if len(pairs) != spatial_rank:
         raise ArgumentValueError(
             f"{op}: padding={short_repr(value)} must be 'same', 'valid', a number of cells, or one (before, after) "
-            f"for each of the {count} spatial axes"
+            f"for each of the {spatial_rank} spatial axes"
         )
     return pairs
 
@@ -303,16 +307,17 @@ DATA_FORMATS_OF_RANK: Final[dict[int, tuple[DataFormat, DataFormat]]] = {
 """The orders of the axes of images, by the number of spatial axes."""
 
 
-def is_channels_first(data_format: str, count: int, op: str) -> bool:
-    """Return whether a data format with `count` spatial axes has channels first.
+def is_channels_first(data_format: str, spatial_rank: int, op: str) -> bool:
+    """Return whether a data format with `spatial_rank` spatial axes has channels first.
 
     Raises:
         ArgumentValueError: it is no such format.
     """
-    formats = DATA_FORMATS_OF_RANK.get(count, ())
+    formats = DATA_FORMATS_OF_RANK.get(spatial_rank, ())
     if not formats:
         raise ArgumentValueError(
-            f"{op}: images with {count} spatial axes have the channels last; omit data_format={short_repr(data_format)}"
+            f"{op}: images with {spatial_rank} spatial axes have the channels last; omit "
+            f"data_format={short_repr(data_format)}"
         )
     if not isinstance(data_format, str) or data_format not in formats:  # pyright: ignore[reportUnnecessaryIsInstance] - users pass anything
         raise ArgumentValueError(

@@ -10,9 +10,11 @@ from plugrad.extend import Implementation, Kernel, KernelConfig, KernelTable
 
 Array = NDArray[Any]
 table = KernelTable("cpu")
+"""The implementations of this backend; importing a module of kernels adds to it."""
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+"""The type of a decorated function."""
 _marked_functions: Final[set[int]] = set()
 """The identities of functions that `mark_results_tracked` has marked."""
 
@@ -37,7 +39,9 @@ class FastPath(NamedTuple):
     make: Callable[[Implementation], Implementation]
     """Returns a function that passes calls on to another one."""
     pack: KernelTable
+    """The kernels of the pack that has registered it."""
     equivalent_implementations: tuple[Implementation, ...]
+    """The implementations that give the same results; if another one is in effect, it is not used."""
 
 
 _fast_paths: Final[dict[str, FastPath]] = {}

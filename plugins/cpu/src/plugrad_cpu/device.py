@@ -39,19 +39,20 @@ if TYPE_CHECKING:
 
 ALL_DTYPES: Final = frozenset(DTYPES)
 OUTER_PRODUCT_MIN_BYTES: Final = 512
-"""The bytes of a column and a row from which on their result may be large."""
+"""How many bytes a column and a row must have for their result to be possibly large."""
 BROADCAST_MIN_ELEMENTS: Final = 1 << 11
-"""The elements of a result from which on a pack may broadcast faster than NumPy."""
+"""How many elements a result must have for a pack to broadcast faster than NumPy."""
 SHORT_ROW_MAX_ELEMENTS: Final = 16
 """The most elements of a last axis that is too short for NumPy's loops."""
 NUMPY_FLOAT32: Final = np.dtype(np.float32)
 IGNORED_WARNINGS: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
+"""A pattern of the warnings of NumPy that are ignored, because results may be NaN or infinite."""
 
 
 @lru_cache(maxsize=2)
-def _all_dtypes_with(others: frozenset[DType]) -> frozenset[DType]:
-    """Return all dtypes and `others`, from a cache: making the set takes as long as a small kernel."""
-    return ALL_DTYPES | others
+def _all_dtypes_with(more_dtypes: frozenset[DType]) -> frozenset[DType]:
+    """Return all dtypes and `more_dtypes`, from a cache: making the set takes as long as a small kernel."""
+    return ALL_DTYPES | more_dtypes
 
 
 class Cpu(Backend):

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel
 
 _numpy_implementations = {config.kernel_name: config.kernel_func for config in _table}
+"""By the name of a kernel: its implementation in NumPy."""
 
 
 def numpy_implementation(kernel: Kernel[..., Any]) -> Implementation:

@@ -55,11 +55,11 @@ CACHE_LINE_BYTES: Final = 64
 """The bytes of a cache line, and of the longest vectors."""
 
 
-def allocate_aligned(size: int) -> Block:
+def allocate_aligned(nbytes: int) -> Block:
     """Allocate a block aligned to a cache line, because a vector across two lines takes twice as long."""
-    room = BlockOwner(size + CACHE_LINE_BYTES, np.uint8)
+    room = BlockOwner(nbytes + CACHE_LINE_BYTES, np.uint8)
     start = -room.ctypes.data % CACHE_LINE_BYTES
-    return room[start : start + size].view(Block)
+    return room[start : start + nbytes].view(Block)
 
 
 class TrackedArray(ref[Array]):
@@ -67,8 +67,7 @@ class TrackedArray(ref[Array]):
 
     __slots__ = ("pool_entry",)
     pool_entry: tuple[dict[int, "TrackedArray"], int, int, Block | None, int]
-    """The register and the key there, the array's bytes, its block, and the size of block that it would have if there
-    were any."""
+    """The array's register, its key there, its bytes, its block, and the bytes of the block that it would fill."""
 
 
 class Pool:
@@ -126,20 +125,21 @@ class Pool:
         array: Array,
         register: dict[int, TrackedArray],
         key: int,
-        size: int,
+        nbytes: int,
         block: Block | None = None,
-        need: int = 0,
+        needed_bytes: int = 0,
     ) -> None:
+        """Count an array, and note under its key what its death gives back."""
         # The callback is C code, in which no signal arrives: an interrupt there would be lost.
         counted = TrackedArray(array, self._dead.append)
-        counted.pool_entry = register, key, size, block, need
+        counted.pool_entry = register, key, nbytes, block, needed_bytes
         register[key] = counted
-        self._bytes += size
+        self._bytes += nbytes
         if self._bytes > self._peak:
             self._peak = self._bytes
         if block is not None:
             self._blocks += block.nbytes
-            self._needed += need
+            self._needed += needed_bytes
             if self._needed > self._most_needed:
                 self._most_needed = self._needed
 
@@ -163,43 +163,43 @@ class Pool:
 
     # --- blocks ----------------------------------------------------------------------------------
 
-    def _find_block(self, size: int) -> Block | None:
-        """Return a larger block that waits, or a new one of `size` bytes; None if the budget is spent.
+    def _find_block(self, nbytes: int) -> Block | None:
+        """Return a larger block that waits, or a new one of `nbytes` bytes; None if the budget is spent.
 
         A new block is made only if no other of about the size waits, and if there are not as many bytes of
         blocks as were ever needed at once: then a larger block serves, or else smaller ones are freed. So
         the pool does not take more memory than the program would without it.
         """
-        most = max(self._most_needed, self._needed + size)
-        largest = 2 * size if self._blocks + size <= most else POOL_MAX_BYTES
+        most = max(self._most_needed, self._needed + nbytes)
+        largest = 2 * nbytes if self._blocks + nbytes <= most else POOL_MAX_BYTES
         for larger in sorted(self._waiting):
-            if size < larger <= largest and (block := self._take_waiting(larger)) is not None:
+            if nbytes < larger <= largest and (block := self._take_waiting(larger)) is not None:
                 return block
         for waiting in sorted(self._waiting):
-            excess = self._blocks + size - most
+            excess = self._blocks + nbytes - most
             self._free(waiting, -(-excess // waiting))
-        if self._blocks + size > POOL_MAX_BYTES:
+        if self._blocks + nbytes > POOL_MAX_BYTES:
             return None
-        self._fewest.setdefault(size, 0)
-        self._waiting.setdefault(size, [])
+        self._fewest.setdefault(nbytes, 0)
+        self._waiting.setdefault(nbytes, [])
         try:
-            return allocate_aligned(size)
+            return allocate_aligned(nbytes)
         except MemoryError:
             self.trim()
-            return allocate_aligned(size)
+            return allocate_aligned(nbytes)
 
-    def _take_waiting(self, size: int) -> Block | None:
+    def _take_waiting(self, block_bytes: int) -> Block | None:
         """Take the most recently released block of this size from the waiting list."""
-        blocks = self._waiting.get(size)
+        blocks = self._waiting.get(block_bytes)
         while True:
             # Up to the subtraction, no statement calls a function.
             if not blocks:
                 return None
             block = blocks[-1]
             del blocks[-1]
-            self._blocks -= size
-            if len(blocks) < self._fewest[size]:
-                self._fewest[size] = len(blocks)
+            self._blocks -= block_bytes
+            if len(blocks) < self._fewest[block_bytes]:
+                self._fewest[block_bytes] = len(blocks)
             if sys.getrefcount(block) == SOLE_REFERENCE_COUNT:
                 return block
 
@@ -215,16 +215,16 @@ class Pool:
             self._free(size, self._fewest[size])
             self._fewest[size] = len(blocks)
 
-    def _free(self, size: int, count: int) -> None:
-        """Free up to `count` blocks of a size, those that have waited longest."""
-        blocks = self._waiting[size]
-        while count > 0:  # no statement of the loop calls a function
+    def _free(self, block_bytes: int, max_count: int) -> None:
+        """Free up to `max_count` blocks of a size, those that have waited longest."""
+        blocks = self._waiting[block_bytes]
+        while max_count > 0:  # no statement of the loop calls a function
             if not blocks:
                 break
             del blocks[0]
-            self._blocks -= size
-            count -= 1
-        self._fewest[size] = min(self._fewest[size], len(blocks))
+            self._blocks -= block_bytes
+            max_count -= 1
+        self._fewest[block_bytes] = min(self._fewest[block_bytes], len(blocks))
 
     # --- what is known ---------------------------------------------------------------------------
 
@@ -301,6 +301,7 @@ def _count_sole_references() -> int:
 
 
 SOLE_REFERENCE_COUNT: Final = _count_sole_references()
+"""The reference count of an object that only one variable refers to."""
 
 
 RUNS_THREADS_AT_ONCE: Final = not getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -310,7 +311,9 @@ pool: Final = SharedPool() if RUNS_THREADS_AT_ONCE else Pool()
 if isinstance(pool, SharedPool) and hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=pool.renew_lock)
 empty: Final = pool.empty
+"""Returns an uninitialized array whose memory comes from the pool: see `Pool.empty`."""
 make_room: Final = pool.make_room
+"""Raises if more bytes would exceed the limit: see `Pool.make_room`."""
 
 
 def empty_like(x: Array, dtype: np.dtype[Any] | None = None) -> Array:

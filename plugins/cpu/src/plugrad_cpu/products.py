@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from plugrad_cpu.declare import Array
 
 COMPILED_MIN_PRODUCTS: Final = 9_000
-"""The numbers of one factor times those of the other from which on a pack is asked."""
+"""How many elements the two factors must have, multiplied, for the function of a pack to be used."""
 
 
 class MatrixProducts:

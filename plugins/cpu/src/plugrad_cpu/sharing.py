@@ -68,16 +68,16 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
         function(*arrays, out=out)
 
 
-def run_in_ranges(function: Callable[[int, int], object], count: int, work: int) -> None:
+def run_in_ranges(function: Callable[[int, int], object], row_count: int, step_count: int) -> None:
     """Call a function for ranges of rows: the first row of each and the one behind its last, in several threads.
 
     Args:
         function: computes some rows, and lets other threads run meanwhile.
-        count: the number of rows.
-        work: about how many steps all rows take, in those of an addition.
+        row_count: the number of rows.
+        step_count: about how many steps all rows take, in those of an addition.
     """
-    parts = thread_pool.count_parts(work, count, PARTS_PER_THREAD)
-    bounds = [count * i // parts for i in range(parts + 1)]
+    parts = thread_pool.count_parts(step_count, row_count, PARTS_PER_THREAD)
+    bounds = [row_count * i // parts for i in range(parts + 1)]
     thread_pool.run([(function, first, last) for first, last in pairwise(bounds)])
 
 
@@ -98,8 +98,8 @@ def _flatten(arrays: Sequence[Array], out: Array) -> tuple[Array, ...] | None:
     return None
 
 
-def _slice_axis(x: Array, axis: int, first: int, last: int) -> Any:
+def _slice_axis(x: Array, axis: int, start: int, end: int) -> Any:
     """Return a slice along an axis, counted from the end; an array that is broadcast along it is returned whole."""
     if -axis > x.ndim or x.shape[axis] == 1:
         return x
-    return x[(..., slice(first, last), *(slice(None),) * (-axis - 1))]
+    return x[(..., slice(start, end), *(slice(None),) * (-axis - 1))]

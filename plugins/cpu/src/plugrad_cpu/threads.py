@@ -26,10 +26,11 @@ Call: TypeAlias = tuple[Any, ...]
 """A function and its arguments."""
 
 PARTS_PER_THREAD: Final = 3
-"""The parts for each thread of work whose parts take no time of their own: the one that comes late does fewer."""
+"""Into how many parts per thread work is divided whose parts cost nothing: a late thread does fewer."""
 PART_MIN_STEPS: Final = 1 << 16
 """The minimum work of a part, in steps such as additions: then a second thread saves more than it costs."""
-WAIT_POLL_SECONDS: Final = 1.0  # seconds between two looks whether others still work
+WAIT_POLL_SECONDS: Final = 1.0
+"""How long a thread waits before it checks again whether others still work."""
 
 
 class Job:
@@ -94,7 +95,7 @@ class ThreadPool:
         self.reset()
 
     def count_parts(self, work: int, most: int, per_thread: int = 1) -> int:
-        """Return into how many parts, at most `most`, to divide work of `work` steps."""
+        """Return into how many parts to divide `work` steps such as additions: at most `most`."""
         if self.count == 1:
             return 1
         return max(1, min(self.count * per_thread, most, work // self.part_min_work))

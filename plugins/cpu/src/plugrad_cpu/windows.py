@@ -10,33 +10,34 @@ from plugrad_cpu.declare import Array
 from plugrad_cpu.memory import empty
 
 AxisSlices = tuple[slice, ...]
+"""A slice for each axis."""
 
 
 @lru_cache(maxsize=1024)
-def padded_size(size: Shape, window: Window) -> tuple[Shape, AxisSlices]:
-    """Return the size of padded images, and the slices at which the images lie within."""
-    sides = list(zip(size, window_margins(size, window), strict=True))
+def padded_size(image_size: Shape, window: Window) -> tuple[Shape, AxisSlices]:
+    """Return the size of padded images, and the slices of the images in them."""
+    sides = list(zip(image_size, window_margins(image_size, window), strict=True))
     place = (slice(before, before + n) for n, (before, _) in sides)
     return tuple(before + n + after for n, (before, after) in sides), (slice(None), *place)
 
 
-def pad_images(x: Array, window: Window, value: float) -> Array:
-    """Return images with margins of `value`."""
+def pad_images(x: Array, window: Window, padding_value: float) -> Array:
+    """Return images with margins of `padding_value`."""
     sizes, place = padded_size(x.shape[1:-1], window)
     if sizes == x.shape[1:-1]:
         return x
     y = empty((x.shape[0], *sizes, x.shape[-1]), x.dtype)
     for axis in range(1, x.ndim - 1):
         lead = (slice(None),) * axis
-        y[(*lead, slice(place[axis].start))] = value
-        y[(*lead, slice(place[axis].stop, None))] = value
+        y[(*lead, slice(place[axis].start))] = padding_value
+        y[(*lead, slice(place[axis].stop, None))] = padding_value
     y[place] = x
     return y
 
 
-def crop_padding(x: Array, size: Shape, window: Window) -> Array:
-    """Return a view of images without the margins that `pad_images` has added; `size` is without them."""
-    return x[padded_size(size, window)[1]]
+def crop_padding(x: Array, image_size: Shape, window: Window) -> Array:
+    """Return a view of images without the margins that `pad_images` has added; `image_size` is without them."""
+    return x[padded_size(image_size, window)[1]]
 
 
 def window_patches(x: Array, window: Window) -> Array:

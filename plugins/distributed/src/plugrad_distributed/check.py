@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LATENCY_TEST_BYTES: Final = 4096
 MAX_TEST_MEGABYTES: Final = 10_000
+"""The most megabytes that the option ``--megabytes`` accepts."""
 MEASUREMENT_REPEATS: Final = 5
 """How often each exchange is measured; the least time counts."""
 

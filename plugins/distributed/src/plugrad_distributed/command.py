@@ -31,8 +31,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     check.set_defaults(command_parser=check)
 
 
-def run(given: Namespace) -> int:
+def run(arguments: Namespace) -> int:
     """Check the world, and return the exit status."""
     return check_world(
-        given.collective, megabytes=given.megabytes, timeout=given.timeout, as_json=given.json
+        arguments.collective,
+        megabytes=arguments.megabytes,
+        timeout=arguments.timeout,
+        as_json=arguments.json,
     )

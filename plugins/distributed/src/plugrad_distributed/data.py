@@ -37,6 +37,7 @@ def shard(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _iter_shares(batches: Iterable[Any], world: World) -> Iterator[Any]:
+    """Yield the part of each batch that belongs to this rank."""
     try:
         for batch in batches:
             count = _count_examples(batch)
@@ -73,6 +74,7 @@ def _count_examples(batch: Any) -> int:
 
 
 def _slice_batch(batch: Any, start: int, end: int) -> Any:
+    """Return the examples of a batch from `start` to before `end`."""
     if isinstance(batch, dict):
         return {name: _slice_batch(value, start, end) for name, value in batch.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(batch, tuple | list):

@@ -29,9 +29,9 @@ def collectives() -> dict[str, EntryPoint]:
     return found
 
 
-def _owner_sort_key(entry: EntryPoint) -> tuple[bool, str]:
+def _owner_sort_key(entry_point: EntryPoint) -> tuple[bool, str]:
     """Return the sort key of an entry point; plugrad's own come first, so nobody else can take their names."""
-    name = "" if entry.dist is None else entry.dist.name
+    name = "" if entry_point.dist is None else entry_point.dist.name
     return name != "plugrad-distributed", name
 
 

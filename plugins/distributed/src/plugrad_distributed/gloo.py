@@ -23,10 +23,13 @@ LAUNCHER_VARIABLES: Final = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 MISSING_RANKS_WAIT_SECONDS: Final = 2.0
 """The seconds in which ranks that wait tell each other that they do."""
 STAR_EXCHANGE_MAX_BYTES: Final = 1 << 16
-"""Up to how many bytes of all ranks but one go through rank 0. A ring of N ranks sends as many bytes, in N times as
-many messages, of which each has some 650 bytes of headers, announcements and receipts."""
+"""The most bytes, of all ranks but one together, that go through rank 0.
+
+A ring of N ranks sends as many bytes, in N times as many messages, of which each has some 650 bytes of headers,
+announcements and receipts.
+"""
 STAR_EXCHANGE_MAX_RANKS: Final = 8
-"""Up to how many ranks do so: rank 0 sends and receives as many times as there are others."""
+"""The most ranks whose exchanges go through rank 0, which sends and receives as many times as there are others."""
 START_TIMEOUT_SECONDS: Final = 120.0
 """The seconds in which all processes must have started."""
 
@@ -125,6 +128,7 @@ class Gloo(Collective):
         self._group = self._store = None  # its threads end here, and not while Python does
 
     def _is_small(self, array: NDArray[Any]) -> bool:
+        """Return whether the exchange of an array goes through rank 0."""
         return array.nbytes <= STAR_EXCHANGE_MAX_BYTES and 1 < self.size <= STAR_EXCHANGE_MAX_RANKS
 
     def _gather(self, operation: str, array: NDArray[Any], timeout: float) -> NDArray[Any] | None:
@@ -139,6 +143,7 @@ class Gloo(Collective):
         return rows
 
     def _broadcast(self, operation: str, array: NDArray[Any], root: int, timeout: float) -> None:
+        """Replace an array by the array of rank `root`, as a part of an exchange."""
         tensor = self._torch.from_numpy(array)
         self._exchange(operation, timeout, self._distributed.broadcast, tensor, root)
 

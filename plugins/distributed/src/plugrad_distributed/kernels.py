@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 KERNEL_FAMILY: Final = "distributed"
 COMPLETION_TOKEN: Final = np.zeros((), np.int32)
-"""The result of a kernel that only begins something."""
+"""The result of a kernel that only begins an exchange; later kernels take it as an input."""
 
 
 # --- contracts ------------------------------------------------------------------------------------

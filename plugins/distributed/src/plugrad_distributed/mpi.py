@@ -103,7 +103,7 @@ class MPI(Collective):
         self._mpi.Finalize()
 
     def _exchange(
-        self, operation: str, begin: Callable[[], Any], nbytes: int, timeout: float
+        self, operation: str, start_exchange: Callable[[], Any], nbytes: int, timeout: float
     ) -> None:
         """Start a non-blocking exchange and wait for its end.
 
@@ -119,7 +119,7 @@ class MPI(Collective):
                     [self._world.Ibarrier()], BUSY_POLL_SECONDS, timeout
                 )
             eager = BUSY_POLL_SECONDS + nbytes * BUSY_POLL_SECONDS_PER_BYTE
-            has_ended = has_ended and self._wait_for_requests([begin()], eager, timeout)
+            has_ended = has_ended and self._wait_for_requests([start_exchange()], eager, timeout)
         except self._mpi.Exception as error:
             raise CollectiveFailed(
                 f"mpi: {operation} failed on rank {self.rank}: {error}"

@@ -176,7 +176,7 @@ class DataParallel:
             return self.optimizer.minimize(function, variables)
         trained = [v for v in variables if v.trainable]
         step = self._begin_step("minimize", trained, examples)
-        value, gradients = step.differentiate(function, variables, send=True)
+        value, gradients = step.differentiate(function, variables, is_sent=True)
         loss = step.receive_all(gradients)
         self._apply_reduced(step.reduction, trained, step.reduced)
         return value if loss is None else loss.reshape(value.shape)
@@ -201,7 +201,7 @@ class DataParallel:
             )
         self._is_direct = False
         step = self._begin_step("accumulate", [v for v in variables if v.trainable], examples)
-        value, gradients = step.differentiate(function, variables, send=False)
+        value, gradients = step.differentiate(function, variables, is_sent=False)
         step.send_remaining(gradients)
         return value
 
@@ -224,11 +224,12 @@ class DataParallel:
         variables = [variable for variable, _ in pairs]
         step = self._begin_step("apply_gradients", variables, examples)
         for variable, gradient in pairs:
-            step.record_gradient(variable, gradient, scaled=False)
+            step.record_gradient(variable, gradient, is_scaled=False)
         step.receive_all([])
         self._apply_reduced(step.reduction, variables, step.reduced)
 
     def _is_single_rank_without_options(self) -> bool:
+        """Return whether a step is one of the optimizer alone."""
         if self._is_direct is None:
             self._is_direct = self.world.size == 1 and self.clip is None and not self.shard_state
         return self._is_direct
@@ -236,6 +237,7 @@ class DataParallel:
     def _begin_step(
         self, op: str, variables: Sequence[Variable], examples: int | None
     ) -> _TrainingStep:
+        """Return a new step for the gradients of some variables."""
         if not variables:
             raise ArgumentError(f"{op}: none of the variables is trainable")
         key = tuple(variables)
@@ -246,17 +248,20 @@ class DataParallel:
         return _TrainingStep(reduction, examples)
 
     def _apply_reduced(
-        self, reduction: GradientReduction, variables: Sequence[Variable], flats: Sequence[Tensor]
+        self,
+        reduction: GradientReduction,
+        variables: Sequence[Variable],
+        flat_buckets: Sequence[Tensor],
     ) -> None:
         """Take the optimizer's step with the reduced gradients, given as buckets."""
         if self.shard_state:
             self._check_optimizer_supports_shards(variables)
             if self.clip is not None:
-                gradients = self.clip(_unpack_buckets(reduction, flats))
-                flats = [_pack_bucket(bucket, gradients) for bucket in reduction.buckets]
-            self._get_shards(variables).apply(self.optimizer, flats)
+                gradients = self.clip(_unpack_buckets(reduction, flat_buckets))
+                flat_buckets = [_pack_bucket(bucket, gradients) for bucket in reduction.buckets]
+            self._get_shards(variables).apply(self.optimizer, flat_buckets)
             return
-        gradients = _unpack_buckets(reduction, flats)
+        gradients = _unpack_buckets(reduction, flat_buckets)
         if self.clip is not None:
             gradients = self.clip(gradients)
         self.optimizer.apply_gradients(zip(variables, gradients, strict=True))
@@ -278,6 +283,7 @@ class DataParallel:
             )
 
     def _get_shards(self, variables: Sequence[Variable]) -> OptimizerShards:
+        """Return this rank's parts of the variables, which the first call makes."""
         key = tuple(variables)
         found = self._shards.get(key)
         if found is None:
@@ -326,10 +332,10 @@ class _TrainingStep:
         self._loss: Tensor | None = None
 
     def differentiate(
-        self, function: Callable[[], Tensor], variables: Collection[Variable], *, send: bool
+        self, function: Callable[[], Tensor], variables: Collection[Variable], *, is_sent: bool
     ) -> tuple[Tensor, list[Tensor]]:
         """Return the value of the function and its gradients, which are sent, or kept for a later step."""
-        self._sends = send
+        self._sends = is_sent
         values: list[Tensor] = []
 
         def scaled_loss() -> Tensor:
@@ -346,7 +352,9 @@ class _TrainingStep:
         )
         return values[0], gradients
 
-    def record_gradient(self, variable: Variable, gradient: Tensor, *, scaled: bool = True) -> None:
+    def record_gradient(
+        self, variable: Variable, gradient: Tensor, *, is_scaled: bool = True
+    ) -> None:
         """Record a gradient, and send the buckets that are complete, in order."""
         self._gradients[variable] = gradient
         buckets, variables = self.reduction.buckets, self.reduction.variables
@@ -359,26 +367,33 @@ class _TrainingStep:
             if self._carries_loss(self._next):
                 assert self._loss is not None
                 flats.append(self._loss.reshape(-1))
-            self._send_or_accumulate(self._next, _concatenate_flat(flats), scaled)
+            self._send_or_accumulate(self._next, _concatenate_flat(flats), is_scaled)
             self._next += 1
 
-    def _carries_loss(self, index: int) -> bool:
+    def _carries_loss(self, bucket_index: int) -> bool:
         """Return whether a bucket also carries the function value: the last one, if the dtypes are equal."""
         buckets = self.reduction.buckets
         return (
             self._loss is not None
-            and index == len(buckets) - 1
-            and self._loss.dtype == buckets[index].dtype
+            and bucket_index == len(buckets) - 1
+            and self._loss.dtype == buckets[bucket_index].dtype
         )
 
-    def _send_or_accumulate(self, index: int, flat: Tensor, scaled: bool) -> None:
+    def _send_or_accumulate(
+        self, bucket_index: int, flat_gradients: Tensor, is_scaled: bool
+    ) -> None:
+        """Send a bucket of gradients, or keep it for the step that will send it."""
         if self._sends:
             self._token = kernels.send_bucket(
-                flat, self._token, reduction=self.reduction, index=index, scaled=scaled
+                flat_gradients,
+                self._token,
+                reduction=self.reduction,
+                index=bucket_index,
+                scaled=is_scaled,
             )
         else:
             self._token = kernels.accumulate_bucket(
-                flat, self._token, reduction=self.reduction, index=index
+                flat_gradients, self._token, reduction=self.reduction, index=bucket_index
             )
 
     def send_remaining(self, gradients: Sequence[Tensor]) -> None:
@@ -397,22 +412,28 @@ class _TrainingStep:
         loss: Tensor | None = None
         for index, bucket in enumerate(buckets):
             carries = self._carries_loss(index)
-            flat = self._receive_bucket(index, bucket.size + carries, bucket.dtype)
+            flat = self._receive_bucket(index, bucket.element_count + carries, bucket.dtype)
             if carries:
-                loss, flat = flat[bucket.size :], flat[: bucket.size]
+                loss, flat = flat[bucket.element_count :], flat[: bucket.element_count]
             self.reduced.append(flat)
         if self._loss is not None and loss is None:
             loss = self._receive_bucket(len(buckets), 1, self._loss.dtype)
         return loss
 
-    def _receive_bucket(self, index: int, size: int, dtype: Any) -> Tensor:
+    def _receive_bucket(self, bucket_index: int, element_count: int, dtype: Any) -> Tensor:
+        """Wait for a bucket, and return its mean over all examples of all ranks."""
         return kernels.receive_bucket(
-            self._token, reduction=self.reduction, index=index, size=size, dtype=str(dtype)
+            self._token,
+            reduction=self.reduction,
+            index=bucket_index,
+            size=element_count,
+            dtype=str(dtype),
         )
 
 
-def _concatenate_flat(flats: Sequence[Tensor]) -> Tensor:
-    return flats[0] if len(flats) == 1 else plugrad.concat(flats)
+def _concatenate_flat(vectors: Sequence[Tensor]) -> Tensor:
+    """Return the elements of all vectors as one vector."""
+    return vectors[0] if len(vectors) == 1 else plugrad.concat(vectors)
 
 
 def _pack_bucket(bucket: GradientBucket, gradients: Sequence[Tensor]) -> Tensor:
@@ -420,10 +441,10 @@ def _pack_bucket(bucket: GradientBucket, gradients: Sequence[Tensor]) -> Tensor:
     return _concatenate_flat([gradients[i].reshape(-1) for i in bucket.positions])
 
 
-def _unpack_buckets(reduction: GradientReduction, flats: Sequence[Tensor]) -> list[Tensor]:
+def _unpack_buckets(reduction: GradientReduction, flat_buckets: Sequence[Tensor]) -> list[Tensor]:
     """Split buckets into the gradients of the variables, in their order."""
     found: dict[int, Tensor] = {}
-    for bucket, flat in zip(reduction.buckets, flats, strict=True):
+    for bucket, flat in zip(reduction.buckets, flat_buckets, strict=True):
         shapes = [reduction.variables[i].shape for i in bucket.positions]
         found.update(zip(bucket.positions, split_flat(flat, shapes), strict=True))
     return [found[i] for i in range(len(reduction.variables))]

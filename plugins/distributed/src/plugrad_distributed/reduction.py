@@ -24,11 +24,11 @@ class GradientBucket(NamedTuple):
 
     dtype: Any
     positions: tuple[int, ...]
-    size: int
+    element_count: int
 
 
-def make_buckets(variables: Sequence[Variable], limit: int) -> list[GradientBucket]:
-    """Return buckets of at most `limit` bytes, or of one variable; the last variables come first.
+def make_buckets(variables: Sequence[Variable], max_bytes: int) -> list[GradientBucket]:
+    """Return buckets of at most `max_bytes` bytes, or of one variable; the last variables come first.
 
     A backward pass computes the gradients of the last layers first, so that the first buckets are complete while it
     goes on.
@@ -43,7 +43,10 @@ def make_buckets(variables: Sequence[Variable], limit: int) -> list[GradientBuck
     for position in reversed(range(len(variables))):
         dtype = variables[position].dtype
         known = open_ones.get(dtype)
-        if known and sum(variables[i].size for i in (*known, position)) * dtype.itemsize > limit:
+        if (
+            known
+            and sum(variables[i].size for i in (*known, position)) * dtype.itemsize > max_bytes
+        ):
             close_bucket(dtype)
         open_ones.setdefault(dtype, []).append(position)
     for dtype in list(open_ones):
@@ -93,39 +96,44 @@ class GradientReduction:
         self.examples = float(self._agreement.result().sum())
         return self._own * self.world.size / self.examples if self.examples else 0.0
 
-    def send(self, index: int, flat: NDArray[Any], scaled: bool) -> None:
+    def send(self, bucket_index: int, flat_gradients: NDArray[Any], is_scaled: bool) -> None:
         """Start the sum of a bucket, including what `accumulate` has added to it."""
-        factor = 1.0 if scaled else self.loss_scale()
-        kept = self.kept.pop(index, None)
+        factor = 1.0 if is_scaled else self.loss_scale()
+        kept = self.kept.pop(bucket_index, None)
         total = self.kept_examples + self.examples
         if kept is not None:
             factor *= self.examples / total
-        buffer = self._bucket_buffer(index, flat)
-        _multiply_keeping_zeros(flat, factor / self.world.size, buffer)
+        buffer = self._bucket_buffer(bucket_index, flat_gradients)
+        _multiply_keeping_zeros(flat_gradients, factor / self.world.size, buffer)
         if kept is not None:
             buffer += kept / (total * self.world.size)
             if not self.kept:
                 self.kept_examples = 0.0
-        self._sums[index] = self.world.submit(self._sum_over_ranks, buffer)
+        self._sums[bucket_index] = self.world.submit(self._sum_over_ranks, buffer)
 
-    def accumulate(self, index: int, flat: NDArray[Any]) -> None:
+    def accumulate(self, bucket_index: int, flat_gradients: NDArray[Any]) -> None:
         """Add the gradients of a bucket to the bucket that the next step sends."""
-        if index == 0:
+        if bucket_index == 0:
             self.kept_examples += self.examples
-        weighted = flat.astype(_sum_dtype(flat)) * self.examples
-        self.kept[index] = self.kept[index] + weighted if index in self.kept else weighted
+        weighted = flat_gradients.astype(_sum_dtype(flat_gradients)) * self.examples
+        self.kept[bucket_index] = (
+            self.kept[bucket_index] + weighted if bucket_index in self.kept else weighted
+        )
 
-    def receive(self, index: int) -> NDArray[Any]:
+    def receive(self, bucket_index: int) -> NDArray[Any]:
         """Return the mean of a bucket over all examples of all ranks; the next step overwrites it."""
         start = time.perf_counter_ns()
-        total = self._sums.pop(index).result()
+        total = self._sums.pop(bucket_index).result()
         self.world.waited += time.perf_counter_ns() - start
         return total
 
-    def _bucket_buffer(self, index: int, flat: NDArray[Any]) -> NDArray[Any]:
-        found = self._buffers.get(index)
-        if found is None or found.size != flat.size:
-            found = self._buffers[index] = np.empty(flat.size, _sum_dtype(flat))
+    def _bucket_buffer(self, bucket_index: int, flat_gradients: NDArray[Any]) -> NDArray[Any]:
+        """Return the buffer of a bucket, in the dtype of its sum."""
+        found = self._buffers.get(bucket_index)
+        if found is None or found.size != flat_gradients.size:
+            found = self._buffers[bucket_index] = np.empty(
+                flat_gradients.size, _sum_dtype(flat_gradients)
+            )
         return found
 
     def _sum_over_ranks(self, buffer: NDArray[Any]) -> NDArray[Any]:
@@ -134,27 +142,27 @@ class GradientReduction:
         return buffer
 
 
-def _sum_dtype(flat: NDArray[Any]) -> np.dtype[Any]:
+def _sum_dtype(gradients: NDArray[Any]) -> np.dtype[Any]:
     """Return the dtype that gradients are summed in."""
-    return np.dtype(np.float32) if flat.dtype == np.float16 else flat.dtype
+    return np.dtype(np.float32) if gradients.dtype == np.float16 else gradients.dtype
 
 
-def _multiply_keeping_zeros(flat: NDArray[Any], factor: float, out: NDArray[Any]) -> None:
+def _multiply_keeping_zeros(gradients: NDArray[Any], factor: float, out: NDArray[Any]) -> None:
     """Multiply, where 0 times infinity is 0, because a rank without examples has no gradient."""
     if factor == 0:
         out[...] = 0
     elif factor == 1:
-        out[...] = flat
+        out[...] = gradients
     else:
-        np.multiply(flat, out.dtype.type(factor), out=out)
+        np.multiply(gradients, out.dtype.type(factor), out=out)
 
 
-def split_flat(flat: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+def split_flat(vector: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
     """Split a one-dimensional tensor into tensors of the given shapes."""
     parts: list[Any] = []
     start = 0
     for shape in shapes:
         end = start + prod(shape)
-        parts.append(flat[start:end].reshape(shape))
+        parts.append(vector[start:end].reshape(shape))
         start = end
     return parts

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class _BucketPart(NamedTuple):
-    """This rank's part of a bucket: its elements from `start` on, padded to the same number on each rank."""
+    """This rank's part of a bucket: its elements from `first_element` on, padded to the same number on each rank."""
 
     bucket: GradientBucket
-    start: int
-    size: int
+    first_element: int
+    element_count: int
     variable: Variable
 
 
@@ -45,19 +45,24 @@ class OptimizerShards:
         self.variables = variables
         self.parts: list[_BucketPart] = []
         for bucket in buckets:
-            size = -(-bucket.size // world.size)
+            size = -(-bucket.element_count // world.size)
             backend = variables[bucket.positions[0]].backend
             value = np.zeros(size, plugrad.as_dtype(bucket.dtype).numpy)
             own = plugrad.Variable(plugrad.asarray(value, device=backend), name="shard")
             self.parts.append(_BucketPart(bucket, world.rank * size, size, own))
 
-    def apply(self, optimizer: Optimizer, flats: Sequence[Tensor]) -> None:
+    def apply(self, optimizer: Optimizer, flat_buckets: Sequence[Tensor]) -> None:
         """Update this rank's parts with the reduced gradients, then gather all parts into the variables."""
         pairs: list[tuple[Variable, Tensor]] = []
-        for part, flat in zip(self.parts, flats, strict=True):
+        for part, flat in zip(self.parts, flat_buckets, strict=True):
             part.variable.assign(self._own_elements(part))
             pairs.append(
-                (part.variable, _pad_to_part_size(flat[part.start : part.start + part.size], part))
+                (
+                    part.variable,
+                    _pad_to_part_size(
+                        flat[part.first_element : part.first_element + part.element_count], part
+                    ),
+                )
             )
         optimizer.apply_gradients(pairs)
         for part in self.parts:
@@ -73,7 +78,7 @@ class OptimizerShards:
     def _own_elements(self, part: _BucketPart) -> Tensor:
         """Return the present values of this rank's part."""
         found: list[Tensor] = []
-        start, end = part.start, part.start + part.size
+        start, end = part.first_element, part.first_element + part.element_count
         position = 0
         for i in part.bucket.positions:
             variable = self.variables[i]
@@ -108,6 +113,7 @@ class OptimizerShards:
         }
 
     def _gather_state_values(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the values of all ranks as rows, after a check that they have one shape and dtype."""
         self.world.check_agreement(describe_arrays("the state of the optimizer", [values]))
         return self.world.gather(np.ascontiguousarray(values))
 
@@ -130,9 +136,9 @@ class OptimizerShards:
                 if name == "steps":
                     continue
                 whole = np.concatenate([np.asarray(entry[name]).reshape(-1) for entry in found])
-                padded = np.zeros(part.size * self.world.size, whole.dtype)
+                padded = np.zeros(part.element_count * self.world.size, whole.dtype)
                 padded[: whole.size] = whole
-                own[name] = padded[part.start : part.start + part.size]
+                own[name] = padded[part.first_element : part.first_element + part.element_count]
             parts.append(own)
         variables = [part.variable for part in self.parts]
         optimizer.set_state(variables, {"iterations": state["iterations"], "variables": parts})
@@ -140,5 +146,5 @@ class OptimizerShards:
 
 def _pad_to_part_size(x: Tensor, part: _BucketPart) -> Tensor:
     """Pad elements with zeros to the size of a part."""
-    missing = part.size - x.size
+    missing = part.element_count - x.size
     return x if missing == 0 else plugrad.pad(x, [(0, missing)])

@@ -36,11 +36,11 @@ class _SimulatedNetwork:
         self.bytes = [0] * size
         self.rounds = 0
 
-    def send(self, source: int, part: NDArray[Any]) -> NDArray[Any]:
+    def send(self, sender_rank: int, array: NDArray[Any]) -> NDArray[Any]:
         """Count a message and return a copy of it."""
-        self.messages[source] += 1
-        self.bytes[source] += part.nbytes
-        return part.copy()
+        self.messages[sender_rank] += 1
+        self.bytes[sender_rank] += array.nbytes
+        return array.copy()
 
     @property
     def traffic(self) -> Traffic:

@@ -124,15 +124,15 @@ def _leave_world_at_exit(world: World) -> None:
 
 def _make_exception_hook(
     world: World,
-    before: Callable[[type[BaseException], BaseException, TracebackType | None], Any],
+    previous_hook: Callable[[type[BaseException], BaseException, TracebackType | None], Any],
 ) -> Callable[[type[BaseException], BaseException, TracebackType | None], None]:
     """Return an exception hook that prints an uncaught error and then ends all ranks."""
 
     def end_all_ranks_on_error(
-        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+        exception_class: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
         print(f"rank {world.rank} of {world.size} ends with an error:", file=sys.stderr)
-        before(kind, error, trace)
+        previous_hook(exception_class, error, traceback)
         _end_all_ranks(world)
 
     return end_all_ranks_on_error
@@ -148,6 +148,7 @@ def _end_all_ranks(world: World) -> NoReturn:
 
 
 def _read_timeout(timeout: object) -> float:
+    """Return a timeout in seconds, or raise unless it is a number above 0."""
     given = plugrad.config.get("distributed.timeout") if timeout is None else timeout
     try:
         seconds = DEFAULT_TIMEOUT_SECONDS if given is None else float(given)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - people pass anything
@@ -159,6 +160,7 @@ def _read_timeout(timeout: object) -> float:
 
 
 def _read_devices(devices: object) -> list[str]:
+    """Return a list of device names, or raise unless it is one."""
     given: Any = plugrad.config.get("distributed.devices") if devices is None else devices
     parts: list[Any] = given.split(",") if isinstance(given, str) else list(given or ())
     if not all(isinstance(part, str) for part in parts):
@@ -168,14 +170,14 @@ def _read_devices(devices: object) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _select_device(names: list[str], local_rank: int) -> None:
+def _select_device(device_names: list[str], local_rank: int) -> None:
     """Select the device for this rank by its number on the machine."""
-    if not names:
+    if not device_names:
         if ":" in str(plugrad.config.get("backend") or ""):
             return  # the user has selected a device
         backend = plugrad.which().backend
         found = backend.probe().devices
-        names = [f"{backend.name}:{d.name}" for d in found if not d.is_software]
-        if len(names) < 2:
+        device_names = [f"{backend.name}:{d.name}" for d in found if not d.is_software]
+        if len(device_names) < 2:
             return  # what is selected is the only one
-    plugrad.use(names[local_rank % len(names)])
+    plugrad.use(device_names[local_rank % len(device_names)])

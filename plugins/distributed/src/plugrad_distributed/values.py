@@ -146,9 +146,11 @@ def moments(x: Tensor, axis: Sequence[int]) -> tuple[Tensor, Tensor]:
     )
 
 
-def _make_element_counter(world: World, examples: int, size: int) -> Callable[[], float]:
-    """Return a function that counts the elements of this rank's batch that are not padding."""
-    return lambda: (examples if world.examples is None else world.examples) * size
+def _make_element_counter(
+    world: World, examples: int, elements_per_example: int
+) -> Callable[[], float]:
+    """Return a function that counts the elements of this rank's batch, without padding."""
+    return lambda: (examples if world.examples is None else world.examples) * elements_per_example
 
 
 def rank_seed(seed: int) -> int:
@@ -203,9 +205,9 @@ def load(path: str | PathLike[str]) -> Any:
     return _decode_file(path, buffer.tobytes(), world)
 
 
-def _share_size_and_failure(world: World, size: int, failure: str) -> tuple[int, str]:
-    """Return the announcement of rank 0: the size of the file, and why it cannot be read."""
-    texts = world.submit(world.gather_texts, f"{size} {failure}").result()
+def _share_size_and_failure(world: World, file_bytes: int, failure: str) -> tuple[int, str]:
+    """Return the announcement of rank 0: the bytes of the file, and why it cannot be read."""
+    texts = world.submit(world.gather_texts, f"{file_bytes} {failure}").result()
     found, _, failures = texts[0].partition(" ")
     return int(found), failures
 

@@ -142,6 +142,7 @@ class World:
 
     @property
     def _digest_of_attempt(self) -> int:
+        """Return a number that is equal on ranks of the same attempt."""
         return ExchangeDescription.from_lines(self.attempt).digest
 
     def _find_difference(self, description: ExchangeDescription) -> str:

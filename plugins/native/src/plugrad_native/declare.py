@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from plugrad.extend import KernelTable, broadcast as broadcast_shapes, count_elements
+from plugrad.extend import (
+    KernelNotFound,
+    KernelTable,
+    broadcast as broadcast_shapes,
+    count_elements,
+)
 from plugrad_cpu.extend import (
     PARTS_PER_THREAD,
     copy_elements,
@@ -31,14 +36,15 @@ CFunctionsByDtype: TypeAlias = Mapping[np.dtype[Any], CFunction]
 MAX_ELEMENTS: Final = 2**31
 """The kernels count elements in 32 bits; NumPy takes arrays with more."""
 CACHE_LINE_FLOATS: Final = 16
-"""The float32 in a cache line, which threads should not share.
+"""The number of float32 in a cache line, which threads should not share.
 
 The scratch memory of each part begins at one, as it may hold numbers of 8 bytes.
 """
 MAX_COPIED_DESCRIPTOR_NUMBERS: Final = 256
-"""The most numbers of a descriptor of which threads make copies."""
+"""The maximum length of a descriptor that is copied for each thread."""
 MAX_STRIDE_BYTES: Final = 2**31 - 1
-"""The most bytes between two elements."""
+"""The maximum bytes between two neighbours along an axis."""
+BOOL: Final = np.dtype(np.bool_)
 COMPLEX64: Final = np.dtype(np.complex64)
 FLOAT16: Final = np.dtype(np.float16)
 FLOAT32: Final = np.dtype(np.float32)
@@ -55,6 +61,14 @@ table: Final = KernelTable("cpu")
 """All implementations of this pack; the modules in `kernels` add them."""
 
 
+def find_numpy_implementation(kernel: Kernel[..., Any]) -> Implementation | None:
+    """Return NumPy's implementation of a kernel, or None."""
+    try:
+        return numpy_implementation(kernel)
+    except KernelNotFound:
+        return None
+
+
 def find_c_functions(kernel: str, *dtypes: str, suffix: str = "") -> CFunctionsByDtype:
     """Return a kernel's C functions by dtype, such as ``relu_float32``."""
     return {
@@ -67,52 +81,61 @@ class SmallResults(NamedTuple):
 
     layout: Layout
     functions: dict[tuple[np.dtype[Any], np.dtype[Any]], CompiledFunction | None]
-    """By the dtypes of the inputs and of the result; None stands for NumPy's cast."""
-    names: tuple[str, ...]
-    """The attributes that the functions ask for: that which has the axis or the axes, and flags."""
+    """C functions by the dtypes of the inputs and of the result; None means NumPy's cast."""
+    attribute_names: tuple[str, ...]
+    """The kernel's attributes that the functions take: the one with the axis or the axes, and flags."""
 
 
 SMALL_RESULTS_BY_KERNEL: Final[dict[str, SmallResults]] = {}
-"""By the names of kernels; `plugrad_native.small_results` registers them as fast paths."""
+"""The small results of C by kernel name; `plugrad_native.small_results` registers them as fast paths."""
 
 
 def register_small_result_functions(
     kernel: Kernel[..., Any],
     layout: Layout,
     functions: Mapping[np.dtype[Any], CompiledFunction | None],
-    *names: str,
-    result: np.dtype[Any] | None = None,
+    *attribute_names: str,
+    result_dtype: np.dtype[Any] | None = None,
 ) -> None:
     """Register C functions or NumPy loops that compute the small results of a kernel, in a third of Python's time.
 
-    Args:
-        kernel: the kernel.
-        layout: what the functions take.
-        functions: the functions by dtype, which come before those that are known.
-        names: the attributes that the functions ask for: that which has the axis or the axes, and flags.
-        result: the dtype of results; by default that of the inputs.
+    Later functions for a dtype replace earlier ones. `result_dtype` is by default the inputs' dtype.
     """
-    small = SMALL_RESULTS_BY_KERNEL.setdefault(kernel.name, SmallResults(layout, {}, names))
+    small = SMALL_RESULTS_BY_KERNEL.setdefault(
+        kernel.name, SmallResults(layout, {}, attribute_names)
+    )
     for dtype, function in functions.items():
-        small.functions[dtype, result or dtype] = function
+        small.functions[dtype, result_dtype or dtype] = function
 
 
-def with_small_results_in_c(small: SmallResults, otherwise: Implementation) -> Implementation:
-    """Return an implementation that computes small results in C, and calls `otherwise` for all other inputs."""
-    variants = tuple([(given, run, result) for (given, result), run in small.functions.items()])
-    is_elementwise = small.layout in ELEMENTWISE_LAYOUTS
+def with_small_results_in_c(
+    small_results: SmallResults, fallback: Implementation
+) -> Implementation:
+    """Return an implementation that computes small results in C, and calls `fallback` for all other inputs."""
+    variants = tuple(
+        [(given, run, result) for (given, result), run in small_results.functions.items()]
+    )
+    is_elementwise = small_results.layout in ELEMENTWISE_LAYOUTS
     # from part_min_work on, threads may share the elements
     most = thread_pool.part_min_work if is_elementwise else UNTRACKED_MAX_ELEMENTS
     function = current_variant().make_small_result_function(
-        small.layout, variants, most, otherwise, small.names, np.ufunc, empty
+        small_results.layout,
+        variants,
+        most,
+        fallback,
+        small_results.attribute_names,
+        np.ufunc,
+        empty,
     )
     return mark_results_tracked(function)
 
 
 def make_unary_kernel(
-    kernel: Kernel[..., Any], functions: CFunctionsByDtype, result: np.dtype[Any] | None = None
+    kernel: Kernel[..., Any],
+    functions: CFunctionsByDtype,
+    result_dtype: np.dtype[Any] | None = None,
 ) -> Implementation:
-    """Return a unary elementwise implementation in C; the result has the input's dtype, or `result`."""
+    """Return a unary elementwise implementation in C; `result_dtype` is by default the input's dtype."""
     numpy_function = numpy_implementation(kernel)
 
     @mark_results_tracked
@@ -126,29 +149,29 @@ def make_unary_kernel(
             if x.flags.f_contiguous:
                 return implementation(x.T).T
             x = as_contiguous(x)
-        out = empty(x.shape, result or dtype)
+        out = empty(x.shape, result_dtype or dtype)
         if size < thread_pool.part_min_work:
             run(x, out, size)
         else:
             parallel_for(
-                run, ((x, 1), (out, 1)), size, work=2 * size, multiple=PART_MULTIPLE_ELEMENTS
+                run, ((x, 1), (out, 1)), size, work=2 * size, part_size_multiple=PART_SIZE_MULTIPLE
             )
         return out
 
     if isinstance(functions, dict):  # not those of bfloat16, which NumPy may not know yet
-        register_small_result_functions(kernel, "each", functions, result=result)
+        register_small_result_functions(kernel, "each", functions, result_dtype=result_dtype)
     return implementation
 
 
 def make_binary_kernel(
     kernel: Kernel[..., Any],
     functions: CFunctionsByDtype,
-    broadcast: CFunctionsByDtype | None = None,
-    result: np.dtype[Any] | None = None,
+    broadcast_functions: CFunctionsByDtype | None = None,
+    result_dtype: np.dtype[Any] | None = None,
 ) -> Implementation:
-    """Return a binary elementwise implementation in C, with broadcasting if there are functions for it.
+    """Return a binary elementwise implementation in C, which broadcasts if it has `broadcast_functions`.
 
-    Those walk over the rows of operands that are not dense, too.
+    These also loop over the rows of operands that are not dense.
     """
     numpy_function = numpy_implementation(kernel)
 
@@ -165,18 +188,20 @@ def make_binary_kernel(
         if are_equal and not is_dense:
             if a.flags.f_contiguous and b.flags.f_contiguous:
                 return implementation(a.T, b.T).T
-            if broadcast is None:
+            if broadcast_functions is None:
                 a, b = as_contiguous(a), as_contiguous(b)
                 is_dense = True
         if are_equal and is_dense:
-            out = empty(shape, result or dtype)
+            out = empty(shape, result_dtype or dtype)
             if size < thread_pool.part_min_work:
                 run(a, b, out, size, 1, 1)
             else:
                 places = (a, 1), (b, 1), (out, 1)
-                parallel_for(run, places, size, 1, 1, work=size, multiple=PART_MULTIPLE_ELEMENTS)
+                parallel_for(
+                    run, places, size, 1, 1, work=size, part_size_multiple=PART_SIZE_MULTIPLE
+                )
             return out
-        if broadcast is None:
+        if broadcast_functions is None:
             return track_allocation(numpy_function(a, b))
         if (
             not (is_dense or are_equal or (a.ndim and b.ndim))
@@ -190,105 +215,99 @@ def make_binary_kernel(
             size = count_elements(shape)
             if not 0 < size < MAX_ELEMENTS:
                 return track_allocation(numpy_function(a, b))
-            out = empty(shape, result or dtype)
+            out = empty(shape, result_dtype or dtype)
             steps = int(a.size > 1), int(b.size > 1)
             places = (a, steps[0]), (b, steps[1]), (out, 1)
-            parallel_for(run, places, size, *steps, work=size, multiple=PART_MULTIPLE_ELEMENTS)
+            parallel_for(
+                run, places, size, *steps, work=size, part_size_multiple=PART_SIZE_MULTIPLE
+            )
             return out
         plan = plan_strided_loop(dtype.itemsize, (shape, a.strides), (b.shape, b.strides))
-        if not 0 < plan.size < MAX_ELEMENTS:
+        if not 0 < plan.element_count < MAX_ELEMENTS:
             return track_allocation(numpy_function(a, b))
-        out = empty(plan.shape, result or dtype)
+        out = empty(plan.shape, result_dtype or dtype)
         copies_a, copies_b = plan.is_copied_by_operand
         a, b = as_contiguous(a) if copies_a else a, as_contiguous(b) if copies_b else b
-        if plan.size < thread_pool.part_min_work:
-            broadcast[dtype](a, b, out, plan.c_descriptor)
+        if plan.element_count < thread_pool.part_min_work:
+            broadcast_functions[dtype](a, b, out, plan.c_descriptor)
         else:
             places = (a, 1), (b, 2), (out, 0)
-            parallel_strided_loop(broadcast[dtype], places, plan.c_descriptor, work=plan.size)
+            parallel_strided_loop(
+                broadcast_functions[dtype], places, plan.c_descriptor, work=plan.element_count
+            )
         return out
 
     if isinstance(functions, dict):  # not those of bfloat16, which NumPy may not know yet
-        register_small_result_functions(kernel, "each", functions, result=result)
+        register_small_result_functions(kernel, "each", functions, result_dtype=result_dtype)
     return implementation
 
 
 C_MIN_BYTES: Final = 1024
-"""The bytes of inputs from which on C may be faster than NumPy's own functions."""
+"""The minimum bytes of inputs for which C may be faster than NumPy's own functions."""
 
 UNTRACKED_MAX_ELEMENTS: Final = 1024
-"""Arrays with fewer elements are too small to be tracked."""
+"""The elements of an array below which its memory is not tracked."""
 
 ELEMENTWISE_LAYOUTS: Final = ("each", "pairs")
-"""The layouts of kernels whose large results take the same loop as small ones."""
+"""The argument layouts of elementwise kernels, whose small and large results take the same loop in C."""
 
-PART_MULTIPLE_ELEMENTS: Final = 256
-"""The elements of which each part but the last is a multiple, so that results do not depend on the division."""
+PART_SIZE_MULTIPLE: Final = 256
+"""Each thread's part but the last has a multiple of so many elements, so results do not depend on the division."""
 
 
 def parallel_for(
-    run: CFunction,
+    c_function: CFunction,
     operands: Sequence[tuple[Array | None, int]],
-    count: int,
+    item_count: int,
     *attributes: object,
     work: int,
-    multiple: int = 1,
-    scratch: int = 0,
-    per_thread: int = PARTS_PER_THREAD,
+    part_size_multiple: int = 1,
+    scratch_floats: int = 0,
+    parts_per_thread: int = PARTS_PER_THREAD,
 ) -> None:
-    """Call a C function for `count` independent items, in several threads if the work is long.
+    """Call a C function for independent items, in several threads if `work`, in additions, is large.
 
-    Args:
-        run: takes the arrays, the number of items, and attributes.
-        operands: dense arrays, and how many of its elements belong to each item; 0 for one that all share.
-        count: the number of items.
-        attributes: what else the function takes.
-        work: about how many steps it takes, in those of an addition.
-        multiple: all parts but the last one have a multiple of so many items. The results do not depend on
-            the number of threads if the function computes so many items at a time.
-        scratch: the number of float32 in scratch memory, the last argument, which each part has for itself.
-        per_thread: how many parts there are for each thread, 1 if every part takes time on its own.
+    The function takes arrays, the number of items, attributes, and scratch memory, if any, which each part has for
+    itself. Each operand is a dense array with the number of elements that belong to one item: 0 if all items share it.
+    All parts but the last have a multiple of `part_size_multiple` items. If the function computes so many items at a
+    time, results do not depend on the number of threads. `parts_per_thread` is 1 if every part has a cost of its own.
     """
-    parts = thread_pool.count_parts(work, count // multiple, per_thread)
+    parts = thread_pool.count_parts(work, item_count // part_size_multiple, parts_per_thread)
     if parts == 1:
-        last = (empty((scratch,), FLOAT32),) if scratch else ()
-        run(*[array for array, _ in operands], count, *attributes, *last)
+        last = (empty((scratch_floats,), FLOAT32),) if scratch_floats else ()
+        c_function(*[array for array, _ in operands], item_count, *attributes, *last)
         return
 
     arrays = [array for array, _ in operands]
-    steps = [0 if array is None else step * multiple for array, step in operands]
-    scratch = -(-scratch // CACHE_LINE_FLOATS) * CACHE_LINE_FLOATS
-    others = (empty((parts * scratch,), FLOAT32),) if scratch else ()
+    steps = [0 if array is None else step * part_size_multiple for array, step in operands]
+    scratch_floats = -(-scratch_floats // CACHE_LINE_FLOATS) * CACHE_LINE_FLOATS
+    others = (empty((parts * scratch_floats,), FLOAT32),) if scratch_floats else ()
     thread_pool.run_in_parts(
-        run,
-        (*arrays, count, *attributes, *others),
-        (*steps, *(0,) * (1 + len(attributes)), *((-scratch,) if scratch else ())),
+        c_function,
+        (*arrays, item_count, *attributes, *others),
+        (*steps, *(0,) * (1 + len(attributes)), *((-scratch_floats,) if scratch_floats else ())),
         len(arrays),
-        count,
+        item_count,
         parts=parts,
-        multiple=multiple,
+        multiple=part_size_multiple,
     )
 
 
 def parallel_strided_loop(
-    run: CFunction,
+    c_function: CFunction,
     operands: Sequence[tuple[Array | None, int]],
     descriptor: Array,
     *attributes: object,
     work: int,
 ) -> None:
-    """Call a C function that loops over strided axes, in several threads along the first axis if the work is long.
+    """Call a C function that loops over strided axes; threads share the first axis if `work`, in additions, is large.
 
-    Args:
-        run: takes the arrays, the descriptor, and attributes.
-        operands: arrays, and which strides in the descriptor are their own, counted from 1; 0 for one whose elements
-            follow each other.
-        descriptor: the number of axes, their sizes, and strides of any number of arrays.
-        attributes: what else the function takes.
-        work: about how many steps it takes, in those of an addition.
+    The function takes arrays, the descriptor, and attributes. The descriptor is the number of axes, their sizes, and
+    the strides of any number of arrays. Each operand is an array with the number of its strides, counted from 1, or 0
+    if its elements follow each other.
     """
     axes, count, *others = descriptor.tolist()
-    multiple = PART_MULTIPLE_ELEMENTS if axes == 1 else 1
+    multiple = PART_SIZE_MULTIPLE if axes == 1 else 1
     parts = thread_pool.count_parts(work, count // multiple, PARTS_PER_THREAD)
     dense = count_elements(tuple(others[: axes - 1]))
     steps = [
@@ -296,10 +315,10 @@ def parallel_strided_loop(
     ]
     arrays = [array for array, _ in operands]
     if parts == 1 or min(steps) < 0 or descriptor.size > MAX_COPIED_DESCRIPTOR_NUMBERS:
-        run(*arrays, descriptor, *attributes)
+        c_function(*arrays, descriptor, *attributes)
         return
     thread_pool.run_in_parts(
-        run,
+        c_function,
         (*arrays, descriptor, *attributes),
         (*(step * multiple for step in steps), 0, *(0,) * len(attributes)),
         len(arrays),
@@ -310,14 +329,14 @@ def parallel_strided_loop(
 
 
 @lru_cache(maxsize=1024)
-def describe_broadcast(shape: Shape, *operands: Shape) -> Array:
-    """Return C's descriptor of a loop over a shape to which contiguous operands broadcast.
+def describe_broadcast(shape: Shape, *operand_shapes: Shape) -> Array:
+    """Return C's descriptor of a loop over a shape to which contiguous operands are broadcast.
 
     It is the number of axes, their sizes, and the strides of each operand. Adjacent axes along which all
     operands move in equal steps are one axis.
     """
     return _describe_strided_loop(
-        shape, [compute_broadcast_strides(shape, operand) for operand in operands]
+        shape, [compute_broadcast_strides(shape, operand) for operand in operand_shapes]
     )
 
 
@@ -325,16 +344,16 @@ class StridedLoopPlan(NamedTuple):
     """A loop over the common shape of broadcast operands."""
 
     shape: Shape
-    size: int
+    element_count: int
     c_descriptor: Array
-    """What C takes."""
+    """The number of axes, their sizes, and the strides of each operand, as C functions take them."""
     is_copied_by_operand: tuple[bool, ...]
-    """Which operands must be copied first, for the loop walks over rows of adjacent elements."""
+    """Whether each operand must be copied first: the loop runs over rows of adjacent elements."""
 
 
 @lru_cache(maxsize=1024)
 def plan_strided_loop(item_size: int, *layouts: tuple[Shape, Shape]) -> StridedLoopPlan:
-    """Plan a loop over operands with shapes and strides in bytes."""
+    """Plan a loop over operands with elements of `item_size` bytes, given their shapes and strides in bytes."""
     shape = broadcast_shapes(*[sizes for sizes, _ in layouts])
     moved = [
         [0] * (len(shape) - len(sizes))
@@ -358,22 +377,28 @@ def plan_strided_loop(item_size: int, *layouts: tuple[Shape, Shape]) -> StridedL
 
 
 def _describe_strided_loop(shape: Shape, strides: Sequence[list[int]]) -> Array:
+    """Return C's descriptor of a loop over a shape, given each operand's strides in elements."""
     axes = [axis for axis, size in enumerate(shape) if size != 1]
     sizes = [shape[axis] for axis in axes] or [1]
     steps = [[each[axis] for axis in axes] or [0] for each in strides]
-    for axis in range(len(sizes) - 1, 0, -1):
-        if all(step[axis - 1] == step[axis] * sizes[axis] for step in steps):
-            sizes[axis - 1] *= sizes.pop(axis)
-            for step in steps:
-                del step[axis - 1]
+    merge_axes(sizes, steps)
     return np.array([len(sizes), *sizes, *(n for step in steps for n in step)], np.int32)
 
 
-def compute_broadcast_strides(shape: Shape, operand: Shape) -> list[int]:
+def merge_axes(sizes: list[int], strides: Sequence[list[int]], min_axes: int = 1) -> None:
+    """Merge adjacent axes, in place, along which all arrays have equal strides; keep at least `min_axes` axes."""
+    for axis in range(len(sizes) - 1, 0, -1):
+        if len(sizes) > min_axes and all(n[axis - 1] == n[axis] * sizes[axis] for n in strides):
+            sizes[axis - 1] *= sizes.pop(axis)
+            for each in strides:
+                del each[axis - 1]
+
+
+def compute_broadcast_strides(shape: Shape, operand_shape: Shape) -> list[int]:
     """Return the strides, in elements, of a contiguous operand broadcast to a shape."""
     strides: list[int] = []
     stride = 1
-    for size in reversed((1,) * (len(shape) - len(operand)) + operand):
+    for size in reversed((1,) * (len(shape) - len(operand_shape)) + operand_shape):
         strides.append(0 if size == 1 else stride)
         stride *= size
     return strides[::-1]
@@ -382,17 +407,17 @@ def compute_broadcast_strides(shape: Shape, operand: Shape) -> list[int]:
 C_COPY_BY_ITEM_SIZE: Final = {
     size: current_variant().kernel(f"copy_{size}") for size in (1, 2, 4, 8)
 }
-"""Strided copies by the size of elements."""
+"""The C functions of strided copies, by the bytes of an element."""
 C_COPY_MIN_BYTES: Final = 4096
-"""The minimum bytes for which C transposes faster than NumPy."""
+"""The minimum bytes of an array that C transposes faster than NumPy."""
 C_COPY_MAX_ROW_BYTES: Final = 128
-"""The maximum bytes of whole rows that C copies faster than NumPy."""
+"""The maximum bytes of a row for which C copies rows faster than NumPy."""
 COPY_COST_IN_ADDITIONS: Final = 2
-"""How long it takes for an element, in additions."""
+"""The cost of copying an element, in additions."""
 
 
 def as_contiguous(x: Array) -> Array:
-    """Return a contiguous array."""
+    """Return the array if it is contiguous in C order, else a contiguous copy."""
     if x.flags.c_contiguous:
         return x
     y = empty(x.shape, x.dtype)
@@ -425,7 +450,7 @@ def as_contiguous(x: Array) -> Array:
 
 @lru_cache(maxsize=1024)
 def plan_copy_of_rows(shape: Shape, strides: Shape, item_size: int) -> tuple[Shape, Array] | None:
-    """Plan the copy of an array with gaps between rows, or with reversed rows, as `plan_transposition` does.
+    """Plan a contiguous copy of an array with gaps between rows, or with reversed rows, as `plan_transposition` does.
 
     None if the elements of a row are not adjacent.
     """
@@ -446,10 +471,10 @@ def plan_copy_of_rows(shape: Shape, strides: Shape, item_size: int) -> tuple[Sha
 
 @lru_cache(maxsize=1024)
 def plan_transposition(shape: Shape, strides: Shape, item_size: int) -> tuple[Shape, Array] | None:
-    """Plan a copy that makes a transposed array contiguous.
+    """Return the axis order and C's descriptor of a copy that makes a transposed array contiguous.
 
-    That is, an order of axes which makes the array dense, and the descriptor for ``copy_4`` in
-    csrc/movement.c. None if there is no such order, or if NumPy copies as fast: long rows.
+    The order makes the array dense. The descriptor is that of ``copy_4`` in csrc/movement.c. None if there is no such
+    order, or if rows are long, which NumPy copies as fast.
     """
     order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
     dense_step = item_size
@@ -461,11 +486,7 @@ def plan_transposition(shape: Shape, strides: Shape, item_size: int) -> tuple[Sh
     sizes = [shape[axis] for axis in axes]
     targets = compute_broadcast_strides(shape, shape)
     steps = [[strides[axis] // item_size for axis in axes], [targets[axis] for axis in axes]]
-    for axis in range(len(sizes) - 1, 0, -1):
-        if all(step[axis - 1] == step[axis] * sizes[axis] for step in steps):
-            sizes[axis - 1] *= sizes.pop(axis)
-            for step in steps:
-                del step[axis - 1]
+    merge_axes(sizes, steps)
     has_rows = steps[0][-1] == 1
     if len(sizes) < 2 or (has_rows and sizes[-1] * item_size > C_COPY_MAX_ROW_BYTES):
         return None

@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 BFLOAT16_PRODUCTS_PER_ADDITION: Final = 4 * FLOAT32_PRODUCTS_PER_ADDITION
-"""How many products take as long as an addition of two arrays takes for an element."""
+"""How many products of bfloat16 take as long as one elementwise addition."""
 C_MATMUL_BFLOAT16: Final = current_variant().kernel("matmul_bfloat16")
 C_CONVOLUTION_BFLOAT16: Final = current_variant().kernel("convolution_direct_bfloat16")
-C_BFLOAT16_SCRATCH_SIZE: Final = current_variant().kernel("brain_scratch")
+C_GET_BFLOAT16_SCRATCH_SIZE: Final = current_variant().kernel("brain_scratch")
 
 
-def make_matmul(widened: Implementation) -> Implementation:
-    """Return the implementation of bfloat16 matrix products; `widened` computes those that C does not support."""
+def make_matmul(fallback: Implementation) -> Implementation:
+    """Return the implementation of bfloat16 matrix products; `fallback` computes those that C does not support."""
 
     @mark_results_tracked
     def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
         found = multiply_matrices(a, b, transpose_a, transpose_b)
         if found is None:
-            return widened(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+            return fallback(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
         return found
 
     return matmul
@@ -69,7 +69,7 @@ def multiply_matrices(a: Array, b: Array, transpose_a: bool, transpose_b: bool) 
 def plan_bfloat16_matmul(
     a: Shape, b: Shape, transpose_a: bool, transpose_b: bool
 ) -> tuple[MatmulPlan, int] | None:
-    """Return how C multiplies matrices of these shapes, and the work in additions, or None if it does not."""
+    """Return how C multiplies matrices of two shapes, and the work in additions, or None if it does not."""
     plan = plan_matmul(a, b, transpose_a, transpose_b)
     sizes = [count_elements(shape) for shape in (a, b, plan.shape)]
     if not min(sizes[:2]) or max(sizes) >= MAX_ELEMENTS:
@@ -101,23 +101,23 @@ def correlate(x: Array, filter: Array, window: Window) -> Array | None:
         [as_contiguous(x)],
         [out],
         work=out.size * (filter.size // channels) // BFLOAT16_PRODUCTS_PER_ADDITION,
-        scratch=C_BFLOAT16_SCRATCH_SIZE(descriptor, channels),
+        scratch_floats=C_GET_BFLOAT16_SCRATCH_SIZE(descriptor, channels),
     )
     return out
 
 
-def make_convolution(widened: Implementation) -> Implementation:
-    """Return the implementation of bfloat16 convolutions; `widened` computes those that C does not support."""
+def make_convolution(fallback: Implementation) -> Implementation:
+    """Return the implementation of bfloat16 convolutions; `fallback` computes those that C does not support."""
 
     def convolution(x: Array, filter: Array, *, window: Window) -> Array:
         found = correlate(x, filter, window)
-        return widened(x, filter, window=window) if found is None else found
+        return fallback(x, filter, window=window) if found is None else found
 
     return convolution
 
 
-def make_input_gradient(widened: Implementation) -> Implementation:
-    """Return the implementation of input gradients of bfloat16 convolutions; `widened` is the fallback."""
+def make_input_gradient(fallback: Implementation) -> Implementation:
+    """Return the implementation of input gradients of bfloat16 convolutions, with a fallback for others."""
 
     def input_gradient(dy: Array, filter: Array, *, input_shape: Shape, window: Window) -> Array:
         found = None
@@ -129,21 +129,21 @@ def make_input_gradient(widened: Implementation) -> Implementation:
             turned = filter[(slice(None, None, -1),) * len(window.size)].swapaxes(-1, -2)
             found = correlate(dy, turned, reverse_window(input_shape[1:-1], window))
         if found is None:
-            return widened(dy, filter, input_shape=input_shape, window=window)
+            return fallback(dy, filter, input_shape=input_shape, window=window)
         return found.reshape(input_shape)
 
     return input_gradient
 
 
-def make_filter_gradient(widened: Implementation) -> Implementation:
-    """Return the implementation of filter gradients of bfloat16 convolutions; `widened` is the fallback."""
+def make_filter_gradient(fallback: Implementation) -> Implementation:
+    """Return the implementation of filter gradients of bfloat16 convolutions, with a fallback for others."""
 
     def filter_gradient(x: Array, dy: Array, *, filter_shape: Shape, window: Window) -> Array:
         found = None
         if is_pointwise(x.shape, window) and x.size and dy.size:
             found = multiply_matrices(as_pixel_rows(x), as_pixel_rows(dy), True, False)
         if found is None:
-            return widened(x, dy, filter_shape=filter_shape, window=window)
+            return fallback(x, dy, filter_shape=filter_shape, window=window)
         return found.reshape(filter_shape)
 
     return filter_gradient
@@ -158,4 +158,4 @@ BFLOAT16_IMPLEMENTATION_MAKERS: Final = {
     convolution3d.conv3d_input_gradient: make_input_gradient,
     convolution3d.conv3d_filter_gradient: make_filter_gradient,
 }
-"""Kernels that C computes in bfloat16; those of float16 become float32."""
+"""By kernel: the function that makes its bfloat16 implementation, given the fallback in float32."""

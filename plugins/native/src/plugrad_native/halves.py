@@ -19,6 +19,7 @@ from plugrad.kernels import (
 )
 from plugrad_cpu.extend import are_results_tracked, empty, mark_results_tracked
 from plugrad_native.declare import (
+    BOOL,
     FLOAT16,
     FLOAT32_LANES,
     MAX_ELEMENTS,
@@ -28,6 +29,7 @@ from plugrad_native.declare import (
     parallel_for,
 )
 from plugrad_native.kernels import table as table
+from plugrad_native.kernels.binary import COMPARISON_NAMES
 from plugrad_native.kernels.pooling import describe_pooling, run_pooling
 from plugrad_native.kernels.reduction import sum_halves
 from plugrad_native.kernels.unary import DTYPE_CHARS, cast, step
@@ -43,7 +45,7 @@ FLOAT32_FAMILIES: Final = (
     *("attention", "convolution", "convolution3d", "depthwise", "fused", "normalization"),
     *("pooling", "pooling3d", "recurrent", "resize"),
 )
-"""Families whose kernels compute float16 in float32, as those of bfloat16 do everywhere."""
+"""Families whose kernels compute float16 in float32, as all families compute bfloat16."""
 
 
 class Float32ImplementationForHalves:
@@ -54,24 +56,24 @@ class Float32ImplementationForHalves:
         self._function = function
         self._by_dtype: dict[str, Implementation] = {}
 
-    def __call__(self, x: Array, *others: Array | None, **attrs: Any) -> Any:
+    def __call__(self, x: Array, *other_inputs: Array | None, **attributes: Any) -> Any:
         """Return the result in halves."""
         found = self._by_dtype.get(x.dtype.char)
         if found is None:
             halves = (as_dtype(x.dtype),)
             found = compute_in_float32(self._kernel, self._function, cast, halves)
             self._by_dtype[x.dtype.char] = found
-        return found(x, *others, **attrs)
+        return found(x, *other_inputs, **attributes)
 
 
 def dispatch_float16(
     other_implementation: Implementation, float16_implementation: Implementation
 ) -> Implementation:
-    """Return an implementation that passes float16 to another one, at the cost of one test per call."""
+    """Return an implementation that calls `float16_implementation` for float16, and the other one for all else."""
 
-    def implementation(x: Array, *others: Array | None, **attrs: Any) -> Any:
+    def implementation(x: Array, *other_inputs: Array | None, **attributes: Any) -> Any:
         return (float16_implementation if x.dtype is FLOAT16 else other_implementation)(
-            x, *others, **attrs
+            x, *other_inputs, **attributes
         )
 
     return (
@@ -85,6 +87,7 @@ def dispatch_float16(
 
 
 def _find_half_functions(name: str) -> dict[str, CFunction]:
+    """Return a kernel's C functions for float16 and bfloat16, by NumPy's letters for these dtypes."""
     return {
         DTYPE_CHARS[half]: current_variant().kernel(f"{name}_{half}")
         for half in ("float16", "bfloat16")
@@ -96,21 +99,22 @@ C_SCALE_ROWS_BY_DTYPE_CHAR: Final = _find_half_functions("scale_rows")
 
 
 def _as_float32_offset_or_scale(offset_or_scale: Array | None, size: int, default: float) -> Array:
+    """Return an offset or scale as `size` float32; a single number is repeated, and None becomes `default`."""
     if offset_or_scale is None:
         return np.full(size, default, np.float32)
     wide = offset_or_scale.reshape(-1).astype(np.float32)
     return wide if wide.size == size else np.full(size, wide[0], np.float32)
 
 
-def make_layer_norm(widened: Float32ImplementationForHalves) -> Implementation:
-    """Return the implementation of layer norm for halves."""
+def make_layer_norm(fallback: Float32ImplementationForHalves) -> Implementation:
+    """Return the implementation of layer norm for halves; `fallback` takes what C does not support."""
 
     def layer_norm(
         x: Array, offset: Array | None, scale: Array | None, *, axis: int, variance_epsilon: float
     ) -> Array:
         length = count_elements(x.shape[axis:])
         if not 0 < x.size < MAX_ELEMENTS:
-            return widened(x, offset, scale, axis=axis, variance_epsilon=variance_epsilon)
+            return fallback(x, offset, scale, axis=axis, variance_epsilon=variance_epsilon)
         out = empty(x.shape, x.dtype)
         parts = (
             _as_float32_offset_or_scale(offset, length, 0),
@@ -123,26 +127,26 @@ def make_layer_norm(widened: Float32ImplementationForHalves) -> Implementation:
             length,
             variance_epsilon,
             work=3 * x.size,
-            scratch=length,
+            scratch_floats=length,
         )
         return out
 
     return layer_norm
 
 
-def make_batch_norm(widened: Float32ImplementationForHalves) -> Implementation:
-    """Return the implementation of batch norm for halves with channels last."""
+def make_batch_norm(fallback: Float32ImplementationForHalves) -> Implementation:
+    """Return the implementation of batch norm for halves; `fallback` takes images whose channels are not last."""
 
-    def batch_norm(x: Array, *parts: Array | None, variance_epsilon: float) -> Array:
-        mean, variance, offset, scale = parts
+    def batch_norm(x: Array, *channel_arrays: Array | None, variance_epsilon: float) -> Array:
+        mean, variance, offset, scale = channel_arrays
         channels = x.shape[-1] if x.ndim else 0
         is_served = 0 < x.size < MAX_ELEMENTS and all(
             part is None
             or (part.size in (1, channels) and part.shape[-1:] in ((), (1,), (channels,)))
-            for part in parts
+            for part in channel_arrays
         )
         if not is_served:
-            return widened(x, *parts, variance_epsilon=variance_epsilon)
+            return fallback(x, *channel_arrays, variance_epsilon=variance_epsilon)
         factor = 1 / np.sqrt(
             _as_float32_offset_or_scale(variance, channels, 1) + np.float32(variance_epsilon)
         )
@@ -163,15 +167,15 @@ def make_batch_norm(widened: Float32ImplementationForHalves) -> Implementation:
     return batch_norm
 
 
-def make_sum(widened: Float32ImplementationForHalves, *, is_mean: bool) -> Implementation:
-    """Return the implementation of sums or means for bfloat16; `reduction` has the one for float16."""
+def make_sum(fallback: Float32ImplementationForHalves, *, is_mean: bool) -> Implementation:
+    """Return the implementation of sums or means for bfloat16; float16 has its own in the module `reduction`."""
 
     def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
         if 0 < x.size < MAX_ELEMENTS:
             found = sum_halves(x, axis, keep_dims, is_mean=is_mean)
             if found is not None:
                 return found
-        return widened(x, axis=axis, keep_dims=keep_dims)
+        return fallback(x, axis=axis, keep_dims=keep_dims)
 
     return implementation
 
@@ -179,15 +183,15 @@ def make_sum(widened: Float32ImplementationForHalves, *, is_mean: bool) -> Imple
 # --- pooling -----------------------------------------------------------------------------------------
 
 
-def make_pooling(name: str, widened: Implementation) -> Implementation:
-    """Return the implementation of a pooling of halves."""
-    functions = _find_half_functions(name)
+def make_pooling(c_name: str, fallback: Implementation) -> Implementation:
+    """Return the implementation of a pooling of halves by C functions; `fallback` takes what they do not support."""
+    functions = _find_half_functions(c_name)
 
     def implementation(x: Array, *, window: Window) -> Array:
-        described = describe_pooling(x.shape, window)
-        if described is None:
-            return widened(x, window=window)
-        return run_pooling(functions[x.dtype.char], x, window, described)
+        descriptor = describe_pooling(x.shape, window)
+        if descriptor is None:
+            return fallback(x, window=window)
+        return run_pooling(functions[x.dtype.char], x, window, descriptor)
 
     return implementation
 
@@ -202,15 +206,15 @@ HALF_IMPLEMENTATION_MAKERS: Final = {
     reduction.mean: partial(make_sum, is_mean=True),
     reduction.sum: partial(make_sum, is_mean=False),
 }
-"""Kernels that do not need the elements in float32 all at once."""
+"""By kernel: the function that makes its implementation for halves, which converts few elements at a time."""
 BFLOAT16_MIN_LANES: Final = 16
-"""The float32 in a vector from which on a variant has C for products of bfloat16."""
+"""The minimum float32 per vector with which the extension has products of bfloat16 in C."""
 
 
 def find_bfloat16_implementation_makers() -> Mapping[
     Kernel[..., Any], Callable[[Implementation], Implementation]
 ]:
-    """Return for each bfloat16 kernel that C supports the function that makes its implementation."""
+    """Return by kernel the function that makes its bfloat16 implementation; empty if vectors are too short."""
     if FLOAT32_LANES < BFLOAT16_MIN_LANES:
         return {}
     from plugrad_native.half_products import BFLOAT16_IMPLEMENTATION_MAKERS
@@ -218,23 +222,27 @@ def find_bfloat16_implementation_makers() -> Mapping[
     return BFLOAT16_IMPLEMENTATION_MAKERS
 
 
-_bfloat16_makers: Final = find_bfloat16_implementation_makers()
+def _set_half_implementations() -> None:
+    """Add implementations for halves to the kernels in the table."""
+    bfloat16_makers = find_bfloat16_implementation_makers()
+    for config in list(table):
+        kernel = KERNELS[config.kernel_name]
+        make, make_bfloat16 = HALF_IMPLEMENTATION_MAKERS.get(kernel), bfloat16_makers.get(kernel)
+        is_widened = kernel.family in FLOAT32_FAMILIES
+        if not (make or make_bfloat16 or (is_widened and config.dtypes is None)):
+            continue
+        halves: Implementation = Float32ImplementationForHalves(kernel, config.kernel_func)
+        if make_bfloat16 is not None:
+            config = config._replace(bfloat16_func=make_bfloat16(halves))
+        elif make is not None:
+            halves = make(halves)
+            config = config._replace(bfloat16_func=halves)
+        if is_widened:
+            config = config._replace(kernel_func=dispatch_float16(config.kernel_func, halves))
+        table.replace(config)
 
-for _config in list(table):
-    _kernel = KERNELS[_config.kernel_name]
-    _make, _make_bfloat16 = HALF_IMPLEMENTATION_MAKERS.get(_kernel), _bfloat16_makers.get(_kernel)
-    _is_widened = _kernel.family in FLOAT32_FAMILIES
-    if not (_make or _make_bfloat16 or (_is_widened and _config.dtypes is None)):
-        continue
-    _halves: Implementation = Float32ImplementationForHalves(_kernel, _config.kernel_func)
-    if _make_bfloat16 is not None:
-        _config = _config._replace(bfloat16_func=_make_bfloat16(_halves))
-    elif _make is not None:
-        _halves = _make(_halves)
-        _config = _config._replace(bfloat16_func=_halves)
-    if _is_widened:
-        _config = _config._replace(kernel_func=dispatch_float16(_config.kernel_func, _halves))
-    table.replace(_config)
+
+_set_half_implementations()
 
 
 # --- elementwise -----------------------------------------------------------------------------------
@@ -246,14 +254,13 @@ class _SameFunctionForAllDtypes:
     def __init__(self, run: CFunction) -> None:
         self._run = run
 
-    def get(self, _: object) -> CFunction:
+    def get(self, dtype: object) -> CFunction:
         return self._run
 
-    def __getitem__(self, _: object) -> CFunction:
+    def __getitem__(self, dtype: object) -> CFunction:
         return self._run
 
 
-NUMPY_BOOL: Final = np.dtype(np.bool_)
 UNARY_KERNEL_NAMES: Final = {
     unary: (
         *("ceil", "erf", "exp", "expm1", "floor", "log", "log1p", "negative", "reciprocal"),
@@ -271,7 +278,7 @@ UNARY_KERNEL_NAMES: Final = {
         "softplus",
     ),
 }
-"""The functions of one tensor, by family."""
+"""The kernels of one tensor that have C functions for bfloat16, by family."""
 BINARY_KERNEL_NAMES: Final = {
     binary: (
         *("add", "divide", "floor_divide", "hypot", "log_add_exp", "maximum", "minimum"),
@@ -282,34 +289,38 @@ BINARY_KERNEL_NAMES: Final = {
         *("sigmoid_gradient", "silu_gradient"),
     ),
 }
-"""The functions of two tensors, likewise."""
-COMPARISON_NAMES: Final = ("equal", "not_equal", "less", "less_equal")
+"""The kernels of two tensors that have C functions for bfloat16, by family."""
 
 
 def _find_bfloat16_function(name: str, suffix: str = "") -> Any:
+    """Return a kernel's C function for bfloat16, as a mapping that has it for every dtype."""
     return _SameFunctionForAllDtypes(current_variant().kernel(f"{name}_bfloat16{suffix}"))
 
 
 def _set_bfloat16_implementation(kernel: Kernel[..., Any], function: Implementation) -> None:
+    """Set the bfloat16 implementation of a kernel in the table."""
     config = next(c for c in table if c.kernel_name == kernel.name)
     table.replace(config._replace(bfloat16_func=function))
 
 
-_set_bfloat16_implementation(unary.step, step)
-for _family, _names in UNARY_KERNEL_NAMES.items():
-    for _name in _names:
-        _kernel = vars(_family)[_name]
-        _set_bfloat16_implementation(
-            _kernel, make_unary_kernel(_kernel, _find_bfloat16_function(_name))
-        )
-for _family, _names in (*BINARY_KERNEL_NAMES.items(), (binary, COMPARISON_NAMES)):
-    for _name in _names:
-        _kernel = vars(_family)[_name]
-        _result = NUMPY_BOOL if _name in COMPARISON_NAMES else None
-        _function = make_binary_kernel(
-            _kernel,
-            _find_bfloat16_function(_name),
-            _find_bfloat16_function(_name, "_broadcast"),
-            _result,
-        )
-        _set_bfloat16_implementation(_kernel, _function)
+def _set_elementwise_bfloat16_implementations() -> None:
+    """Add implementations for bfloat16 to the elementwise kernels that have C functions for it."""
+    _set_bfloat16_implementation(unary.step, step)
+    for family, names in UNARY_KERNEL_NAMES.items():
+        for name in names:
+            kernel = vars(family)[name]
+            function = make_unary_kernel(kernel, _find_bfloat16_function(name))
+            _set_bfloat16_implementation(kernel, function)
+    for family, names in (*BINARY_KERNEL_NAMES.items(), (binary, COMPARISON_NAMES)):
+        for name in names:
+            kernel = vars(family)[name]
+            function = make_binary_kernel(
+                kernel,
+                _find_bfloat16_function(name),
+                _find_bfloat16_function(name, "_broadcast"),
+                BOOL if name in COMPARISON_NAMES else None,
+            )
+            _set_bfloat16_implementation(kernel, function)
+
+
+_set_elementwise_bfloat16_implementations()

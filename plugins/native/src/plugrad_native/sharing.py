@@ -1,4 +1,4 @@
-"""Threads of C that share calls, see extension/sharing.h."""
+"""Threads in C that share the work of kernels; see extension/sharing.h."""
 
 from __future__ import annotations
 

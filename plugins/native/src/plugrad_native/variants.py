@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BASELINE_VARIANTS: Final = ("_v2", "_neon")
-"""The variant that runs on all processors, for each architecture; it tells what this one can do."""
+"""The names of the variants for all x86-64 and all arm64 processors; the installed one tells the processor's level."""
 OPTIONAL_VARIANTS: Final = ("_v4", "_v3")
-"""The variants for x86-64 processors of a level."""
+"""The names of the variants for x86-64 processors of level 4 and of level 3."""
 
 
 CompiledFunction: TypeAlias = "Callable[..., Any] | tuple[np.ufunc, int] | None"
-"""A C function of the extension, or a ufunc of NumPy and the number of one of its loops; None where none is needed."""
+"""A C function of the extension, or a ufunc of NumPy and the index of its loop; None where none is needed."""
 Layout: TypeAlias = Literal[
     "each",
     "pairs",
@@ -36,7 +36,7 @@ Layout: TypeAlias = Literal[
     "take",
     "fill",
 ]
-"""What C functions take behind the arrays; ``extension/small_results.h`` tells."""
+"""What a C function takes besides arrays, such as axes; ``extension/small_results.h`` explains each name."""
 
 
 class Variant(Protocol):
@@ -45,39 +45,32 @@ class Variant(Protocol):
     VECTOR_BYTES: int
 
     def kernel(self, name: str, /) -> Callable[..., Any]:
-        """Return the Python wrapper of a C function, which takes the arguments of the C function.
+        """Return a C function as a Python function with the same arguments.
 
-        Only those in ``extension/exports.txt`` are there; ``make pages`` writes into it what the pack asks for.
-
-        Raises:
-            AttributeError: the extension was built without it.
+        ``extension/exports.txt`` lists the functions that the extension has; ``make pages`` writes it.
         """
         ...
 
     def make_small_result_function(
         self,
-        how: Layout,
-        variants: tuple[tuple[np.dtype[Any], CompiledFunction, np.dtype[Any]], ...],
-        most: int,
-        otherwise: Callable[..., NDArray[Any]],
-        names: tuple[str, ...],
+        layout: Layout,
+        functions: tuple[tuple[np.dtype[Any], CompiledFunction, np.dtype[Any]], ...],
+        max_elements: int,
+        fallback: Callable[..., NDArray[Any]],
+        attribute_names: tuple[str, ...],
         ufunc_type: type,
         allocate: Callable[[tuple[int, ...], np.dtype[Any]], NDArray[Any]],
         /,
     ) -> Callable[..., NDArray[Any]]:
-        """Return an implementation that computes small results in C, as ``extension/small_results.h`` describes.
-
-        Raises:
-            ValueError: the functions do not take the arguments that it has.
-        """
+        """Return an implementation that computes small results in C, as ``extension/small_results.h`` describes."""
         ...
 
     def make_small_concatenation(
         self,
         is_stack: bool,
         dtypes: tuple[np.dtype[Any], ...],
-        most: int,
-        otherwise: Callable[..., NDArray[Any]],
+        max_bytes: int,
+        fallback: Callable[..., NDArray[Any]],
         /,
     ) -> Callable[..., NDArray[Any]]:
         """Return an implementation of concatenation or stacking that handles small arrays in C."""
@@ -85,53 +78,48 @@ class Variant(Protocol):
 
     def make_program(
         self,
-        words: NDArray[np.int64],
-        sizes: NDArray[np.int64],
+        table_words: NDArray[np.int64],
+        buffer_sizes: NDArray[np.int64],
         functions: tuple[Any, ...],
         constants: tuple[NDArray[Any], ...],
         ufunc_type: type,
         /,
     ) -> Callable[..., None]:
-        """Return a function that runs a program table, as ``extension/program.h`` describes.
-
-        Raises:
-            ValueError: the table is wrong.
-            AttributeError: there is no function of a name.
-        """
+        """Return a function that runs a program table, as ``extension/program.h`` describes."""
         ...
 
     def run_calls_in_threads(
-        self, ufunc_type: type, processors: int, calls: tuple[tuple[Any, ...], ...], threads: int, /
+        self,
+        ufunc_type: type,
+        processor_count: int,
+        calls: tuple[tuple[Any, ...], ...],
+        max_threads: int,
+        /,
     ) -> bool:
-        """Run calls in up to `threads` threads of C, if these know all functions called.
+        """Run calls in up to `max_threads` threads of C, if these know all functions called; return whether they do.
 
-        Returns:
-            Whether it did, or made none. Each call is a function and its arguments: a kernel, a program, or a ufunc
-            with vectors, of which the last is the result.
+        Otherwise none runs. A call is a function and its arguments: a kernel, a program, or a ufunc with vectors, of
+        which the last one is the result.
         """
         ...
 
     def run_parts_in_threads(
         self,
         ufunc_type: type,
-        processors: int,
+        processor_count: int,
         function: Callable[..., Any],
         arguments: tuple[Any, ...],
-        steps: tuple[int, ...],
-        place: int,
-        count: int,
-        multiple: int,
-        parts: int,
-        threads: int,
+        argument_steps: tuple[int, ...],
+        count_position: int,
+        item_count: int,
+        part_size_multiple: int,
+        part_count: int,
+        max_threads: int,
         /,
     ) -> bool:
-        """Divide one call among up to `threads` threads of C, if these know the function.
+        """Divide one call among up to `max_threads` threads of C, if these know the function; return whether they do.
 
-        Returns:
-            Whether it did. See `ThreadPool.run_in_parts` of plugrad-cpu.
-
-        Raises:
-            ValueError: steps are not those of arrays.
+        See `ThreadPool.run_in_parts` of plugrad-cpu.
         """
         ...
 

@@ -22,6 +22,7 @@ MISSING_NAME_HINTS = {
     "optim": "write plugrad.optimizers.Adam() and the like",
     "optimizers": "write plugrad.optimizers.Adam() and the like",
 }
+"""Hints by the names of classes and functions that other frameworks have."""
 
 _INIT_HINT = "parameters are not in the layer: write params = model.init(seed, shape), with the shape of one input"
 MISSING_ATTRIBUTE_HINTS = {
@@ -52,7 +53,7 @@ MISSING_ATTRIBUTE_HINTS = {
     "weight": _INIT_HINT,
     "weights": f"{_INIT_HINT}; nn.leaves(params) lists them",
 }
-"""What models of other libraries have, and what to write here."""
+"""Hints by the names of attributes that models of other libraries have."""
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -105,6 +105,7 @@ class MultiHeadAttention(Layer):
 
     @property
     def _kv_heads(self) -> int:
+        """The number of heads of keys and values."""
         return self.num_heads if self.num_kv_heads is None else self.num_kv_heads
 
     def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[Layer, tuple[int, ...]]]:
@@ -241,9 +242,11 @@ class MultiHeadAttention(Layer):
         return self._make_projection(x.shape[-1])(self.parameter(params, "output"), joined)
 
     def _make_projection(self, units: int) -> Dense:
+        """Return the dense layer of a projection."""
         return Dense(units, None, self.use_bias, self.kernel_initializer)
 
     def _check_input(self, name: str, x: Any) -> Tensor:
+        """Return an input as a tensor, checked to have three axes."""
         x = plugrad.asarray(x)
         if x.ndim != 3:
             raise ShapeError(
@@ -251,45 +254,47 @@ class MultiHeadAttention(Layer):
             )
         return x
 
-    def _project_heads(self, params: Params, name: str, x: Tensor, heads: int) -> Tensor:
+    def _project_heads(self, params: Params, name: str, x: Tensor, head_count: int) -> Tensor:
         """Return a projection, of shape (batch, heads, length, key_dim)."""
-        y = self._make_projection(heads * self.key_dim)(self.parameter(params, name), x)
-        parts = plugrad.reshape(y, (*x.shape[:-1], heads, self.key_dim))
+        y = self._make_projection(head_count * self.key_dim)(self.parameter(params, name), x)
+        parts = plugrad.reshape(y, (*x.shape[:-1], head_count, self.key_dim))
         return plugrad.permute_dims(parts, (0, 2, 1, 3))
 
     def _score_bias(
-        self, key: Tensor, shape: tuple[int, ...], allowed: Tensor | None
+        self, key: Tensor, score_shape: tuple[int, ...], attention_mask: Tensor | None
     ) -> Tensor | None:
         """Return the bias to add to attention scores, or None if there is none."""
         bias = None
-        if allowed is not None:
+        if attention_mask is not None:
             # Finite, so that the softmax of a row without allowed places is no NaN.
             lowest = float(plugrad.finfo(key.dtype).min) / 2
-            bias = plugrad.where(allowed, plugrad.zeros((), dtype=key.dtype), lowest)
+            bias = plugrad.where(attention_mask, plugrad.zeros((), dtype=key.dtype), lowest)
         if self.positions != "alibi":
             return bias
         # The queries are the last of the places, as they are when a sequence is continued.
-        positions = plugrad.arange(shape[3] - shape[2], shape[3], device=key.backend)
+        positions = plugrad.arange(
+            score_shape[3] - score_shape[2], score_shape[3], device=key.backend
+        )
         penalties = _alibi_penalties(key, positions, self.num_heads)
         return -penalties if bias is None else bias - penalties
 
-    def _attention_mask(self, shape: tuple[int, ...], mask: Any) -> Tensor | None:
+    def _attention_mask(self, score_shape: tuple[int, ...], mask: Any) -> Tensor | None:
         """Return which query may attend to which key, or None if each may attend to all."""
         allowed = None
         if self.causal:
-            allowed = plugrad.tril(plugrad.ones(shape[-2:], dtype=bool_))
+            allowed = plugrad.tril(plugrad.ones(score_shape[-2:], dtype=bool_))
         if mask is None:
             return allowed
         mask = plugrad.asarray(mask)
         if mask.dtype != bool_:
             raise DTypeError(f"MultiHeadAttention: mask is {mask.dtype}; it must hold bools")
-        missing = len(shape) - mask.ndim
+        missing = len(score_shape) - mask.ndim
         if missing < 0 or any(
-            n not in (1, m) for n, m in zip(mask.shape, shape[missing:], strict=True)
+            n not in (1, m) for n, m in zip(mask.shape, score_shape[missing:], strict=True)
         ):
             raise ShapeError(
                 f"MultiHeadAttention: mask has shape {mask.shape}; it must broadcast to (batch, heads, "
-                f"length, places), which is {shape}"
+                f"length, places), which is {score_shape}"
             )
         return mask if allowed is None else plugrad.logical_and(mask, allowed)
 
@@ -345,32 +350,33 @@ def _rotation_cosines_and_sines(
 
 
 def _rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Return vectors whose pairs of elements are rotated by angles with these cosines and sines."""
     first, second = plugrad.split(x, 2, axis=-1)
     return plugrad.concat([first * cos - second * sin, second * cos + first * sin], axis=-1)
 
 
-def _write_cache(old: Tensor, new: Tensor, numbers: Tensor) -> Tensor:
-    """Return the cache `old`, of shape (batch, heads, places, size), with `new` written at the places `numbers`."""
-    length = new.shape[2]
-    is_new = plugrad.logical_and(numbers >= 0, numbers < length)
+def _write_cache(old_cache: Tensor, new_values: Tensor, value_indices: Tensor) -> Tensor:
+    """Return a cache of shape (batch, heads, places, size), with a new value at each place whose index is valid."""
+    length = new_values.shape[2]
+    is_new = plugrad.logical_and(value_indices >= 0, value_indices < length)
     if length != 1:
-        new = plugrad.take(new, plugrad.clip(numbers, 0, length - 1), axis=2)
-    return plugrad.where(plugrad.expand_dims(is_new, axis=1), new, old)
+        new_values = plugrad.take(new_values, plugrad.clip(value_indices, 0, length - 1), axis=2)
+    return plugrad.where(plugrad.expand_dims(is_new, axis=1), new_values, old_cache)
 
 
-def _alibi_penalties(keys: Tensor, positions: Tensor, heads: int) -> Tensor:
+def _alibi_penalties(keys: Tensor, positions: Tensor, head_count: int) -> Tensor:
     """Return the penalties that ALiBi subtracts from scores, of shape (heads, length, places)."""
     places = plugrad.arange(keys.shape[-2], device=keys.backend)
     distances = plugrad.abs(plugrad.expand_dims(positions, axis=1) - places)
     slopes = plugrad.asarray(
-        _alibi_slopes(heads)[:, None, None], dtype=keys.dtype, device=keys.backend
+        _alibi_slopes(head_count)[:, None, None], dtype=keys.dtype, device=keys.backend
     )
     return slopes * plugrad.astype(distances, keys.dtype)
 
 
-def _alibi_slopes(heads: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return ALiBi's slopes, a geometric sequence; see the paper for numbers that are no power of 2."""
-    whole = 1 << (heads.bit_length() - 1)
+def _alibi_slopes(head_count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return ALiBi's slope for each head, a geometric sequence if the number of heads is a power of 2."""
+    whole = 1 << (head_count.bit_length() - 1)
     slopes = 2.0 ** (-8 * np.arange(1, whole + 1) / whole)
     between = 2.0 ** (-4 * np.arange(1, 2 * whole + 1, 2) / whole)
-    return np.concatenate([slopes, between[: heads - whole]])
+    return np.concatenate([slopes, between[: head_count - whole]])

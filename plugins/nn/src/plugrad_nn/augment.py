@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from plugrad_nn.parameters import Params
 
 SeedLike: TypeAlias = int | plugrad.random.Generator | None
-"""Where random numbers come from."""
+"""A seed, a generator of random numbers, or None for the default generator."""
 
 
 def flip(
@@ -300,6 +300,7 @@ class Augment(Layer):
 
 
 def _check_images(op: str, images: Any) -> Tensor:
+    """Return images as a tensor, checked."""
     images = plugrad.asarray(images)
     if images.ndim != 4:
         raise ShapeError(
@@ -309,6 +310,7 @@ def _check_images(op: str, images: Any) -> Tensor:
 
 
 def _check_pairs(op: str, x: Any, labels: Any, *, any_dtype: bool = False) -> tuple[Tensor, Tensor]:
+    """Return examples and labels as tensors, checked to be floats and equally many."""
     x = plugrad.asarray(x)
     if not isinstance(labels, plugrad.Tensor):
         labels = plugrad.asarray(labels, device=x.backend)
@@ -325,6 +327,7 @@ def _check_pairs(op: str, x: Any, labels: Any, *, any_dtype: bool = False) -> tu
 
 
 def _as_generator(op: str, seed: Any) -> plugrad.random.Generator:
+    """Return the random number generator for a seed."""
     if isinstance(seed, plugrad.random.Generator):
         return seed
     if seed is None:
@@ -346,11 +349,12 @@ def _draw_weights(op: str, alpha: float, generator: plugrad.random.Generator, x:
 
 
 def _draw_permutation(generator: plugrad.random.Generator, x: Tensor) -> Tensor:
+    """Draw a random order of the examples in x."""
     places = plugrad.arange(x.shape[0], dtype=plugrad.int32, device=x.backend)
     return generator.permutation(places, device=x.backend)
 
 
-def _average_example_pairs(x: Tensor, order: Tensor, weight: Tensor) -> Tensor:
-    """Return the weighted averages of examples and of the examples at `order`."""
-    weight = plugrad.astype(weight, x.dtype).reshape((-1, *(1,) * (x.ndim - 1)))
-    return weight * x + (1 - weight) * plugrad.take(x, order, axis=0)
+def _average_example_pairs(x: Tensor, partner_indices: Tensor, weights: Tensor) -> Tensor:
+    """Return the weighted averages of examples and of their partners at `partner_indices`."""
+    weights = plugrad.astype(weights, x.dtype).reshape((-1, *(1,) * (x.ndim - 1)))
+    return weights * x + (1 - weights) * plugrad.take(x, partner_indices, axis=0)

@@ -85,6 +85,7 @@ class MovingAverage(Callback):
 
 
 def _compute_next_average(average: Tensor, variable: Variable, decay: float) -> Tensor:
+    """Return the average after another value."""
     is_averaged = variable.trainable and plugrad.isdtype(variable.dtype, "real floating")
     return average + (variable - average) * (1 - decay) if is_averaged else +variable
 

@@ -90,23 +90,23 @@ class BatchSource:
 
 
 def make_batches(
-    function: str,
+    function_name: str,
     x: Any,
     y: Any,
     weights: Any = None,
     *,
-    size: int,
+    batch_size: int,
     steps_per_epoch: int | None = None,
     on_host: Sequence[int] = (),
 ) -> BatchSource:
     """Return the source of batches from arrays, or from an iterable of batches.
 
     Args:
-        function: what is called, for messages.
+        function_name: the name of the function that is called, for messages.
         x: the inputs, or the iterable.
         y: the labels, if `x` is no iterable.
         weights: the weights of the examples, likewise.
-        size: the number of examples in a batch.
+        batch_size: the number of examples in a batch.
         steps_per_epoch: the number of batches in an epoch; None for all.
         on_host: which parts of a batch remain NumPy arrays: 1 for the labels, and 2 for the weights. Tensors that an
             iterable yields remain tensors.
@@ -118,52 +118,58 @@ def make_batches(
     """
     if y is not None:
         whole_batch = (x, y) if weights is None else (x, y, weights)
-        examples, count = check_arrays(function, [*iter_leaves(whole_batch)])
+        examples, count = check_arrays(function_name, [*iter_leaves(whole_batch)])
         found = iter(examples)
         parts = [map_leaves(lambda _: next(found), part) for part in whole_batch]
         for i in set(on_host) & set(range(len(parts))):
             parts[i] = map_leaves(_as_array, parts[i])  # once, and not for each batch
 
         def from_arrays(seed: int | None) -> Iterator[tuple[Any, ...]]:
-            order = None if seed is None else _random_order(function, seed, count)
-            for start in range(0, count, size):
-                places = slice(start, min(start + size, count))
+            order = None if seed is None else _random_order(function_name, seed, count)
+            for start in range(0, count, batch_size):
+                places = slice(start, min(start + batch_size, count))
                 batch = [map_leaves(lambda x: _select_examples(x, places, order), p) for p in parts]  # noqa: B023 - called at once
                 yield to_tensors(batch, on_host)
 
         return BatchSource(
-            _limit_steps(from_arrays, steps_per_epoch), steps_per_epoch or -(-count // size)
+            _limit_steps(from_arrays, steps_per_epoch), steps_per_epoch or -(-count // batch_size)
         )
     if weights is not None:
         raise ArgumentError(
-            f"{function}: sample_weight is for arrays; an iterable yields triples (inputs, labels, weights)"
+            f"{function_name}: sample_weight is for arrays; an iterable yields triples (inputs, labels, weights)"
         )
     if not isinstance(x, Iterable) or isinstance(x, plugrad.Tensor | np.ndarray):
         raise ArgumentError(
-            f"{function}: without y, x must be an iterable of batches (inputs, labels), and not a {type(x).__name__}"
+            f"{function_name}: without y, x must be an iterable of batches (inputs, labels), and not "
+            f"a {type(x).__name__}"
         )
     whole = cast("Iterable[Any]", x)
     if steps_per_epoch is None and isinstance(whole, Iterator):
         raise ArgumentError(
-            f"{function}: x is a generator, which can be read once; give steps_per_epoch=, or a list or another "
+            f"{function_name}: x is a generator, which can be read once; give steps_per_epoch=, or a list or another "
             "iterable that begins anew for each epoch"
         )
 
     def from_iterable(seed: int | None) -> Iterator[tuple[Any, ...]]:
         for batch in whole:
-            yield _as_batch(function, batch, on_host)
+            yield _as_batch(function_name, batch, on_host)
 
     known = len(whole) if isinstance(whole, Sized) else None
     return BatchSource(_limit_steps(from_iterable, steps_per_epoch), steps_per_epoch or known)
 
 
 def _limit_steps(
-    all_of: Callable[[int | None], Iterator[tuple[Any, ...]]], steps: int | None
+    make_iterator: Callable[[int | None], Iterator[tuple[Any, ...]]], steps_per_epoch: int | None
 ) -> Callable[[int | None], Iterator[tuple[Any, ...]]]:
-    return all_of if steps is None else lambda seed: islice(all_of(seed), steps)
+    """Return a function of a seed whose iterators end after a number of steps."""
+    return (
+        make_iterator
+        if steps_per_epoch is None
+        else lambda seed: islice(make_iterator(seed), steps_per_epoch)
+    )
 
 
-def _as_batch(function: str, batch: Any, on_host: Sequence[int]) -> tuple[Any, ...]:
+def _as_batch(function_name: str, batch: Any, on_host: Sequence[int]) -> tuple[Any, ...]:
     """Return inputs, labels and optional weights as tensors, or as arrays on the host.
 
     Raises:
@@ -171,7 +177,7 @@ def _as_batch(function: str, batch: Any, on_host: Sequence[int]) -> tuple[Any, .
     """
     if not isinstance(batch, tuple | list) or len(cast("list[Any]", batch)) not in (2, 3):
         raise ArgumentError(
-            f"{function}: x must yield pairs (inputs, labels), or triples with weights, and not a "
+            f"{function_name}: x must yield pairs (inputs, labels), or triples with weights, and not a "
             f"{type(batch).__name__}"
         )
     return to_tensors(cast("list[Any]", batch), on_host)
@@ -220,7 +226,7 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     return function(tree)
 
 
-def check_arrays(function: str, arrays: Sequence[Any]) -> tuple[list[Any], int]:
+def check_arrays(function_name: str, arrays: Sequence[Any]) -> tuple[list[Any], int]:
     """Return the arrays as tensors or NumPy arrays, and the number of examples.
 
     Raises:
@@ -228,7 +234,7 @@ def check_arrays(function: str, arrays: Sequence[Any]) -> tuple[list[Any], int]:
         ShapeError: they do not have equally many examples.
     """
     if not arrays:
-        raise ArgumentError(f"{function}: give one array or more")
+        raise ArgumentError(f"{function_name}: give one array or more")
     try:
         found: list[Any] = [
             x if isinstance(x, plugrad.Tensor | np.ndarray) else np.asarray(x)  # pyright: ignore[reportUnknownVariableType]
@@ -236,29 +242,33 @@ def check_arrays(function: str, arrays: Sequence[Any]) -> tuple[list[Any], int]:
         ]
     except ValueError as error:
         raise ArgumentError(
-            f"{function}: give the arrays one after the other, as in {function}(x, y); an argument is none: {error}"
+            f"{function_name}: give the arrays one after the other, as in {function_name}(x, y); an argument is none: "
+            f"{error}"
         ) from None
     shapes: list[tuple[int, ...]] = [tuple(x.shape) for x in found]
     if not all(shapes) or len({shape[0] for shape in shapes}) != 1:
         raise ShapeError(
-            f"{function}: the arrays have the shapes {', '.join(map(str, shapes))}; their first axes must "
+            f"{function_name}: the arrays have the shapes {', '.join(map(str, shapes))}; their first axes must "
             "have one size, the number of examples, and other arguments have names, such as size=32 and seed=0"
         )
     return found, shapes[0][0]
 
 
-def _random_order(function: str, seed: int, count: int) -> Any:
-    return np.random.default_rng(check_integer(function, "seed", seed)).permutation(count)
+def _random_order(function_name: str, seed: int, example_count: int) -> Any:
+    """Return the indices of examples in random order."""
+    return np.random.default_rng(check_integer(function_name, "seed", seed)).permutation(
+        example_count
+    )
 
 
-def _select_examples(array: Any, places: slice, order: Any) -> Any:
-    """Return the examples at `places` of an order; tensors give tensors, arrays give arrays."""
-    return array[places] if order is None else take_examples(array, order[places])
+def _select_examples(array: Any, positions: slice, order: Any) -> Any:
+    """Return the examples at positions of an order; tensors give tensors, arrays give arrays."""
+    return array[positions] if order is None else take_examples(array, order[positions])
 
 
-def take_examples(x: Any, order: NDArray[Any]) -> Any:
-    """Return the examples at the indices `order`; a tensor gives a tensor, an array gives an array."""
+def take_examples(x: Any, example_indices: NDArray[Any]) -> Any:
+    """Return the examples at these indices; a tensor gives a tensor, an array gives an array."""
     if not isinstance(x, plugrad.Tensor):
-        return x[order]
-    indices = plugrad.asarray(order.astype(np.int32), device=x.backend)
+        return x[example_indices]
+    indices = plugrad.asarray(example_indices.astype(np.int32), device=x.backend)
     return plugrad.take(x, indices, axis=0)

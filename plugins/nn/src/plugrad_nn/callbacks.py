@@ -151,14 +151,14 @@ class CSVLogger(Callback):
             writer.writerow(row)
 
 
-def read_result(owner: str, name: str, results: Mapping[str, Any]) -> float:
+def read_result(owner: str, result_name: str, results: Mapping[str, Any]) -> float:
     """Return the result with a name, or raise with the known names.
 
     Raises:
         ArgumentError: there is none.
     """
-    if name not in results:
+    if result_name not in results:
         raise ArgumentError(
-            f"{owner}: monitor={name!r} is not among the results, which are {', '.join(results)}"
+            f"{owner}: monitor={result_name!r} is not among the results, which are {', '.join(results)}"
         )
-    return float(results[name])
+    return float(results[result_name])

@@ -59,6 +59,7 @@ def ctc_loss(
     may_skip = plugrad.logical_and(states != blank, states != following)
 
     def advance_one_step(alpha: Tensor, element: tuple[Tensor, Tensor]) -> tuple[Tensor, None]:
+        """Return the log-probabilities of the states after another element."""
         emission, is_present = element
         skipped = plugrad.where(may_skip, _shift(alpha, 2, lowest), lowest)
         ways = plugrad.stack([alpha, _shift(alpha, 1, lowest), skipped])
@@ -82,17 +83,19 @@ def ctc_loss(
     return plugrad.where(total < lowest / 2, float("inf"), -total)
 
 
-def _as_integers(name: str, x: Any, logits: Tensor) -> Tensor:
+def _as_integers(argument_name: str, x: Any, logits: Tensor) -> Tensor:
+    """Return an argument as an int32 tensor on the device of the logits, checked."""
     if not isinstance(x, plugrad.Tensor):
         x = plugrad.asarray(x, device=logits.backend)
     if not plugrad.isdtype(x.dtype, "integral"):
-        raise DTypeError(f"ctc_loss: {name} are {x.dtype}; they must be integers")
+        raise DTypeError(f"ctc_loss: {argument_name} are {x.dtype}; they must be integers")
     return plugrad.astype(x, plugrad.int32)
 
 
 def _check_shapes(
     labels: Tensor, logits: Tensor, label_lengths: Tensor, logit_lengths: Tensor
 ) -> None:
+    """Raise unless the shapes of the arguments fit."""
     firsts = {labels.shape[:1], label_lengths.shape, logit_lengths.shape}
     if logits.ndim != 3 or labels.ndim != 2 or firsts != {logits.shape[:1]}:
         raise ShapeError(
@@ -121,7 +124,7 @@ def _emissions(logits: Tensor, states: Tensor) -> Tensor:
     return plugrad.permute_dims(found, (1, 0, 2))
 
 
-def _shift(x: Tensor, places: int, value: float) -> Tensor:
-    """Shift states to later places, and fill the first ones with a value."""
-    moved = plugrad.pad(x, [(0, 0), (places, 0)], constant_value=value)
+def _shift(x: Tensor, place_count: int, value: float) -> Tensor:
+    """Shift states to later places, and fill the first places with a value."""
+    moved = plugrad.pad(x, [(0, 0), (place_count, 0)], constant_value=value)
     return moved[:, : x.shape[1]]

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PathLike: TypeAlias = str | os.PathLike[str]
-"""Where a file is."""
+"""The path of a file."""
 IDX_DTYPES: Final = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
-"""The dtypes of IDX files by the third byte; numbers begin with their most significant byte."""
+"""The dtypes of IDX files by the third byte; the first byte of a number is the most significant one."""
 IMAGE_SUFFIXES: Final = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
-"""The files that `ImageFolder` takes."""
+"""The suffixes of the files that `ImageFolder` takes."""
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -101,14 +101,17 @@ def read_table(
     return Table(x, y, tuple(names), classes)
 
 
-def _read_labels(target: str, values: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+def _read_labels(
+    column_name: str, values: NDArray[Any]
+) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+    """Return the labels in a column, and the classes if they are texts."""
     if values.dtype.kind in "iu":
         return values.astype(np.int32), None
     if values.dtype.kind == "f":
         labels, is_missing = values.astype(np.float32), np.isnan(values)
         classes = None
     else:
-        texts = [_as_text(target, value) for value in values]
+        texts = [_as_text(column_name, value) for value in values]
         is_missing = np.array([text is None for text in texts], bool)
         different = sorted({text for text in texts if text is not None})
         numbers = {text: i for i, text in enumerate(different)}
@@ -116,12 +119,12 @@ def _read_labels(target: str, values: NDArray[Any]) -> tuple[NDArray[Any], tuple
         classes = tuple(different)
     if is_missing.any():
         raise ArgumentValueError(
-            f"read_table: row {int(is_missing.argmax())} has no label in column {target!r}; leave such rows out"
+            f"read_table: row {int(is_missing.argmax())} has no label in column {column_name!r}; leave such rows out"
         )
     return labels, classes
 
 
-def _as_text(column: str, value: Any) -> str | None:
+def _as_text(column_name: str, value: Any) -> str | None:
     """Convert a value to text; a missing value gives None."""
     if isinstance(value, str):
         return value
@@ -130,7 +133,8 @@ def _as_text(column: str, value: Any) -> str | None:
     if value is None or value != value:
         return None
     raise ArgumentError(
-        f"read_table: column {column!r} has {value!r:.80}, which is neither a number nor a text; name other columns="
+        f"read_table: column {column_name!r} has {value!r:.80}, which is neither a number nor a text; name "
+        "other columns="
     )
 
 
@@ -200,7 +204,7 @@ class ImageFolder:
             raise ArgumentValueError(f"ImageFolder: mode={mode!r} must be 'RGB' or 'L'")
         self.size: Final = check_sizes("ImageFolder", "size", size, 2)
         self.mode: Final = mode
-        self._library = _import_one("ImageFolder", "PIL.Image", install="pillow")
+        self._library = _import_one("ImageFolder", "PIL.Image", distribution="pillow")
         root = Path(path)
         if not root.is_dir():
             raise FileNotFoundError(f"ImageFolder: there is no folder {str(root)!r}")
@@ -329,6 +333,7 @@ def tokenize(
 
 
 def _encode(tokenizer: Any, text: str) -> list[int]:
+    """Return the tokens of a text."""
     encode = getattr(tokenizer, "encode", tokenizer)
     if not callable(encode):
         raise ArgumentError(
@@ -473,8 +478,8 @@ def split(
     return first, second
 
 
-def _import_one(owner: str, *modules: str, install: str | None = None) -> Any:
-    """Import the first of these modules that is installed.
+def _import_one(owner: str, *modules: str, distribution: str | None = None) -> Any:
+    """Import the first of these modules that is installed; an error names the distribution to install.
 
     Raises:
         ArgumentError: none is.
@@ -484,5 +489,5 @@ def _import_one(owner: str, *modules: str, install: str | None = None) -> Any:
             return import_module(module)
         except ImportError:
             continue
-    needed = install or " or ".join(modules)
-    raise ArgumentError(f"{owner}: {needed} is needed: pip install {install or modules[0]}")
+    needed = distribution or " or ".join(modules)
+    raise ArgumentError(f"{owner}: {needed} is needed: pip install {distribution or modules[0]}")

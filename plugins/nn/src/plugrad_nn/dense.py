@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from plugrad_nn.parameters import Params
 
 PRELU_INITIAL_SLOPE: Final = initializers.Constant(0.25)
-"""The first slopes of `PReLU`."""
+"""The initial slope of each channel in `PReLU`."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -69,7 +69,7 @@ class SpatialDropout(Dropout):
 
 
 SELU_SATURATION: Final = -1.7580993408473766
-"""What SELU gives far below 0."""
+"""The value of SELU for large negative numbers."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from plugrad_nn.parameters import Params
 
 GraphNode: TypeAlias = "tuple[Layer | Callable[..., Tensor] | str, *tuple[str, ...]]"
-"""What computes a value, and the names of its inputs. A string names the node whose layer it shares."""
+"""A layer, a function, or the name of the node whose layer it shares; and the names of its inputs."""
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -186,7 +186,7 @@ class Graph(Layer):
             else:
                 shapes[name] = example_shape(layer(*map(make_empty_batch, given)))
 
-    def _by_name(self, values: Any, what: str) -> dict[str, Any]:
+    def _by_name(self, values: Any, purpose: str) -> dict[str, Any]:
         """Return the given values by input name."""
         if isinstance(values, Mapping):
             found = dict(cast("Mapping[str, Any]", values))
@@ -197,12 +197,13 @@ class Graph(Layer):
         if found.keys() != set(self.inputs):
             shown = list(found) or type(values).__name__
             raise ArgumentError(
-                f"Graph: {what} needs a dict with the inputs {', '.join(self.inputs)}, or a tuple in this order, and "
-                f"not {shown}"
+                f"Graph: {purpose} needs a dict with the inputs {', '.join(self.inputs)}, or a tuple in this order, "
+                f"and not {shown}"
             )
         return found
 
     def _select(self, values: Mapping[str, Any]) -> Any:
+        """Return the values of the outputs: a single one, or a tuple."""
         if isinstance(self.outputs, str):
             return values[self.outputs]
         return tuple(values[name] for name in self.outputs)
@@ -216,14 +217,14 @@ class Graph(Layer):
         return f"Graph({list(self.inputs)}, {nodes}, outputs={self.outputs!r})"
 
 
-def _check_node(name: str, step: Any, own: Mapping[str, Any]) -> None:
+def _check_node(name: str, layer_or_name: Any, earlier_nodes: Mapping[str, Any]) -> None:
     """Raise unless a node is a layer, a function, or the name of an earlier node."""
-    if isinstance(step, str):
-        if step not in own:
+    if isinstance(layer_or_name, str):
+        if layer_or_name not in earlier_nodes:
             raise ArgumentError(
-                f"Graph: node {name!r} shares the layer of {step!r}, which is no node before it"
+                f"Graph: node {name!r} shares the layer of {layer_or_name!r}, which is no node before it"
             )
-    elif not callable(step):
+    elif not callable(layer_or_name):
         raise ArgumentError(
-            f"Graph: node {name!r} must begin with a layer or a function, and not {step!r:.80}"
+            f"Graph: node {name!r} must begin with a layer or a function, and not {layer_or_name!r:.80}"
         )

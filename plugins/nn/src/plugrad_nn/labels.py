@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _current_batch_labels: Final[ContextVar[tuple[Tensor, int] | None]] = ContextVar(
     "plugrad_nn_batch", default=None
 )
-"""The labels of the batch that is being computed, and the largest one of its data set."""
+"""The labels of the batch that is being computed, and the largest label of its data set."""
 
 
 def largest_label(labels: Any) -> int | None:
@@ -37,23 +37,23 @@ def largest_label(labels: Any) -> int | None:
 
 
 @contextmanager
-def batch_labels(labels: Tensor, largest: int | None) -> Generator[None]:
+def batch_labels(labels: Tensor, max_label: int | None) -> Generator[None]:
     """Tell losses within a block the largest label of the data set that a batch belongs to."""
-    token = _current_batch_labels.set(None if largest is None else (labels, largest))
+    token = _current_batch_labels.set(None if max_label is None else (labels, max_label))
     try:
         yield
     finally:
         _current_batch_labels.reset(token)
 
 
-def check_labels(op: str, labels: Tensor, given: Any, classes: int) -> None:
+def check_labels(op: str, labels: Tensor, original_labels: Any, class_count: int) -> None:
     """Raise if a label exceeds the last class, unless the check would have to wait for a device.
 
     Args:
         op: the name of the loss.
         labels: the labels, a tensor.
-        given: what the program gave as labels.
-        classes: the number of classes.
+        original_labels: what the program gave as labels.
+        class_count: the number of classes.
 
     Raises:
         ArgumentValueError: a label is no class.
@@ -61,8 +61,8 @@ def check_labels(op: str, labels: Tensor, given: Any, classes: int) -> None:
     batch, array = _current_batch_labels.get(), labels.array
     if batch is not None and batch[0] is labels:
         largest = batch[1]
-    elif given is not labels:
-        largest = largest_label(given)
+    elif original_labels is not labels:
+        largest = largest_label(original_labels)
     elif is_traced(labels):
         return
     elif isinstance(array, np.ndarray):  # which is read without a kernel, also in a trace
@@ -71,8 +71,8 @@ def check_labels(op: str, labels: Tensor, given: Any, classes: int) -> None:
         largest = largest_label(labels.numpy())
     else:
         return
-    if largest is not None and largest >= classes:
+    if largest is not None and largest >= class_count:
         raise ArgumentValueError(
-            f"{op}: label {largest} is none of the {classes} classes of the logits, which are numbered from 0 to "
-            f"{classes - 1}; a negative label marks an example that does not count"
+            f"{op}: label {largest} is none of the {class_count} classes of the logits, which are numbered from 0 to "
+            f"{class_count - 1}; a negative label marks an example that does not count"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from dataclasses import MISSING, dataclass, field, fields
 from hashlib import blake2b
+from inspect import Signature, signature
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, cast
 
 import plugrad
@@ -119,17 +120,27 @@ class Child(NamedTuple):
 
     name: str
     step: Any
+    """The layer or function."""
     params: Params
+    """The parameters of the layer."""
     shape: Any
     """The shape of one input, or the shapes of several."""
     result: tuple[int, ...]
-    """The shape of one result."""
+    """The shape of one result of the layer."""
 
 
 class LayerType(ABCMeta):
     """The metaclass of layers, which explains wrong constructor arguments."""
 
     if not TYPE_CHECKING:  # type checkers know the arguments
+
+        @property
+        def __signature__(cls) -> Signature:
+            """The arguments of the layer, which `help` and editors show instead of those of `__call__`."""
+            of_init = signature(cls.__init__)
+            return of_init.replace(
+                parameters=[*of_init.parameters.values()][1:], return_annotation=Signature.empty
+            )
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             """Return a layer.

@@ -75,15 +75,16 @@ def sparse_softmax_cross_entropy(
 
 @plugrad.custom_grad
 def _cross_entropy(
-    labels: Tensor, logits: Tensor, save: Callable[..., None]
+    labels: Tensor, logits: Tensor, save_for_gradient: Callable[..., None]
 ) -> tuple[Tensor, Callable[..., Any]]:
-    """Return the loss of each example. Its gradient has a closed form: softmax, less 1 at the label."""
+    """Return the loss of each example; the gradient of the logits is the softmax, less 1 at the label."""
     place = {"axis": labels.ndim, "batch_dims": labels.ndim}
     shape, indices = logits.shape, plugrad.expand_dims(labels, -1)
     log_probabilities = plugrad.log_softmax(logits)
-    save(indices, log_probabilities)
+    save_for_gradient(indices, log_probabilities)
 
     def gradient(dy: Tensor, saved: list[Tensor]) -> tuple[None, Tensor]:
+        """Return the gradient for the logits."""
         indices, log_probabilities = saved
         dy = plugrad.expand_dims(dy, -1)
         at_labels = indexing.gather_gradient(dy, indices, shape=shape, **place)
@@ -270,14 +271,14 @@ def triplet_loss(anchors: Any, positives: Any, negatives: Any, *, margin: float 
     return plugrad.mean(plugrad.relu(near - far + margin))
 
 
-def _check_same_shape(op: str, first: Any, second: Any) -> tuple[Tensor, Tensor]:
+def _check_same_shape(op: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
     """Return two tensors of equal shape on the device of the second one."""
-    second = plugrad.asarray(second)
-    if not isinstance(first, plugrad.Tensor):
-        first = plugrad.asarray(first, dtype=second.dtype, device=second.backend)
-    if first.shape != second.shape:
-        raise ShapeError(f"{op}: the shapes {first.shape} and {second.shape} must be equal")
-    return first, second
+    b = plugrad.asarray(b)
+    if not isinstance(a, plugrad.Tensor):
+        a = plugrad.asarray(a, dtype=b.dtype, device=b.backend)
+    if a.shape != b.shape:
+        raise ShapeError(f"{op}: the shapes {a.shape} and {b.shape} must be equal")
+    return a, b
 
 
 def _euclidean_distance(a: Tensor, b: Tensor) -> Tensor:
@@ -290,7 +291,7 @@ def _euclidean_distance(a: Tensor, b: Tensor) -> Tensor:
 def _check_labels_and_logits(
     op: str, labels: Any, logits: Any, ignore_index: int | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return labels and logits as tensors, and which labels count."""
+    """Return labels and logits as tensors, and a number for each label: 1 if it counts, else 0."""
     logits = plugrad.asarray(logits)
     if not plugrad.isdtype(logits.dtype, "real floating"):
         raise DTypeError(f"{op}: logits are {logits.dtype}; they must be floating, such as float32")
@@ -314,9 +315,10 @@ def _check_labels_and_logits(
     return labels, logits, plugrad.astype(counted, logits.dtype)
 
 
-def _example_weights(counted: Tensor, weights: Any, logits: Tensor) -> Tensor:
+def _example_weights(is_counted: Tensor, weights: Any, logits: Tensor) -> Tensor:
+    """Return the weights of the examples, 0 for those that do not count."""
     if weights is None:
-        return counted
+        return is_counted
     if not isinstance(weights, plugrad.Tensor):
         weights = plugrad.asarray(weights, dtype=logits.dtype, device=logits.backend)
-    return counted * weights
+    return is_counted * weights

@@ -60,7 +60,7 @@ def assign(params: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     assign_named("assign", params, values)
 
 
-def assign_named(function: str, params: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+def assign_named(function_name: str, params: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     """Assign the values that `values` names, and leave other variables unchanged; see `assign`."""
     variables = dict(named_leaves(params))
     pairs: list[tuple[plugrad.Variable, plugrad.Tensor]] = []
@@ -68,35 +68,35 @@ def assign_named(function: str, params: Mapping[str, Any], values: Mapping[str, 
         variable = variables.get(name)
         if variable is None:
             raise ArgumentError(
-                f"{function}: the parameters do not have {name!r}; they have "
+                f"{function_name}: the parameters do not have {name!r}; they have "
                 f"{', '.join(variables)[:200]}"
             )
         if not isinstance(variable, plugrad.Variable):
             raise ArgumentError(
-                f"{function}: {name!r} is a {type(variable).__name__}, to which nothing can be assigned; "
+                f"{function_name}: {name!r} is a {type(variable).__name__}, to which nothing can be assigned; "
                 "pass the parameters that init returned, and not those that a function under grad receives"
             )
-        pairs.append((variable, _convert_value(function, name, variable, value)))
+        pairs.append((variable, _convert_value(function_name, name, variable, value)))
     for variable, value in pairs:
         variable.assign(value)
 
 
 def _convert_value(
-    function: str, name: str, variable: plugrad.Variable, value: Any
+    function_name: str, name: str, variable: plugrad.Variable, value: Any
 ) -> plugrad.Tensor:
     """Convert a value to a tensor of the variable's dtype on its device."""
     if isinstance(value, plugrad.Tensor):
         new = plugrad.to_device(value, variable.backend)
         if plugrad.isdtype(new.dtype, "complex floating"):
             raise DTypeError(
-                f"{function}: {name!r} is {variable.dtype}, and its new value {new.dtype}"
+                f"{function_name}: {name!r} is {variable.dtype}, and its new value {new.dtype}"
             )
         new = plugrad.astype(new, variable.dtype)
     else:
         new = plugrad.asarray(value, dtype=variable.dtype, device=variable.backend)
     if new.shape != variable.shape:
         raise ShapeError(
-            f"{function}: {name!r} has shape {variable.shape}, and its new value {new.shape}"
+            f"{function_name}: {name!r} has shape {variable.shape}, and its new value {new.shape}"
         )
     return new
 
@@ -124,8 +124,9 @@ def as_variables(tree: Mapping[str, Any], prefix: str = "") -> Params:
     return result
 
 
-def _check_dict(function: str, tree: object) -> None:
+def _check_dict(function_name: str, tree: object) -> None:
+    """Raise unless parameters are a dict."""
     if not isinstance(tree, dict):
         raise ArgumentError(
-            f"{function}: parameters are nested dicts, as init returns them, and not a {type(tree).__name__}"
+            f"{function_name}: parameters are nested dicts, as init returns them, and not a {type(tree).__name__}"
         )

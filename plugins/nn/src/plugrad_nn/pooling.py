@@ -218,12 +218,16 @@ class _AdaptivePooling(Layer):
         return x
 
 
-def _adaptive_windows(length: int, count: int) -> list[tuple[int, int]]:
-    """Return the start and end of `count` windows that cover an axis, as in torch.nn.AdaptiveAvgPool1d."""
-    return [(i * length // count, -(-(i + 1) * length // count)) for i in range(count)]
+def _adaptive_windows(length: int, window_count: int) -> list[tuple[int, int]]:
+    """Return the start and end of `window_count` windows that cover an axis, as in torch.nn.AdaptiveAvgPool1d."""
+    return [
+        (i * length // window_count, -(-(i + 1) * length // window_count))
+        for i in range(window_count)
+    ]
 
 
 def _average_along(x: Tensor, axis: int, windows: list[tuple[int, int]]) -> Tensor:
+    """Return the averages over windows of an axis."""
     weights = np.zeros((x.shape[axis], len(windows)))
     for column, (first, end) in enumerate(windows):
         weights[first:end, column] = 1 / (end - first)
@@ -232,6 +236,7 @@ def _average_along(x: Tensor, axis: int, windows: list[tuple[int, int]]) -> Tens
 
 
 def _max_along(x: Tensor, axis: int, windows: list[tuple[int, int]]) -> Tensor:
+    """Return the maxima over windows of an axis."""
     longest = max(end - first for first, end in windows)
     places = [[min(first + i, end - 1) for i in range(longest)] for first, end in windows]
     indices = plugrad.asarray(np.array(places, np.int32), device=x.backend)
@@ -332,6 +337,7 @@ class AdaptiveMaxPooling3D(_AdaptivePooling):
 
 
 def _spatial_axes(layer: Layer, x: Tensor) -> tuple[int, ...]:
+    """Return the axes between those of the batch and of the channels."""
     if x.ndim < 3:
         raise ShapeError(
             f"{type(layer).__name__}: x has shape {x.shape}; it must be (batch, spatial axes …, channels)"

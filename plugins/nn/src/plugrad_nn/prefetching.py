@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 THREAD_JOIN_TIMEOUT_SECONDS: Final = 1.0
-"""How long a reader that ends waits for its thread, which may be waiting for data itself."""
+"""How long a reader that ends waits for its thread, which may itself wait for data."""
 
 
 def prefetch(iterable: Iterable[Any], size: int = 2) -> Iterable[Any]:
@@ -68,9 +68,9 @@ class _SizedPrefetchedIterable(_PrefetchedIterable):
         return len(self.iterable)  # pyright: ignore[reportArgumentType] - it is sized
 
 
-def _read_ahead(items: Iterator[Any], size: int) -> Generator[Any]:
+def _read_ahead(items: Iterator[Any], buffer_size: int) -> Generator[Any]:
     """Yield the items of an iterator, which a thread reads."""
-    buffer = _ClosableQueue(size)
+    buffer = _ClosableQueue(buffer_size)
     run = copy_context().run
     thread = threading.Thread(target=run, args=(buffer.fill, items), name="prefetch", daemon=True)
     thread.start()

@@ -11,25 +11,25 @@ if TYPE_CHECKING:
 
 
 def make_progress_bar(
-    batches: Iterable[Any], *, total: int | None, title: str, progress: bool | None
+    batches: Iterable[Any], *, batch_count: int | None, title: str, is_shown: bool | None
 ) -> Any:
     """Return a tqdm progress bar around batches: a widget in a notebook, text elsewhere.
 
     Args:
         batches: what is counted.
-        total: the number of batches, if it is known.
+        batch_count: the number of batches, if it is known.
         title: what stands before the bar.
-        progress: whether to draw it; None draws it in notebooks and on terminals.
+        is_shown: whether to draw it; None draws it in notebooks and on terminals.
     """
     with warnings.catch_warnings():
         # It warns that it is new, and in notebooks without ipywidgets, where it draws text.
         warnings.simplefilter("ignore")
         from tqdm.autonotebook import tqdm  # not needed where nothing is drawn
     # tqdm takes the output of a notebook for a file, and draws nothing by itself.
-    if progress is None and is_in_notebook():
-        progress = True
-    is_disabled = None if progress is None else not progress
-    return tqdm(batches, total=total, desc=title, unit="step", disable=is_disabled)
+    if is_shown is None and is_in_notebook():
+        is_shown = True
+    is_disabled = None if is_shown is None else not is_shown
+    return tqdm(batches, total=batch_count, desc=title, unit="step", disable=is_disabled)
 
 
 def is_in_notebook() -> bool:

@@ -272,14 +272,14 @@ class OneCycle:
         return _interpolate_by_cosine(self.max_learning_rate, first / self.final_divisor, part)
 
 
-def _interpolate_by_cosine(begin: float, end: float, part: float) -> float:
+def _interpolate_by_cosine(begin: float, end: float, fraction: float) -> float:
     """Interpolate between two numbers along a half-period of a cosine."""
-    return end + (begin - end) * (1 + math.cos(math.pi * part)) / 2
+    return end + (begin - end) * (1 + math.cos(math.pi * fraction)) / 2
 
 
-def _check_numbers(schedule: object, *names: str) -> None:
-    """Raise unless all numbers are at least 0 and there is at least one decay step."""
+def _check_numbers(schedule: object, *field_names: str) -> None:
+    """Raise unless all named fields are at least 0 and there is at least one decay step."""
     owner = type(schedule).__name__
     check_integer(owner, "decay_steps", getattr(schedule, "decay_steps"), 1)  # noqa: B009
-    for name in names:
+    for name in field_names:
         check_number(owner, name, getattr(schedule, name), least=0)

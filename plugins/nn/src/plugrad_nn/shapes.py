@@ -158,19 +158,19 @@ class Rescaling(Layer):
 class _MarginLayer(Layer):
     rank: ClassVar[int]
 
-    def margin_pairs(self, name: str, given: PaddingOrCropping) -> list[tuple[int, int]]:
-        """Return (before, after) for each spatial axis.
+    def margin_pairs(self, name: str, margins: PaddingOrCropping) -> list[tuple[int, int]]:
+        """Return margins as pairs (before, after), one for each spatial axis.
 
         Raises:
             ArgumentError, ArgumentValueError: they are given in no form that is described.
         """
         owner = type(self).__name__
-        each: Any = given if isinstance(given, Sequence) else (given,) * self.rank
+        each: Any = margins if isinstance(margins, Sequence) else (margins,) * self.rank
         if self.rank == 1 and len(each) == 2 and not isinstance(each[0], Sequence):
             each = (tuple(each),)  # one axis: a pair is (before, after)
         if len(each) != self.rank:
             raise ArgumentValueError(
-                f"{owner}: {name}={given!r} must be one number, or one entry for each of {self.rank} spatial axes"
+                f"{owner}: {name}={margins!r} must be one number, or one entry for each of {self.rank} spatial axes"
             )
         found: list[tuple[int, int]] = []
         for entry in each:
@@ -178,7 +178,7 @@ class _MarginLayer(Layer):
             before_and_after = check_integers(owner, name, sides)
             if len(before_and_after) != 2:
                 raise ArgumentValueError(
-                    f"{owner}: {name}={given!r} must have pairs (before, after)"
+                    f"{owner}: {name}={margins!r} must have pairs (before, after)"
                 )
             found.append((before_and_after[0], before_and_after[1]))
         return found
@@ -446,6 +446,7 @@ class PixelShuffle(Layer):
 
 
 def _add_batch_axis(name: str, x: Any) -> Tensor:
+    """Return x as a tensor, checked to have the axis of the batch."""
     x = plugrad.asarray(x)
     if not x.ndim:
         raise ArgumentError(f"{name}: x must have the axis of the batch; it is 0-d")

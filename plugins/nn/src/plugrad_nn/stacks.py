@@ -54,9 +54,11 @@ class _TransformerStack(Layer):
             check_function(name, "normalization", self.normalization)
 
     def _block_class(self) -> type[Layer]:
+        """Return the class of the blocks."""
         return TransformerEncoderBlock
 
     def _blocks(self) -> _StackBlocks:
+        """Return the blocks as one layer."""
         return _StackBlocks(self.block, self.num_blocks)
 
     def parts(self, shape: tuple[int, ...]) -> dict[str, tuple[Layer, tuple[int, ...]]]:
@@ -71,10 +73,12 @@ class _TransformerStack(Layer):
         return shape
 
     def _run_blocks(self, params: Params, x: Any, mode: Mode, **masks: Any) -> Tensor:
+        """Return the normalized result of the last block."""
         x = self._blocks()(self.parameter(params, "layers"), x, mode["layers"], **masks)
         return self._normalize(params, x, mode)
 
     def _normalize(self, params: Params, x: Tensor, mode: Mode) -> Tensor:
+        """Return x after the final normalization, if there is one."""
         if self.normalization is None:
             return x
         return self.normalization(self.parameter(params, "norm"), x, mode)

@@ -57,9 +57,9 @@ class EarlyStoppingMonitor:
         self.waited = 0
         self.best: Params | None = None
 
-    def should_stop(self, found: Mapping[str, float], params: Params) -> bool:
+    def should_stop(self, results: Mapping[str, float], params: Params) -> bool:
         """Record the results of an epoch, and return whether to stop."""
-        value = read_result("EarlyStopping", self.rule.monitor, found)
+        value = read_result("EarlyStopping", self.rule.monitor, results)
         value *= 1 if self.rule.mode == "min" else -1
         if value < self.record - self.rule.min_delta:
             self.record = value

@@ -197,7 +197,7 @@ def fit(
         x,
         y,
         sample_weight,
-        size=batch_size,
+        batch_size=batch_size,
         steps_per_epoch=steps_per_epoch,
         on_host=counted,
     )
@@ -208,10 +208,12 @@ def fit(
     mixed = nullcontext if autocast is None else partial(plugrad.autocast, autocast)
 
     def step_seed() -> int:
+        """Return the seed of the next step."""
         own = _derive_seed(seed, steps.iterations) + (position << 128)
         return own if strategy is None else strategy.seed(own)
 
     def step(batch: tuple[Any, ...], examples: Tensor | None, is_last: bool) -> Tensor:
+        """Take or accumulate a step with a batch, and return its loss."""
         training = Training(step_seed, moments=moments)
         inputs, labels, *weights = batch
         factor = None
@@ -249,9 +251,9 @@ def fit(
         )
         bar = make_progress_bar(
             found_batches if strategy is None else strategy.shard(found_batches),
-            total=data.steps,
+            batch_count=data.steps,
             title=f"epoch {epoch + 1}/{epochs}",
-            progress=progress,
+            is_shown=progress,
         )
         for number, batch in enumerate(bar, 1):
             note = notes.popleft()
@@ -357,7 +359,7 @@ def evaluate(
     for stream in streams.values():
         stream.reset()
     weighting = make_weighting("evaluate", None, ignore_index)
-    source = make_batches("evaluate", x, y, sample_weight, size=batch_size)
+    source = make_batches("evaluate", x, y, sample_weight, batch_size=batch_size)
     by_weights = {name: name != "loss" or divides_by_weights(loss) for name in functions}
     totals: dict[str, Any] = dict.fromkeys(functions, 0.0)
     counts: dict[str, Any] = dict.fromkeys(functions, 0.0)
@@ -375,7 +377,7 @@ def evaluate(
                 check_takes_weights("evaluate", name, metric)
             with batch_labels(labels, largest):
                 value = metric(labels, predictions, *weights)
-            count = count_examples(batch, size, by_weights=by_weights[name])
+            count = count_examples(batch, size, sums_weights=by_weights[name])
             totals[name] = totals[name] + value * count
             counts[name] = counts[name] + count
         for stream in streams.values():
@@ -429,16 +431,16 @@ class _BatchCount(NamedTuple):
     """The number of examples in one process's batch, and whether the batch ends a step; processes exchange them."""
 
     examples: Any
-    """The divisor of its mean: how many examples count, a number or a 0-d tensor."""
+    """The number of examples that count, by which the sum of losses is divided: a number or a 0-d tensor."""
     is_last: bool
-    """Whether it ends a step."""
+    """Whether the batch ends a step."""
 
 
 def _count_and_yield_batches(
-    found: Iterable[tuple[Any, ...]],
-    notes: deque[_BatchCount],
+    batches: Iterable[tuple[Any, ...]],
+    batch_counts: deque[_BatchCount],
     loss: Callable[..., Tensor],
-    accumulate: int,
+    batches_per_step: int,
 ) -> Iterator[tuple[Any, ...]]:
     """Yield batches, and record the number of examples of each and whether it ends a step."""
     by_weights = divides_by_weights(loss)
@@ -447,10 +449,10 @@ def _count_and_yield_batches(
 
     def record_batch(batch: tuple[Any, ...], *, is_last: bool) -> None:
         """Record the number of examples of a batch, and whether it ends a step."""
-        examples = count_examples(batch, _count_batch_examples(batch[0]), by_weights=by_weights)
-        notes.append(_BatchCount(examples, is_last))
+        examples = count_examples(batch, _count_batch_examples(batch[0]), sums_weights=by_weights)
+        batch_counts.append(_BatchCount(examples, is_last))
 
-    for batch in found:
+    for batch in batches:
         if len(batch) > 2:
             check_takes_weights("fit", "loss", loss)
         # A batch that may be the last of all waits for the one after it.
@@ -458,7 +460,7 @@ def _count_and_yield_batches(
             record_batch(earlier, is_last=False)
             yield earlier
         waiting.clear()
-        position = (position + 1) % accumulate
+        position = (position + 1) % batches_per_step
         if position == 0:
             record_batch(batch, is_last=True)
             yield batch
@@ -475,7 +477,7 @@ def _count_local_examples(
     """Return the number of examples that count in this process's share, and tell it to the strategy."""
     own = _count_batch_examples(batch[0]) if strategy.examples is None else strategy.examples
     if len(batch) > 2 and own:
-        own = _as_float(count_examples(batch, own, by_weights=divides_by_weights(loss)))
+        own = _as_float(count_examples(batch, own, sums_weights=divides_by_weights(loss)))
         strategy.count(own)
     return own
 
@@ -490,13 +492,13 @@ class _MeanLoss:
         self.own_total: Any = 0.0
         self.count: Any = 0.0
 
-    def add(self, loss: Tensor, note: _BatchCount, own: Any) -> None:
-        """Add the loss of a batch; `own` is the number of its examples in this process."""
-        if self.strategy is None or note.is_last:
-            self.total = self.total + loss * note.examples
+    def add(self, loss: Tensor, batch_count: _BatchCount, local_examples: Any) -> None:
+        """Add the loss of a batch, of which this process has `local_examples` examples."""
+        if self.strategy is None or batch_count.is_last:
+            self.total = self.total + loss * batch_count.examples
         else:
-            self.own_total = self.own_total + loss * own
-        self.count = self.count + note.examples
+            self.own_total = self.own_total + loss * local_examples
+        self.count = self.count + batch_count.examples
 
     def result(self) -> float:
         """Return the mean over all examples."""
@@ -507,10 +509,12 @@ class _MeanLoss:
 
 
 def _as_float(x: Any) -> float:
+    """Return a number or a 0-d tensor as a float."""
     return float(x.item()) if isinstance(x, plugrad.Tensor) else float(x)
 
 
 def _as_scalar(x: Any) -> Tensor:
+    """Return a number as a 0-d tensor."""
     return x if isinstance(x, plugrad.Tensor) else plugrad.asarray(float(x))
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from plugrad_nn.parameters import Params
 
 DEFAULT_NORMALIZATION: Final = LayerNorm()
+"""The normalization of blocks that are given none."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,6 +45,7 @@ class _TransformerBlock(Layer):
         check_flag(name, "causal", self.causal)
 
     def _make_attention(self, shape: tuple[int, ...], causal: bool) -> MultiHeadAttention:
+        """Return the attention layer for inputs of a shape."""
         self.check_axes(shape, 0, "(…, features)")
         features = shape[-1]
         if features % self.num_heads:
@@ -53,6 +55,7 @@ class _TransformerBlock(Layer):
         return MultiHeadAttention(self.num_heads, features // self.num_heads, causal, self.dropout)
 
     def _make_feed_forward_layers(self, features: int) -> tuple[Dense, Dense]:
+        """Return the two dense layers for a number of features."""
         return Dense(self.hidden_units, self.activation), Dense(features)
 
     def _make_sublayers(
@@ -82,6 +85,7 @@ class _TransformerBlock(Layer):
         return norm(own, x + drop({}, sublayer(x), mode[f"{name}_dropout"]), mode)
 
     def _add_feed_forward(self, params: Params, x: Tensor, mode: Mode) -> Tensor:
+        """Return x plus the result of the two dense layers."""
         hidden, output = self._make_feed_forward_layers(x.shape[-1])
 
         def apply_feed_forward(x: Tensor) -> Tensor:

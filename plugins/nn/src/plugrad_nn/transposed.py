@@ -79,14 +79,16 @@ class _Transposed(_GroupedConvolution):
             return (None,) * self.rank
         return check_sizes("", "output_padding", self.output_padding, self.rank, least=0)
 
-    def _output_size(self, n: int, stride: int, extent: int, extra: int | None) -> int:
-        """Return the output size of an axis of n elements; a convolution of the output has n elements again."""
-        if extra is None and self.padding == "same":
-            return n * stride
-        if extra is None:  # a stride beyond the filter leaves zeros at the end
-            return n * stride + max(extent - stride, 0)
-        cut = extent // 2 * 2 if self.padding == "same" else 0
-        return (n - 1) * stride + extent - cut + extra
+    def _output_size(
+        self, input_size: int, stride: int, filter_extent: int, output_padding: int | None
+    ) -> int:
+        """Return the output size of an axis, of which a convolution gives the input size again."""
+        if output_padding is None and self.padding == "same":
+            return input_size * stride
+        if output_padding is None:  # a stride beyond the filter leaves zeros at the end
+            return input_size * stride + max(filter_extent - stride, 0)
+        cut = filter_extent // 2 * 2 if self.padding == "same" else 0
+        return (input_size - 1) * stride + filter_extent - cut + output_padding
 
 
 @dataclass(frozen=True, repr=False)

@@ -21,9 +21,9 @@ class Weighting(NamedTuple):
     """The example weights, class weights and ignored label of a training or an evaluation."""
 
     owner: str
-    """The function that is called."""
+    """The name of the function that is called."""
     class_weights: Sequence[float] | None = None
-    """The weight of each class; later ones have 1."""
+    """The weight of each class; classes beyond the last one have the weight 1."""
     ignore_index: int | None = None
     """The label that does not count."""
 
@@ -40,7 +40,7 @@ class Weighting(NamedTuple):
             else:
                 yield inputs, labels, *given
 
-    def _example_weights(self, labels: Any, given: Any = None) -> Any:
+    def _example_weights(self, labels: Any, example_weights: Any = None) -> Any:
         """Return the weight of each label; an array gives an array, a tensor gives a tensor."""
         xp: Any = plugrad if isinstance(labels, plugrad.Tensor) else np
         is_tensor = xp is plugrad
@@ -58,13 +58,13 @@ class Weighting(NamedTuple):
             weights = xp.where(labels >= 0, weights.reshape(labels.shape), 0.0)
         if self.ignore_index is not None:
             weights = xp.where(labels == self.ignore_index, 0.0, weights)
-        if given is None:
+        if example_weights is None:
             return weights
-        if is_tensor and not isinstance(given, plugrad.Tensor):
-            given = plugrad.asarray(given, device=labels.backend)
+        if is_tensor and not isinstance(example_weights, plugrad.Tensor):
+            example_weights = plugrad.asarray(example_weights, device=labels.backend)
         # One weight for each example is that of all of its labels.
-        shape = (*given.shape, *[1] * (labels.ndim - given.ndim))
-        return weights * given.reshape(shape).astype(weights.dtype)
+        shape = (*example_weights.shape, *[1] * (labels.ndim - example_weights.ndim))
+        return weights * example_weights.reshape(shape).astype(weights.dtype)
 
 
 def make_weighting(
@@ -82,20 +82,21 @@ def make_weighting(
     return Weighting(owner, _class_weights(owner, class_weight), ignore_index)
 
 
-def _class_weights(owner: str, given: Any) -> list[float] | None:
-    if given is None:
+def _class_weights(owner: str, class_weight: Any) -> list[float] | None:
+    """Return the weight of each class as a list."""
+    if class_weight is None:
         return None
-    if isinstance(given, Mapping):
-        pairs = cast("Mapping[int, float]", given).items()
+    if isinstance(class_weight, Mapping):
+        pairs = cast("Mapping[int, float]", class_weight).items()
         by_class = {check_integer(owner, "a class of class_weight", c): w for c, w in pairs}
-        given = [by_class.get(c, 1.0) for c in range(max(by_class, default=-1) + 1)]
-    elif isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+        class_weight = [by_class.get(c, 1.0) for c in range(max(by_class, default=-1) + 1)]
+    elif isinstance(class_weight, str) or not isinstance(class_weight, Sequence | np.ndarray):
         raise ArgumentError(
-            f"{owner}: class_weight={given!r:.80} must be a dict of weights by class, or a list of them"
+            f"{owner}: class_weight={class_weight!r:.80} must be a dict of weights by class, or a list of them"
         )
     return [
         check_number(owner, "a weight of class_weight", float(weight), least=0)
-        for weight in cast("Sequence[float]", given)
+        for weight in cast("Sequence[float]", class_weight)
     ]
 
 
@@ -123,17 +124,17 @@ def divides_by_weights(loss: Callable[..., Any]) -> bool:
     return isinstance(loss, partial) and loss.keywords.get("reduction") == "mean"
 
 
-def count_examples(batch: tuple[Any, ...], size: float, *, by_weights: bool) -> Any:
+def count_examples(batch: tuple[Any, ...], example_count: float, *, sums_weights: bool) -> Any:
     """Return the divisor of a batch's mean: a number, or a 0-d tensor for a sum of weights.
 
     Args:
         batch: inputs, labels and maybe weights.
-        size: the number of its examples.
-        by_weights: whether this is the sum of the weights, and not the number of those that are not 0.
+        example_count: the number of its examples.
+        sums_weights: whether this is the sum of the weights, and not the number of those that are not 0.
     """
     if len(batch) < 3:
-        return size
-    weights = batch[2] if by_weights else batch[2] != 0
+        return example_count
+    weights = batch[2] if sums_weights else batch[2] != 0
     if isinstance(weights, np.ndarray):
         return float(weights.sum(dtype=np.float32))
     return plugrad.sum(plugrad.astype(weights, plugrad.float32))

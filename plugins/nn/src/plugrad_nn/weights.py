@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from plugrad_nn.parameters import Params
 
 NORM_EPSILON = 1e-12
-"""Added to norms that vectors are divided by."""
+"""The number that is added to norms before vectors are divided by them."""
 
 
 class _Reparametrized(Layer):
@@ -53,6 +53,7 @@ class _Reparametrized(Layer):
         return self.layer({**self._own_parameters(params), self.name: value}, x, mode)
 
     def _own_parameters(self, params: Params) -> Params:
+        """Return the parameters of the inner layer."""
         return params
 
 
@@ -193,16 +194,18 @@ class SpectralNorm(_Reparametrized):
 
 
 def _as_matrix(kernel: Tensor) -> Tensor:
+    """Return a kernel as a matrix with a column for each output channel."""
     return plugrad.reshape(kernel, (-1, kernel.shape[-1]))
 
 
 def _normalize_vector(vector: Tensor) -> Tensor:
+    """Return a vector divided by its norm."""
     return vector / (plugrad.linalg.vector_norm(vector) + NORM_EPSILON)
 
 
-def _iterate_power_method(matrix: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Return both singular vectors after another power iteration."""
-    left = _normalize_vector(matrix @ right)
+def _iterate_power_method(matrix: Tensor, right_vector: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the left and the right singular vector after another power iteration."""
+    left = _normalize_vector(matrix @ right_vector)
     return left, _normalize_vector(matrix.T @ left)
 
 

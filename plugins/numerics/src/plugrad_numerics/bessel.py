@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
 ASYMPTOTIC_MIN = 24.0
-"""From here on J and Y are made of an amplitude and a phase (DLMF 10.17)."""
+"""The smallest x at which J and Y are computed from an amplitude and a phase (DLMF 10.17)."""
 
 
 def j0(x: Any) -> Tensor:
@@ -66,9 +66,10 @@ def y1(x: Any) -> Tensor:
 
 
 def _bessel_first_kind(order: int, x: Tensor) -> Tensor:
+    """Return the Bessel function of the first kind of order 0 or 1."""
     small = _bessel_first_kind_below_asymptotic_min(order, plugrad.where(x < ASYMPTOTIC_MIN, x, 0))
     return plugrad.where(
-        x < ASYMPTOTIC_MIN, small, _bessel_asymptotic_form(order, x, is_first=True)
+        x < ASYMPTOTIC_MIN, small, _bessel_asymptotic_form(order, x, is_first_kind=True)
     )
 
 
@@ -78,18 +79,20 @@ def _bessel_first_kind_below_asymptotic_min(order: int, x: Tensor) -> Tensor:
 
 
 def _bessel_second_kind(order: int, x: Tensor) -> Tensor:
+    """Return the Bessel function of the second kind of order 0 or 1."""
     inside = plugrad.where((x > 0) & (x < ASYMPTOTIC_MIN), x, 1)
     product = plugrad.log(inside / 2) * _bessel_first_kind_below_asymptotic_min(order, inside)
     if order:
         product = product - 1 / inside
     low = evaluate_table(f"y{order}", inside) + 2 / pi * product
     found = plugrad.where(
-        x < ASYMPTOTIC_MIN, low, _bessel_asymptotic_form(order, x, is_first=False)
+        x < ASYMPTOTIC_MIN, low, _bessel_asymptotic_form(order, x, is_first_kind=False)
     )
     return plugrad.where(x < 0, nan, plugrad.where(x == 0, -inf, found))
 
 
-def _bessel_asymptotic_form(order: int, x: Tensor, *, is_first: bool) -> Tensor:
+def _bessel_asymptotic_form(order: int, x: Tensor, *, is_first_kind: bool) -> Tensor:
+    """Return the Bessel function of the first or the second kind for large x."""
     is_infinite = x == inf
     x = plugrad.where(
         x >= ASYMPTOTIC_MIN, plugrad.where(is_infinite, ASYMPTOTIC_MIN, x), ASYMPTOTIC_MIN
@@ -99,7 +102,7 @@ def _bessel_asymptotic_form(order: int, x: Tensor, *, is_first: bool) -> Tensor:
     sine, cosine = plugrad.sin(x), plugrad.cos(x)
     # Sine and cosine of x minus an odd number of eighths of a turn, without subtracting it from x.
     a, b = (cosine + sine, sine - cosine) if order == 0 else (sine - cosine, -(sine + cosine))
-    found = (p * a - q * b if is_first else p * b + q * a) / plugrad.sqrt(pi * x)
+    found = (p * a - q * b if is_first_kind else p * b + q * a) / plugrad.sqrt(pi * x)
     return plugrad.where(is_infinite, 0, found)
 
 
@@ -120,9 +123,10 @@ def _i0e(x: Tensor) -> Tensor:
     return plugrad.where(x < 16, evaluate_table("i0e", x), _scaled_asymptotic_tail("i0e_tail", x))
 
 
-def _scaled_asymptotic_tail(name: str, x: Tensor) -> Tensor:
+def _scaled_asymptotic_tail(table_name: str, x: Tensor) -> Tensor:
+    """Return a scaled modified Bessel function for x from 16 on, from a table of ``16 / x``."""
     large = plugrad.where(x >= 16, x, 16)
-    return evaluate_table(name, 16 / large) / plugrad.sqrt(large)
+    return evaluate_table(table_name, 16 / large) / plugrad.sqrt(large)
 
 
 def i1e(x: Any) -> Tensor:
@@ -223,6 +227,7 @@ def k1(x: Any) -> Tensor:
 
 
 def _modified_second_kind(order: int, x: Tensor, *, is_scaled: bool) -> Tensor:
+    """Return the modified Bessel function of the second kind of order 0 or 1, times ``exp(x)`` if `is_scaled`."""
     small = plugrad.where((x > 0) & (x < 1), x, 0.5)
     growth = plugrad.exp(small)
     logarithm = plugrad.log(small / 2)

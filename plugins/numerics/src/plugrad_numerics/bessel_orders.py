@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from plugrad_numerics.order_tables import SecondSolutionBelow1
 
     Orders: TypeAlias = Sequence[float] | NDArray[Any]
+    """One order, or several of them."""
     Function: TypeAlias = Callable[..., Tensor]
+    """A Bessel function of an order, a Python number, and x."""
 
 MAX_BESSEL_ORDER: Final = 64
 """The largest order, of either sign: its tables take seconds, those of orders up to 16 tenths of a second."""
@@ -211,17 +213,17 @@ def _abs_with_unit_slope(x: Tensor) -> Tensor:
     return plugrad.where(x < 0, -x, x)
 
 
-def _apply_symmetry_signs(found: Tensor, v: float, x: Tensor, *, negates_order: bool) -> Tensor:
-    """Return a Bessel function of whole order v at x, given its value `found` at abs(v) and abs(x)."""
+def _apply_symmetry_signs(value: Tensor, v: float, x: Tensor, *, negates_order: bool) -> Tensor:
+    """Return a Bessel function of whole order v at x, given its `value` at abs(v) and abs(x)."""
     if int(v) % 2 == 0:
-        return found
+        return value
     sign = -1.0 if negates_order and v < 0 else 1.0
-    return plugrad.where(x < 0, -sign, sign) * found
+    return plugrad.where(x < 0, -sign, sign) * value
 
 
-def _multiply_by_exp(scaled: Tensor, size: Tensor) -> Tensor:
-    """Multiply by exp(size), which may overflow where the product does not."""
-    half = plugrad.exp(size / 2)
+def _multiply_by_exp(scaled: Tensor, exponent: Tensor) -> Tensor:
+    """Return ``scaled * exp(exponent)``, where the exponential may overflow and the product does not."""
+    half = plugrad.exp(exponent / 2)
     return half * (scaled * half)
 
 
@@ -235,36 +237,37 @@ def _cos_and_sin_pi(v: float) -> tuple[float, float]:
 def _bessel_j(v: float, x: Tensor) -> Tensor:
     """Return J_v(x) for v >= 0 and x >= 0."""
     return _with_asymptotic_tail(
-        v, x, is_first=True, middle=_first_kind_from_tables(v, x, is_modified=False)
+        v, x, is_first_kind=True, middle=_first_kind_from_tables(v, x, is_modified=False)
     )
 
 
 def _first_kind_from_tables(v: float, x: Tensor, *, is_modified: bool) -> Tensor:
+    """Return J_v(x), or if `is_modified` the scaled I_v(x), from the tables of its order."""
     large = order_tables.smallest_asymptotic_argument(v)
     small = plugrad.where(x < large, x, 0 if v == int(v) else 1)
     found = evaluate_pieces(*order_tables.first_kind_pieces(v, is_modified=is_modified), small)
     return _multiply_by_power(found, small / large, v)
 
 
-def _multiply_by_power(found: Tensor, x: Tensor, v: float) -> Tensor:
-    """Return ``found * x**v`` without overflow or underflow of the power alone."""
+def _multiply_by_power(factor: Tensor, x: Tensor, v: float) -> Tensor:
+    """Return ``factor * x**v`` without overflow or underflow of the power alone."""
     if v == 0:
-        return found
+        return factor
     if abs(v) <= 8:
-        return found * x ** (int(v) if v == int(v) else v)
+        return factor * x ** (int(v) if v == int(v) else v)
     root = x ** (v / 2)
-    return root * (found * root)
+    return root * (factor * root)
 
 
 def _bessel_y(v: float, x: Tensor) -> Tensor:
     """Return Y_v(x) for v >= 0; -inf at 0, NaN below it."""
     low = _second_kind_from_tables(v, x, is_modified=False)
-    found = _with_asymptotic_tail(v, plugrad.abs(x), is_first=False, middle=low)
+    found = _with_asymptotic_tail(v, plugrad.abs(x), is_first_kind=False, middle=low)
     return plugrad.where(x < 0, nan, plugrad.where(x == 0, -inf, found))
 
 
-def _with_asymptotic_tail(v: float, x: Tensor, *, is_first: bool, middle: Tensor) -> Tensor:
-    """Return J_v(x), or Y_v(x) unless `is_first`: `middle` below a threshold, asymptotic form above (DLMF 10.17)."""
+def _with_asymptotic_tail(v: float, x: Tensor, *, is_first_kind: bool, middle: Tensor) -> Tensor:
+    """Return J_v(x) or Y_v(x): `middle` below a threshold, and the asymptotic form above it (DLMF 10.17)."""
     large = order_tables.smallest_asymptotic_argument(v)
     far = plugrad.where((x >= large) & (x < inf), x, large)
     p, q = (
@@ -274,7 +277,7 @@ def _with_asymptotic_tail(v: float, x: Tensor, *, is_first: bool, middle: Tensor
     c, s = _cos_and_sin_pi((v / 2 + 0.25) % 2)
     sine, cosine = plugrad.sin(far), plugrad.cos(far)
     sine, cosine = sine * c - cosine * s, cosine * c + sine * s
-    high = (p * cosine - q * sine if is_first else p * sine + q * cosine) / plugrad.sqrt(far)
+    high = (p * cosine - q * sine if is_first_kind else p * sine + q * cosine) / plugrad.sqrt(far)
     return plugrad.where(x < large, middle, plugrad.where(x == inf, 0, high))
 
 
@@ -318,22 +321,25 @@ def _second_kind_from_tables(
     return plugrad.where(x < 1, near * plugrad.exp(small) if is_scaled else near, middle)
 
 
-def _second_kind_below_1(low: SecondSolutionBelow1, v: float, large: float, x: Tensor) -> Tensor:
+def _second_kind_below_1(
+    coefficients: SecondSolutionBelow1, v: float, scale: float, x: Tensor
+) -> Tensor:
+    """Return Y or K of order v for x below 1; negative powers are those of ``x / scale``."""
     half = x / 2
     square, logarithm = half * half, plugrad.log(half)
-    angle = logarithm * low.order_fraction
+    angle = logarithm * coefficients.order_fraction
     odd = (
-        logarithm * (low.order_fraction / low.sine_of_fraction)
-        if abs(low.order_fraction) < 1e-9
-        else plugrad.sinh(angle) / low.sine_of_fraction
+        logarithm * (coefficients.order_fraction / coefficients.sine_of_fraction)
+        if abs(coefficients.order_fraction) < 1e-9
+        else plugrad.sinh(angle) / coefficients.sine_of_fraction
     )
     found = (
-        evaluate_polynomial(low.cosh_coefficients, square) * plugrad.cosh(angle)
-        + evaluate_polynomial(low.sinh_coefficients, square) * odd
+        evaluate_polynomial(coefficients.cosh_coefficients, square) * plugrad.cosh(angle)
+        + evaluate_polynomial(coefficients.sinh_coefficients, square) * odd
     )
-    if low.whole_order:
+    if coefficients.whole_order:
         head = _multiply_by_power(
-            evaluate_polynomial(low.principal_coefficients, square), x / large, -v
+            evaluate_polynomial(coefficients.principal_coefficients, square), x / scale, -v
         )
-        found = head + _multiply_by_power(found, half, low.whole_order)
+        found = head + _multiply_by_power(found, half, coefficients.whole_order)
     return found

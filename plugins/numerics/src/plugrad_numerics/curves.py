@@ -41,19 +41,20 @@ def interp(x: Any, xp: Any, fp: Any) -> Tensor:
     return a + (b - a) * share
 
 
-def _find_neighbours(places: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _find_neighbours(points: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the index of the point before each x, and the points before and after it."""
     flat = plugrad.reshape(plugrad.stop_gradient(x), (-1,))
-    after = plugrad.searchsorted(plugrad.stop_gradient(places), flat, side="right")
-    left = plugrad.reshape(plugrad.clip(after - 1, 0, places.shape[0] - 2), x.shape)
-    return left, plugrad.take(places, left), plugrad.take(places, left + 1)
+    after = plugrad.searchsorted(plugrad.stop_gradient(points), flat, side="right")
+    left = plugrad.reshape(plugrad.clip(after - 1, 0, points.shape[0] - 2), x.shape)
+    return left, plugrad.take(points, left), plugrad.take(points, left + 1)
 
 
-def _check_points(op: str, places: Tensor, values: Tensor, least: int) -> None:
-    if places.ndim != 1 or values.shape != places.shape or places.shape[0] < least:
+def _check_points(op: str, x: Tensor, y: Tensor, min_count: int) -> None:
+    """Raise unless x and y are vectors of one length of at least `min_count`."""
+    if x.ndim != 1 or y.shape != x.shape or x.shape[0] < min_count:
         raise ShapeError(
-            f"{op}: places of shape {places.shape} and values of shape {values.shape} must be vectors of one size, "
-            f"{least} or more"
+            f"{op}: places of shape {x.shape} and values of shape {y.shape} must be vectors of one size, "
+            f"{min_count} or more"
         )
 
 
@@ -73,6 +74,7 @@ class _PiecewiseCubic:
         object.__setattr__(self, "slopes", self._find_slopes())
 
     def _find_slopes(self) -> Tensor:
+        """Return the slope of the curve at each point."""
         raise NotImplementedError
 
     def __call__(self, x: Any) -> Tensor:
@@ -128,24 +130,33 @@ class CubicSpline(_PiecewiseCubic):
         values = plugrad.concat([first[1][None], right, last[1][None]], axis=0)
         return plugrad.linalg.solve(matrix, values)
 
-    def _find_boundary_rows(self, width: Tensor, rise: Tensor) -> tuple[Any, Any]:
+    def _find_boundary_rows(self, widths: Tensor, slopes: Tensor) -> tuple[Any, Any]:
         """Return the first and the last row of the linear system of slopes, with their right-hand sides."""
         eye = plugrad.eye(self.x.shape[0], dtype=self.x.dtype, device=self.x.device)
         if self.bc_type == "clamped":
-            return (eye[0], 0 * rise[0]), (eye[-1], 0 * rise[0])
+            return (eye[0], 0 * slopes[0]), (eye[-1], 0 * slopes[0])
         if self.bc_type == "natural":
-            return (2 * eye[0] + eye[1], 3 * rise[0]), (2 * eye[-1] + eye[-2], 3 * rise[-1])
+            return (2 * eye[0] + eye[1], 3 * slopes[0]), (2 * eye[-1] + eye[-2], 3 * slopes[-1])
 
         def make_not_a_knot_row(
-            a: Any, b: Any, h: Tensor, k: Tensor, near: Tensor, next_: Tensor
+            first_unit: Any,
+            second_unit: Any,
+            first_width: Tensor,
+            second_width: Tensor,
+            first_slope: Tensor,
+            second_slope: Tensor,
         ) -> Any:
-            total = h + k
-            value = ((h + 2 * total) * k * near + h * h * next_) / total
-            return k * a + total * b, value
+            """Return the row for a third derivative without a jump at the second point, and its right-hand side."""
+            total = first_width + second_width
+            value = (
+                (first_width + 2 * total) * second_width * first_slope
+                + first_width * first_width * second_slope
+            ) / total
+            return second_width * first_unit + total * second_unit, value
 
         return (
-            make_not_a_knot_row(eye[0], eye[1], width[0], width[1], rise[0], rise[1]),
-            make_not_a_knot_row(eye[-1], eye[-2], width[-1], width[-2], rise[-1], rise[-2]),
+            make_not_a_knot_row(eye[0], eye[1], widths[0], widths[1], slopes[0], slopes[1]),
+            make_not_a_knot_row(eye[-1], eye[-2], widths[-1], widths[-2], slopes[-1], slopes[-2]),
         )
 
 
@@ -185,11 +196,15 @@ class PchipInterpolator(_PiecewiseCubic):
         ]
         return plugrad.concat([ends[0][None], inner, ends[1][None]], axis=0)
 
-    def _find_boundary_slope(self, h: Tensor, k: Tensor, near: Tensor, far: Tensor) -> Tensor:
-        """Return the slope of a parabola, limited so that the curve keeps its direction."""
-        slope = ((2 * h + k) * near - h * far) / (h + k)
-        is_turned = plugrad.sign(slope) != plugrad.sign(near)
-        is_steep = (plugrad.sign(near) != plugrad.sign(far)) & (
-            plugrad.abs(slope) > 3 * plugrad.abs(near)
+    def _find_boundary_slope(
+        self, first_width: Tensor, second_width: Tensor, first_slope: Tensor, second_slope: Tensor
+    ) -> Tensor:
+        """Return the slope at an end: that of a parabola, limited so that the curve keeps its direction."""
+        slope = ((2 * first_width + second_width) * first_slope - first_width * second_slope) / (
+            first_width + second_width
         )
-        return plugrad.where(is_turned, 0, plugrad.where(is_steep, 3 * near, slope))
+        is_turned = plugrad.sign(slope) != plugrad.sign(first_slope)
+        is_steep = (plugrad.sign(first_slope) != plugrad.sign(second_slope)) & (
+            plugrad.abs(slope) > 3 * plugrad.abs(first_slope)
+        )
+        return plugrad.where(is_turned, 0, plugrad.where(is_steep, 3 * first_slope, slope))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
     Derivative = Callable[..., Tensor]
+    """The derivative of y, from y, the time and further arguments."""
 
 # The method of orders 5 and 4 (Dormand and Prince, 1980).
 RUNGE_KUTTA_NODES: Final = (0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1)
@@ -74,8 +75,8 @@ def odeint(
         raise ShapeError(f"odeint: t of shape {times.shape} must be a vector of times")
     options = {"rtol": rtol, "atol": atol, "max_steps": max_steps}
 
-    def derivative(y: Tensor, t: Tensor, *rest: Tensor) -> Tensor:
-        found = function(y, t, *rest)
+    def derivative(y: Tensor, t: Tensor, *args: Tensor) -> Tensor:
+        found = function(y, t, *args)
         if found.shape != y.shape:
             raise ShapeError(
                 f"odeint: the derivative has shape {found.shape}; it must be that of y, {y.shape}"
@@ -214,12 +215,12 @@ def _adjoint_gradients(
             plugrad.reshape(state[a:b], s) for a, b, s in zip(starts, ends, shapes, strict=True)
         ]
 
-    def flatten_state(pieces: Sequence[Tensor]) -> Tensor:
-        return plugrad.concat([plugrad.reshape(x, (-1,)) for x in pieces], axis=0)
+    def flatten_state(parts: Sequence[Tensor]) -> Tensor:
+        return plugrad.concat([plugrad.reshape(x, (-1,)) for x in parts], axis=0)
 
-    def adjoint_derivative(state: Tensor, t: Tensor, *given: Tensor) -> Tensor:
+    def adjoint_derivative(state: Tensor, t: Tensor, *args: Tensor) -> Tensor:
         y, weight, *_ = split_state(state)
-        slope, pull = plugrad.vjp(lambda y, *rest: function(y, t, *rest), y, *given)
+        slope, pull = plugrad.vjp(lambda y, *rest: function(y, t, *rest), y, *args)
         d_y, *d_args = pull(weight)
         return flatten_state([slope, -d_y, *(-d for d in d_args)])
 

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
 POISSON_ENTROPY_TERMS: Final = 256
+"""How many terms the sum for the entropy has."""
 POISSON_MAX_UNIFORMS: Final = 48
 """How many uniform numbers are multiplied at most for a rate below 10: more are needed once in 1e18 draws."""
 POISSON_MAX_PROPOSALS: Final = 16
+"""How many proposals are drawn for a rate from 10 on; the first that is accepted counts."""
 
 
 @dataclass(frozen=True)

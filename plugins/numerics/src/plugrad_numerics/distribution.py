@@ -27,6 +27,7 @@ class Distribution(metaclass=ABCMeta):
     """
 
     is_reparametrized = True
+    """Whether samples have gradients for the parameters."""
     event_rank = 0
     """How many axes one sample has."""
 

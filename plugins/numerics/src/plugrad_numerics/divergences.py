@@ -251,8 +251,10 @@ KL_RULES: Final[dict[type, Callable[[Any, Any], Tensor]]] = {
     discrete.NegativeBinomial: _kl_negative_binomial,
     discrete.Categorical: _kl_categorical,
 }
+"""The functions for divergences of two distributions of one class."""
 CONVERSIONS_TO_GAMMA: Final[dict[type, Callable[[Any], Distribution]]] = {
     gamma_family.Gamma: lambda p: p,
     gamma_family.Chi2: lambda p: p.as_gamma(),
     continuous.Exponential: lambda p: gamma_family.Gamma(plugrad.ones_like(p.rate), p.rate),
 }
+"""The functions that return a distribution of a class as a gamma distribution."""

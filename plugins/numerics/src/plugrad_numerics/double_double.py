@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
 DEKKER_SPLITTER: Final = 2.0**27 + 1
+"""The factor that splits a float64 number into two halves of its digits."""
 EXP_TABLE_STEPS: Final = 64
-"""Of `exp` from one power of 2 to the next."""
+"""How many entries the table of `exp` has from one power of 2 to the next."""
 MIN_EXPONENT: Final = -1074
+"""The exponent of the smallest power of 2 among the float64 numbers."""
 STIRLING_MIN: Final = 10.0
+"""The smallest x at which Stirling's series is used; below, it is used at x + 10."""
 STIRLING_COEFFICIENTS: Final = (
     *(-1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400),
     *(43867 / 244188, -174611 / 125400, 77683 / 5796, -236364091 / 1506960, 657931 / 300),
@@ -76,6 +79,7 @@ def two_product(x: Any, y: Any) -> DoubleDouble:
 
 
 def _normalize(high: Any, low: Any) -> DoubleDouble:
+    """Return the same sum with a `low` below the precision of `high`."""
     total = high + low
     return DoubleDouble(total, low - (total - high))
 

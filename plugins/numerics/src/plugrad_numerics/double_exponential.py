@@ -35,22 +35,23 @@ def line_nodes_and_weights(like: Tensor) -> tuple[Tensor, Tensor]:
     return _as_tensors("line", like)
 
 
-def _as_tensors(kind: str, like: Tensor) -> tuple[Tensor, Tensor]:
+def _as_tensors(interval: str, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the nodes and weights of an interval as tensors of the dtype and on the device of another one."""
     z, weights = (
         plugrad.asarray(values, dtype=like.dtype, device=like.device)
-        for values in _nodes_and_weights(kind)
+        for values in _nodes_and_weights(interval)
     )
     return z, weights
 
 
 @cache
-def _nodes_and_weights(kind: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return nodes and weights. No node exceeds 1e18, whose square is a float32."""
-    if kind == "exponential":
+def _nodes_and_weights(interval: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the nodes and weights of an interval. No node exceeds 1e18, whose square is a float32."""
+    if interval == "exponential":
         t, step = np.linspace(-3.5, 4.1, NODE_COUNT, retstep=True)
         s = np.exp(t - np.exp(-t))
         return s, step * s * (1 + np.exp(-t)) * np.exp(-s)
-    if kind == "half line":
+    if interval == "half line":
         t, step = np.linspace(-3.85, 2.8, NODE_COUNT, retstep=True)
         return np.exp(np.pi / 2 * np.sinh(t)), step * np.pi / 2 * np.cosh(t)
     t, step = np.linspace(-3.97, 3.97, NODE_COUNT, retstep=True)

@@ -21,19 +21,23 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
     Step: TypeAlias = Callable[[DoubleDouble, Tensor], DoubleDouble]
+    """Returns the next outer value of a nested expression, from the inner one and the number of the term."""
 
 CONTINUED_FRACTION_TERMS: Final = 240
-"""Of a series or a continued fraction."""
+"""How many terms of a series, or levels of a continued fraction, are computed."""
 EXPN_TERMS: Final = 24
+"""How many terms of the power series of the exponential integral are computed."""
 EXPN_LOG_TERM_MAX_ORDER: Final = 60
-"""The order from which on the term with a logarithm is too small."""
+"""The largest order whose logarithmic term is not negligible."""
 EXPN_SERIES_MAX: Final = 0.5
+"""The largest x for which the power series of the exponential integral is used."""
 EULER_GAMMA: Final = Fraction("0.5772156649015328606065120900824024310421593")
 CONTINUED_FRACTION_MAX_ORDER: Final = 800
-"""The parameter of the gamma functions up to which these terms are enough near it."""
+"""The largest parameter of the gamma functions for which these terms are enough where x is near it."""
 MAX_REFINED_ORDER: Final = 1e6
+"""The largest parameter for which results are computed in double-double arithmetic."""
 SERIES_TERMS_IN_DOUBLE_DOUBLE: Final = 40
-"""Of these, the ones in double-double arithmetic; what is rounded in the others has little weight."""
+"""How many of the terms are in double-double arithmetic; rounding in the others has little weight."""
 
 
 def _evaluate_nested_terms(

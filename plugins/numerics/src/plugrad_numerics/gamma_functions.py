@@ -36,13 +36,15 @@ STIRLING_COEFFICIENTS: Final = (
 DIGAMMA_COEFFICIENTS: Final = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 """The series of log(x) - 1 / (2 x) - digamma(x) in even powers of 1 / x (DLMF 5.11.2)."""
 TRIGAMMA_COEFFICIENTS: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+"""The series of trigamma(x) - 1 / x - 1 / (2 x**2) in odd powers of 1 / x."""
 DIGAMMA_ROOT: Final = 1.4616321449683622, 9.549995429965697e-17
-"""The root above 0, in two parts."""
+"""The root of digamma above 0, in two parts whose sum has more digits than a float64."""
 GAMMA_MAX_ARGUMENT: Final = 171.7
+"""The argument from which on the gamma function exceeds float64."""
 LAST_TABULATED_POLE: Final = 32
 """The last negative whole number near which `gammaln` has a table; farther ones have no number near a root."""
 MAX_REFINED_ARGUMENT: Final = 1e6
-"""Beyond, the logarithms of gamma functions are too large even for double-double arithmetic."""
+"""The largest argument of double-double arithmetic; beyond, the logarithms are too large even for it."""
 
 
 def gammaln(x: Any) -> Tensor:
@@ -116,7 +118,7 @@ def _gammaln_beside_pole(u: Tensor, side: Tensor, factor: Tensor) -> Tensor:
 
 
 STIRLING_MIN = 12.0
-"""From here on Stirling's formula is exact."""
+"""The smallest x at which Stirling's formula is exact."""
 
 
 def stirling_remainder(x: Tensor) -> Tensor:
@@ -190,7 +192,7 @@ def digamma(x: Any) -> Tensor:
 
 
 DIGAMMA_MIN: Final = -32.0
-"""From here on `digamma` has tables."""
+"""The negative x down to which `digamma` has tables."""
 
 
 def _digamma(x: Tensor) -> Tensor:

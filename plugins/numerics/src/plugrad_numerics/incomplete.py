@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
 CONTINUED_FRACTION_TERMS: Final = 120
-"""Of a series or a continued fraction: enough for parameters of the gamma functions up to 200."""
+"""How many terms of a series, or levels of a continued fraction: enough for gamma parameters up to 200."""
 NONZERO_DIVISOR_MIN: Final = 1e-30
+"""The divisor with which a continued fraction starts in place of 0."""
 
 
 def gammainc(a: Any, x: Any) -> Tensor:
@@ -52,13 +53,14 @@ def gammaincc(a: Any, x: Any) -> Tensor:
     return _call_incomplete_gamma("gammaincc", 1, a, x)
 
 
-def _call_incomplete_gamma(op: str, which: int, a: Any, x: Any) -> Tensor:
+def _call_incomplete_gamma(op: str, result_index: int, a: Any, x: Any) -> Tensor:
+    """Return the lower (`result_index` 0) or the upper (1) incomplete gamma function."""
     return call_elementwise(
         op,
-        lambda a, x: gammainc_values(a, x)[which],
+        lambda a, x: gammainc_values(a, x)[result_index],
         a,
         x,
-        refine=lambda a, x: refine_gammainc(a, x)[which],
+        refine=lambda a, x: refine_gammainc(a, x)[result_index],
     )
 
 

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
 MAX_EXPN_ORDER = 1000
+"""The largest order of `expn`."""
 EXPN_FRACTION_TERMS = 120
-"""Of the continued fraction."""
+"""How many levels of the continued fraction are computed."""
 EULER_GAMMA = 0.5772156649015329
 INVERSE_2_PI_E = 0.05854983152431916
-"""1 / (2 pi e), and how much more that is."""
+"""The float64 nearest to 1 / (2 pi e)."""
 INVERSE_2_PI_E_ERROR = -4.121231590292303e-19
+"""1 / (2 pi e) minus its float64."""
 
 
 def exp1(x: Any) -> Tensor:

@@ -54,11 +54,11 @@ def minimize(
     start, *parameters = as_floats("minimize", x0, *args)
     shape = start.shape
 
-    def evaluate_flat(x: Tensor, *rest: Tensor) -> Tensor:
-        return plugrad.sum(function(plugrad.reshape(x, shape), *rest))
+    def evaluate_flat(x: Tensor, *args: Tensor) -> Tensor:
+        return plugrad.sum(function(plugrad.reshape(x, shape), *args))
 
-    def gradient_of_function(x: Tensor, *rest: Tensor) -> Tensor:
-        return plugrad.grad(evaluate_flat)(x, *rest)
+    def gradient_of_function(x: Tensor, *args: Tensor) -> Tensor:
+        return plugrad.grad(evaluate_flat)(x, *args)
 
     def find_minimum(x: Tensor, args: Sequence[Tensor]) -> Tensor:
         return _minimize_by_descent(evaluate_flat, gradient_of_function, x, args, tol, max_steps)
@@ -72,7 +72,7 @@ def minimize(
 
 def _minimize_by_descent(
     function: Callable[..., Tensor],
-    slope: Callable[..., Tensor],
+    gradient_function: Callable[..., Tensor],
     x: Tensor,
     args: Sequence[Tensor],
     tol: float,
@@ -105,7 +105,7 @@ def _minimize_by_descent(
         )
         is_stuck = tries >= MAX_STEP_HALVINGS
         step = plugrad.where(is_stuck, 0.0, size) * direction
-        following = slope(x + step, *args)
+        following = gradient_function(x + step, *args)
         change = following - gradient
         product = plugrad.sum(step * change)
         is_curved = product > 0
@@ -117,5 +117,5 @@ def _minimize_by_descent(
 
     count = plugrad.zeros((), dtype="int32", device=x.device)
     is_stuck = plugrad.zeros((), dtype="bool", device=x.device)
-    carry = (x, slope(x, *args), unit, is_stuck, count)
+    carry = (x, gradient_function(x, *args), unit, is_stuck, count)
     return plugrad.while_loop(should_continue, take_step, carry)[0]

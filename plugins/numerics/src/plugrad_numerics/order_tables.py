@@ -29,9 +29,10 @@ MIN_ORDER_FRACTION: Final = Decimal("1e-25")
 SERIES_TOLERANCE: Final = Decimal("1e-30")
 """The relative size of what is left out of series."""
 ASYMPTOTIC_PIECES: Final = 16
+"""How many pieces the tables of the asymptotic factors have."""
 PIECE_POLYNOMIAL_DEGREE: Final = 16
 MAX_KEPT_EXPONENTS: Final = 4
-"""How many powers of the points of tables are kept."""
+"""For how many exponents the powers of all points of a table are cached."""
 SERIES_BELOW_1_TERMS: Final = 14
 """How many powers of x * x / 4 are enough below 1."""
 
@@ -83,10 +84,10 @@ def first_kind_pieces(order: float, *, is_modified: bool) -> PiecewisePolynomial
 
 
 @lru_cache(maxsize=64)
-def modified_series_coefficients(order: float, limit: float) -> list[DoubleDouble]:
-    """Return the coefficients of ``(x / 2)**-order * I(x)`` in powers of ``x * x / 4``, enough for x below `limit`."""
+def modified_series_coefficients(order: float, max_x: float) -> list[DoubleDouble]:
+    """Return the coefficients of ``(x / 2)**-order * I(x)`` in powers of ``x * x / 4``, enough for x below `max_x`."""
     with localcontext(prec=_required_decimal_digits(order)):
-        v, z = Decimal(order), Decimal(limit) ** 2 / 4
+        v, z = Decimal(order), Decimal(max_x) ** 2 / 4
         term = 1 / _gamma(v + 1)
         found: list[DoubleDouble] = []
         largest, size, k = Decimal(0), abs(term), 0
@@ -225,6 +226,7 @@ def _count_pieces_per_unit_interval(order: float) -> int:
 
 
 def _split_off_order_fraction(order: float) -> tuple[int, Decimal]:
+    """Return the whole order nearest to an order, and the difference from it, which is not 0."""
     n = round(order)
     part = Decimal(order) - n
     return n, part if abs(part) > MIN_ORDER_FRACTION else MIN_ORDER_FRACTION
@@ -254,12 +256,12 @@ def _gamma(s: Decimal) -> Decimal:
 
 
 @lru_cache(maxsize=64)
-def _incomplete_gamma_from_1_to_2(s: Decimal, digits: int) -> Decimal:
+def _incomplete_gamma_from_1_to_2(s: Decimal, decimal_digits: int) -> Decimal:
     """Return gamma(s) for s from 1 to 2: its integral up to where the rest is below this precision (DLMF 8.7.1)."""
-    last = Decimal(digits * 5 // 2)
+    last = Decimal(decimal_digits * 5 // 2)
     term = found = 1 / s
     k = 0
-    while term > found.scaleb(-digits):
+    while term > found.scaleb(-decimal_digits):
         k += 1
         term *= last / (s + k)
         found += term
@@ -277,7 +279,7 @@ def _sine(x: Decimal) -> Decimal:
 
 
 @lru_cache(maxsize=8)
-def _chebyshev_points_and_matrix(digits: int) -> tuple[list[Decimal], list[list[Decimal]]]:
+def _chebyshev_points_and_matrix(decimal_digits: int) -> tuple[list[Decimal], list[list[Decimal]]]:
     """Return the Chebyshev points, and the matrix from function values there to polynomial coefficients."""
     m = PIECE_POLYNOMIAL_DEGREE + 1
     points = [_sine(PI / 2 - PI * (2 * k + 1) / (2 * m)) for k in range(m)]
@@ -336,8 +338,10 @@ class _ChebyshevGrid:
 
 
 @lru_cache(maxsize=8)
-def _make_chebyshev_grid(start: int, last: Decimal, count: int, digits: int) -> _ChebyshevGrid:
-    return _ChebyshevGrid(start, last, count, digits)
+def _make_chebyshev_grid(
+    start: int, end: Decimal, piece_count: int, decimal_digits: int
+) -> _ChebyshevGrid:
+    return _ChebyshevGrid(start, end, piece_count, decimal_digits)
 
 
 def _interpolate(grid: _ChebyshevGrid, values: Sequence[Decimal]) -> PiecewisePolynomial:

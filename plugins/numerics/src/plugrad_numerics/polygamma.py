@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_POLYGAMMA_ORDER: Final = 100
 """Beyond, the factorials soon have no float64 number."""
 MIN_REFINED_ARGUMENT: Final = -16
-"""The sum of powers for values of float64 numbers begins with this one, others are reflected."""
+"""The argument above which results of float64 are computed in double-double arithmetic."""
 BERNOULLI_NUMBERS: Final = (
     *(1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798),
     *(-174611 / 330, 854513 / 138, -236364091 / 2730, 8553103 / 6, -23749461029 / 870),

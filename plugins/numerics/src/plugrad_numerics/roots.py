@@ -43,8 +43,8 @@ def root(
     start, *parameters = as_floats("root", x0, *args)
     shape = start.shape
 
-    def evaluate_flat(x: Tensor, *rest: Tensor) -> Tensor:
-        found = function(plugrad.reshape(x, shape), *rest)
+    def evaluate_flat(x: Tensor, *args: Tensor) -> Tensor:
+        found = function(plugrad.reshape(x, shape), *args)
         if found.size != x.size:
             raise ShapeError(
                 f"root: the function returns shape {found.shape}; it must have the size of x, {shape}"
@@ -74,27 +74,26 @@ def root(
 
 
 def implicit_function(
-    find: Callable[[Tensor, Sequence[Tensor]], Tensor],
+    find_root: Callable[[Tensor, Sequence[Tensor]], Tensor],
     function: Callable[..., Tensor],
-    start: Tensor,
+    x0: Tensor,
     args: Sequence[Tensor],
 ) -> Tensor:
     """Return the root x of ``function(x, *args)``, differentiable with respect to `args`."""
     if not args:
-        return find(start, [])
+        return find_root(x0, [])
 
     @plugrad.custom_grad
-    def solution(*given: Any) -> Any:
-        *args, save = given
-        x = find(start, args)
+    def solution(*args_and_save: Any) -> Any:
+        """Return the root, and the function that computes the gradients of the arguments."""
+        *args, save = args_and_save
+        x = find_root(x0, args)
         save(x, *args)
 
         def vjp_of_solution(dy: Tensor, saved: list[Tensor]) -> list[Tensor]:
             # Solved again, so that the root itself has a gradient in derivatives of higher order.
             args = saved[1:]
-            x = implicit_function(
-                lambda _, __: plugrad.stop_gradient(saved[0]), function, start, args
-            )
+            x = implicit_function(lambda _, __: plugrad.stop_gradient(saved[0]), function, x0, args)
             slopes = plugrad.jacobian(function)(x, *args)
             weight = plugrad.linalg.solve(plugrad.matrix_transpose(slopes), -dy)
             _, back = plugrad.vjp(lambda *rest: function(x, *rest), *args)

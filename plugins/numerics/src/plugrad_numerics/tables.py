@@ -25,18 +25,20 @@ def load_tables() -> dict[str, np.ndarray[Any, Any]]:
         return {name: arrays[name] for name in arrays.files}
 
 
-def evaluate_table(name: str, x: Tensor) -> Tensor:
+def evaluate_table(table_name: str, x: Tensor) -> Tensor:
     """Return the values of a tabulated function at x, which is clipped to its interval; NaN stays NaN."""
     arrays = load_tables()
-    start, pieces_per_unit = arrays[f"{name}.ends"]
-    return evaluate_pieces(float(start), float(pieces_per_unit), arrays[name], x)
+    start, pieces_per_unit = arrays[f"{table_name}.ends"]
+    return evaluate_pieces(float(start), float(pieces_per_unit), arrays[table_name], x)
 
 
 def evaluate_pieces(
-    start: float, pieces_per_unit: float, rows: np.ndarray[Any, Any], x: Tensor
+    start: float, pieces_per_unit: float, coefficient_rows: np.ndarray[Any, Any], x: Tensor
 ) -> Tensor:
-    """Return a piecewise polynomial at x, which is clipped to its interval; rows are the coefficients of pieces."""
-    return _evaluate_polynomial_rows(rows, *_find_piece(start, pieces_per_unit, rows.shape[0], x))
+    """Return a piecewise polynomial at x, which is clipped to its interval; each piece has a row of coefficients."""
+    return _evaluate_polynomial_rows(
+        coefficient_rows, *_find_piece(start, pieces_per_unit, coefficient_rows.shape[0], x)
+    )
 
 
 def evaluate_first_matching(*cases: tuple[str, Tensor, Tensor]) -> Tensor:
@@ -59,9 +61,9 @@ def evaluate_first_matching(*cases: tuple[str, Tensor, Tensor]) -> Tensor:
 
 
 @cache
-def _concatenate_tables(names: tuple[str, ...]) -> tuple[np.ndarray[Any, Any], list[int]]:
+def _concatenate_tables(table_names: tuple[str, ...]) -> tuple[np.ndarray[Any, Any], list[int]]:
     """Return several tables as one, padded with zeros to the highest degree, and the first row of each."""
-    tables = [load_tables()[name] for name in names]
+    tables = [load_tables()[name] for name in table_names]
     width = max(table.shape[1] for table in tables)
     rows = [np.pad(table, ((0, 0), (0, width - table.shape[1]))) for table in tables]
     firsts = np.cumsum([0, *(len(table) for table in tables[:-1])])
@@ -69,20 +71,23 @@ def _concatenate_tables(names: tuple[str, ...]) -> tuple[np.ndarray[Any, Any], l
 
 
 def _find_piece(
-    start: float, pieces_per_unit: float, count: int, x: Tensor
+    start: float, pieces_per_unit: float, piece_count: int, x: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return the index of the piece that contains x, and the position of x in it, from -1 to 1."""
-    x = plugrad.clip(x, start, start + count / pieces_per_unit)
+    x = plugrad.clip(x, start, start + piece_count / pieces_per_unit)
     place = (x - start) * pieces_per_unit
     is_nan = plugrad.isnan(place)
-    piece = plugrad.clip(plugrad.floor(plugrad.where(is_nan, 0.0, place)), 0, count - 1)
+    piece = plugrad.clip(plugrad.floor(plugrad.where(is_nan, 0.0, place)), 0, piece_count - 1)
     return piece, 2 * (place - piece) - 1
 
 
-def _evaluate_polynomial_rows(rows: np.ndarray[Any, Any], piece: Tensor, t: Tensor) -> Tensor:
-    positions = plugrad.stop_gradient(piece).astype("int32")
+def _evaluate_polynomial_rows(
+    coefficient_rows: np.ndarray[Any, Any], piece_index: Tensor, t: Tensor
+) -> Tensor:
+    """Return the values at t of the polynomials whose coefficients are the rows at `piece_index`."""
+    positions = plugrad.stop_gradient(piece_index).astype("int32")
     found = None
-    for column in rows.T[::-1]:
+    for column in coefficient_rows.T[::-1]:
         values = plugrad.asarray(column, dtype=t.dtype, device=t.device)
         coefficient = plugrad.take(values, positions)
         found = coefficient if found is None else found * t + coefficient
@@ -90,14 +95,16 @@ def _evaluate_polynomial_rows(rows: np.ndarray[Any, Any], piece: Tensor, t: Tens
     return found
 
 
-def find_distance_from_root(x: Tensor, name: str, positions: Tensor) -> tuple[Tensor, Tensor]:
+def find_distance_from_root(
+    x: Tensor, table_name: str, root_indices: Tensor
+) -> tuple[Tensor, Tensor]:
     """Return x minus the roots at some positions of a table, exact to more than x's precision, and these roots."""
-    roots = load_tables()[f"{name}.roots"]
+    roots = load_tables()[f"{table_name}.roots"]
     high = roots[:, 0].astype(x.dtype.numpy).astype("float64")
     low = (roots[:, 0] - high) + roots[:, 1]
-    positions = plugrad.stop_gradient(positions).astype("int32")
+    root_indices = plugrad.stop_gradient(root_indices).astype("int32")
     high, low = (
-        plugrad.take(plugrad.asarray(part, dtype=x.dtype, device=x.device), positions)
+        plugrad.take(plugrad.asarray(part, dtype=x.dtype, device=x.device), root_indices)
         for part in (high, low)
     )
     return (x - high) - low, high

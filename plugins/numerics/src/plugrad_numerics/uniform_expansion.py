@@ -21,13 +21,15 @@ MIN_UNIFORM_ORDER: Final = 200.0
 MAX_RELATIVE_DISTANCE: Final = 0.25
 """How far from the parameter, relative to it, the expansion is used; beyond, series converge soon."""
 EXPANSION_ORDERS: Final = 7
-SERIES_DEGREE: Final = 24
+"""How many terms ``c_k / a**k`` the expansion has."""
+SERIES_COEFFICIENT_COUNT: Final = 24
+"""How many coefficients the series of each term has."""
 
 
 @cache
 def _expansion_coefficients() -> tuple[list[float], list[list[float]]]:
     """Return the series of eta / mu in mu, and those of c_0, c_1, … in eta, of ``eta**2 / 2 = mu - log(1 + mu)``."""
-    size = SERIES_DEGREE + 2 * EXPANSION_ORDERS + 2
+    size = SERIES_COEFFICIENT_COUNT + 2 * EXPANSION_ORDERS + 2
     # The derivative of the equation is mu * mu' = eta * (1 + mu).
     mu = [Fraction(0), Fraction(1)]
     for n in range(2, size):
@@ -41,12 +43,14 @@ def _expansion_coefficients() -> tuple[list[float], list[list[float]]]:
     for _ in range(EXPANSION_ORDERS - 1):  # DLMF 8.12.10; the terms with 1 / eta cancel
         c = rows[-1]
         rows.append([(n + 2) * c[n + 2] - c[1] * quotient[n + 1] for n in range(len(c) - 2)])
-    square = [Fraction(2 * (-1) ** n, n + 2) for n in range(SERIES_DEGREE)]
+    square = [Fraction(2 * (-1) ** n, n + 2) for n in range(SERIES_COEFFICIENT_COUNT)]
     root = [Fraction(1)]
-    for n in range(1, SERIES_DEGREE):
+    for n in range(1, SERIES_COEFFICIENT_COUNT):
         inner = sum((root[k] * root[n - k] for k in range(1, n)), Fraction(0))
         root.append((square[n] - inner) / 2)
-    return [float(c) for c in root], [[float(c) for c in row[:SERIES_DEGREE]] for row in rows]
+    return [float(c) for c in root], [
+        [float(c) for c in row[:SERIES_COEFFICIENT_COUNT]] for row in rows
+    ]
 
 
 def uses_uniform_expansion(a: Tensor, x: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
     Mode = Literal["full", "same", "valid"]
+    """Which part of a convolution is returned, as in SciPy."""
 
 
 def convolve(x: Any, kernel: Any, *, mode: Mode = "full", axis: int = -1) -> Tensor:
@@ -51,12 +52,12 @@ def convolve(x: Any, kernel: Any, *, mode: Mode = "full", axis: int = -1) -> Ten
 
 
 def _multiply_sliding_windows(
-    x: Tensor, weights: Tensor, before: int, after: int, axis: int
+    x: Tensor, weights: Tensor, padding_before: int, padding_after: int, axis: int
 ) -> Tensor:
     """Return the dot products of weights and all windows along an axis of x, which is padded with zeros."""
     moved = plugrad.moveaxis(x, axis, -1)
     rows = plugrad.reshape(moved, (-1, moved.shape[-1], 1))
-    rows = plugrad.pad(rows, ((0, 0), (before, after), (0, 0)))
+    rows = plugrad.pad(rows, ((0, 0), (padding_before, padding_after), (0, 0)))
     found = plugrad.conv1d(rows, plugrad.reshape(weights, (-1, 1, 1)))
     found = plugrad.reshape(found, (*moved.shape[:-1], found.shape[1]))
     return plugrad.moveaxis(found, -1, axis)
@@ -236,7 +237,7 @@ def _smooth_symmetrically(
     x: Any,
     weights: np.ndarray[Any, Any],
     axis: int,
-    continuation: str = "symmetric",
+    pad_mode: str = "symmetric",
     cval: float = 0.0,
 ) -> Tensor:
     """Return the dot products of weights and all windows along an axis of x, padded in a mode of NumPy's ``pad``."""
@@ -246,10 +247,10 @@ def _smooth_symmetrically(
     if not n:
         raise ShapeError(f"{op}: x of shape {x.shape} has no elements on axis {axis}")
     curve = plugrad.asarray(weights, dtype=x.dtype, device=x.device)
-    if continuation == "constant":
+    if pad_mode == "constant":
         ends = [(radius, radius) if i == axis else (0, 0) for i in range(x.ndim)]
         return _multiply_sliding_windows(
             plugrad.pad(x, ends, constant_value=float(cval)), curve, 0, 0, axis
         )
-    positions = np.pad(np.arange(n, dtype=np.int32), radius, mode=continuation)  # type: ignore[call-overload]
+    positions = np.pad(np.arange(n, dtype=np.int32), radius, mode=pad_mode)  # type: ignore[call-overload]
     return _multiply_sliding_windows(plugrad.take(x, positions, axis=axis), curve, 0, 0, axis)

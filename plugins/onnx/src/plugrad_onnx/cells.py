@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
 CellState = tuple["Tensor", ...]
+"""The tensors in the state of a recurrent cell."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +27,15 @@ class RecurrentCell:
     """A kind of recurrent cell, such as an LSTM: its ONNX operator, gate order, state and step function."""
 
     onnx_operator: str
-    """The operator of ONNX."""
+    """The name of ONNX's operator."""
     onnx_gate_positions: tuple[int, ...]
-    """The places of ONNX's gates among the columns of plugrad's kernels."""
+    """The positions of ONNX's gates among the columns of plugrad's kernels."""
     state_tensor_count: int
-    """Of how many tensors the state consists."""
+    """The number of tensors in the state."""
     compute_next_state: Callable[[Tensor, CellState, Tensor, Tensor], CellState]
-    """Returns the next state, of the projected input, the state, the recurrent kernel and the bias."""
+    """A function of projected input, state, recurrent kernel and bias that returns the next state."""
     has_two_biases: bool = False
-    """Whether the recurrent product has a bias of its own, the second row of the bias."""
+    """Whether the recurrent product has a bias of its own, in the second row of the bias."""
 
 
 def run_recurrent(
@@ -43,7 +44,7 @@ def run_recurrent(
     kernel: Tensor,
     bias: Tensor,
     recurrent_kernel: Tensor,
-    *initial: Tensor,
+    *initial_state: Tensor,
     returns_sequences: bool,
 ) -> list[Tensor]:
     """Return the last state, and if asked for all outputs, of shape (time, batch, units).
@@ -51,10 +52,10 @@ def run_recurrent(
     Args:
         cell: The kind of network.
         x: Sequences, of shape (batch, time, features).
-        kernel: What the input is multiplied by.
-        bias: What is added, of one row, or two.
-        recurrent_kernel: What the state is multiplied by.
-        *initial: The first state.
+        kernel: The matrix by which the input is multiplied.
+        bias: One row, or two, that are added.
+        recurrent_kernel: The matrix by which the state is multiplied.
+        *initial_state: The first state.
         returns_sequences: Whether all outputs are asked for.
     """
     projected = x @ kernel + (bias[0] if cell.has_two_biases else bias)
@@ -64,13 +65,14 @@ def run_recurrent(
         new = cell.compute_next_state(projected_input, state, recurrent_kernel, bias)
         return new, new[0] if returns_sequences else None
 
-    state, outputs = plugrad.scan(step_in_time, tuple(initial), parts)
+    state, outputs = plugrad.scan(step_in_time, tuple(initial_state), parts)
     return [*state, outputs] if returns_sequences else [*state]
 
 
 def _lstm_step(
     projected_input: Tensor, state: CellState, recurrent_kernel: Tensor, bias: Tensor
 ) -> CellState:
+    """Return the next state of an LSTM."""
     h, c = state
     i, f, g, o = plugrad.split(projected_input + h @ recurrent_kernel, 4, axis=-1)
     c = plugrad.sigmoid(f) * c + plugrad.sigmoid(i) * plugrad.tanh(g)
@@ -80,6 +82,7 @@ def _lstm_step(
 def _gru_step(
     projected_input: Tensor, state: CellState, recurrent_kernel: Tensor, bias: Tensor
 ) -> CellState:
+    """Return the next state of a GRU."""
     (h,) = state
     own = h @ recurrent_kernel + bias[1]
     z, r, g = plugrad.split(projected_input, 3, axis=-1)
@@ -92,6 +95,7 @@ def _gru_step(
 def _simple_rnn_step(
     projected_input: Tensor, state: CellState, recurrent_kernel: Tensor, bias: Tensor
 ) -> CellState:
+    """Return the next state of a simple RNN."""
     return (plugrad.tanh(projected_input + state[0] @ recurrent_kernel),)
 
 
@@ -100,13 +104,15 @@ CELLS_BY_NAME: Final = {
     "GRU": RecurrentCell("GRU", (0, 1, 2), 1, _gru_step, has_two_biases=True),
     "SimpleRNN": RecurrentCell("RNN", (0,), 1, _simple_rnn_step),
 }
-"""By the name under which a model remembers it. plugrad's gates are i, f, g, o and z, r, g."""
+"""The cells by the name under which a model records them. plugrad's gates are i, f, g, o and z, r, g."""
 
 
-def _declare_composite_kernel(name: str, cell: RecurrentCell) -> None:
+def _declare_cell_operator(name: str, cell: RecurrentCell) -> None:
+    """Register an operator that runs the loop of a cell."""
+
     @operator(name, domain=PLUGRAD_DOMAIN)
-    def run_cell(*values: Tensor, returns_sequences: bool) -> Any:
-        x, kernel, bias, recurrent, *initial = values
+    def run_cell(*inputs: Tensor, returns_sequences: bool) -> Any:
+        x, kernel, bias, recurrent, *initial = inputs
         results = run_recurrent(
             cell, x, kernel, bias, recurrent, *initial, returns_sequences=returns_sequences
         )
@@ -114,7 +120,7 @@ def _declare_composite_kernel(name: str, cell: RecurrentCell) -> None:
 
 
 for _name, _cell in CELLS_BY_NAME.items():
-    _declare_composite_kernel(_name, _cell)
+    _declare_cell_operator(_name, _cell)
 
 
 def cell_input_shapes(

@@ -1,4 +1,4 @@
-"""The command ``plugrad onnx``: what is in a model, and how fast it runs."""
+"""The command ``plugrad onnx``, which describes a model, or runs and times it."""
 
 from __future__ import annotations
 
@@ -153,30 +153,30 @@ def time_model(arguments: Namespace) -> None:
     _print_table(("TIME", f"OF {arguments.times} RUNS"), times)
 
 
-def _time_calls(call: Callable[[], Any], times: int) -> tuple[Any, list[float]]:
-    """Return the result of the last call, and the seconds of each."""
+def _time_calls(function: Callable[[], Any], repeats: int) -> tuple[Any, list[float]]:
+    """Return the result of the last call of a function, and the seconds of each."""
     seconds: list[float] = []
     result: Any = None
-    for _ in range(times):
+    for _ in range(repeats):
         start = perf_counter()
-        result = call()
+        result = function()
         seconds.append(perf_counter() - start)
     return result, seconds
 
 
 def _make_inputs(
-    proto: onnx.ModelProto, names: Sequence[str], arguments: Namespace
+    proto: onnx.ModelProto, input_names: Sequence[str], arguments: Namespace
 ) -> dict[str, NDArray[Any]]:
     """Return inputs by name: read from files if given, else random; integers are 1, a valid index and a valid mask."""
     files = _parse_pairs(arguments.input, "--input")
     sizes = _parse_pairs(arguments.size, "--size")
     for name in files:
-        if name not in names:
-            raise ArgumentValueError(f"--input {name}: the inputs are {', '.join(names)}.")
+        if name not in input_names:
+            raise ArgumentValueError(f"--input {name}: the inputs are {', '.join(input_names)}.")
     declared = {value.name: value for value in proto.graph.input}
     rng = np.random.default_rng(arguments.seed)
     inputs: dict[str, NDArray[Any]] = {}
-    for name in names:
+    for name in input_names:
         if name in files:
             inputs[name] = np.load(files[name])
             continue
@@ -189,8 +189,9 @@ def _make_inputs(
     return inputs
 
 
-def _parse_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
-    pairs = [text.rpartition("=") for text in texts]
+def _parse_pairs(arguments: Iterable[str], option: str) -> dict[str, str]:
+    """Return the values of an option's arguments, such as ``NAME=FILE``, by name."""
+    pairs = [text.rpartition("=") for text in arguments]
     for name, _, value in pairs:
         if not name or (option == "--size" and not value.isdecimal()):
             wanted = "NAME=N" if option == "--size" else "NAME=FILE"
@@ -208,15 +209,15 @@ def _iter_nodes(proto: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
             waiting.extend(n for graph in (attribute.g, *attribute.graphs) for n in graph.node)
 
 
-def _describe_value_info(value: onnx.ValueInfoProto) -> dict[str, str]:
+def _describe_value_info(value_info: onnx.ValueInfoProto) -> dict[str, str]:
     """Return the name, dtype and shape of an input or output."""
-    if not value.type.HasField("tensor_type"):
-        kind = str(value.type.WhichOneof("value")).removesuffix("_type")
-        return {"name": value.name, "dtype": kind, "shape": ""}
-    kind = value.type.tensor_type
+    if not value_info.type.HasField("tensor_type"):
+        kind = str(value_info.type.WhichOneof("value")).removesuffix("_type")
+        return {"name": value_info.name, "dtype": kind, "shape": ""}
+    kind = value_info.type.tensor_type
     dims = [str(d.dim_param or d.dim_value or "any") for d in kind.shape.dim]
     shape = f"({', '.join(dims)})" if kind.HasField("shape") else "any"
-    return {"name": value.name, "dtype": numpy_dtype(kind.elem_type).name, "shape": shape}
+    return {"name": value_info.name, "dtype": numpy_dtype(kind.elem_type).name, "shape": shape}
 
 
 def _describe_array(name: str, array: NDArray[Any]) -> dict[str, str]:
@@ -228,25 +229,26 @@ def _describe_array(name: str, array: NDArray[Any]) -> dict[str, str]:
     return dict(zip(fields, (name, array.dtype.name, str(array.shape), *shown), strict=True))
 
 
-def _print_description(record: dict[str, Any]) -> None:
-    weights = record["weights"]
-    opsets = ", ".join(f"{domain} {version}" for domain, version in record["opsets"].items())
+def _print_description(description: dict[str, Any]) -> None:
+    """Print the description of a model in tables."""
+    weights = description["weights"]
+    opsets = ", ".join(f"{domain} {version}" for domain, version in description["opsets"].items())
     facts = [
-        ("producer", record["producer"] or "unknown"),
+        ("producer", description["producer"] or "unknown"),
         ("operators of", opsets),
-        ("file", f"{record['file']['bytes']:,} bytes"),
+        ("file", f"{description['file']['bytes']:,} bytes"),
         ("weights", f"{weights['tensors']:,} tensors, {weights['numbers']:,} numbers, "
          f"{weights['bytes']:,} bytes"),
     ]  # fmt: skip
     _print_table(("MODEL", ""), facts)
     for title in ("inputs", "outputs"):
-        rows = [list(part.values()) for part in record[title]]
+        rows = [list(part.values()) for part in description[title]]
         _print_table((title[:-1].upper(), "DTYPE", "SHAPE"), rows)
     _print_table(
-        ("OPERATOR", "NODES"), [(n, str(count)) for n, count in record["operators"].items()]
+        ("OPERATOR", "NODES"), [(n, str(count)) for n, count in description["operators"].items()]
     )
-    if record["problems"]:
-        print(f"\n{record['problems']}")
+    if description["problems"]:
+        print(f"\n{description['problems']}")
 
 
 def _print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -39,21 +39,22 @@ PLUGRAD_DTYPE_NAMES: Final = frozenset(
         "complex128",
     ]
 )
+"""The names of plugrad's number dtypes."""
 NUMPY_STRING_DTYPE: Final = np.dtypes.StringDType()
 
 
-def numpy_dtype(element: int) -> np.dtype[Any]:
-    """Return NumPy's dtype for an element type of ONNX, one of ml_dtypes where NumPy has none.
+def numpy_dtype(onnx_type: int) -> np.dtype[Any]:
+    """Return NumPy's dtype for the number of an ONNX element type, one of ml_dtypes where NumPy has none.
 
     Raises:
         InvalidModel: no element type has this number.
     """
-    if element == onnx.TensorProto.STRING:
+    if onnx_type == onnx.TensorProto.STRING:
         return NUMPY_STRING_DTYPE
     try:
-        return onnx.helper.tensor_dtype_to_np_dtype(element)
+        return onnx.helper.tensor_dtype_to_np_dtype(onnx_type)
     except KeyError:
-        raise InvalidModel(f"{element} is no element type of ONNX: expected 1 to 26.") from None
+        raise InvalidModel(f"{onnx_type} is no element type of ONNX: expected 1 to 26.") from None
 
 
 def is_array(value: Any) -> TypeGuard[NDArray[Any]]:
@@ -67,14 +68,14 @@ def is_list(value: Any) -> TypeGuard[list[Any]]:
 
 
 def element_type(dtype: Any) -> int:
-    """Return the element type of ONNX for a dtype of plugrad or NumPy."""
+    """Return the number of the ONNX element type for a dtype of plugrad or NumPy."""
     if str(dtype) == "string" or np.dtype(dtype).kind in "TOU":
         return onnx.TensorProto.STRING
     return onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
 def is_stored_only(dtype: np.dtype[Any]) -> bool:
-    """Whether values of a dtype can be stored, but plugrad computes with them in another dtype."""
+    """Whether plugrad computes with the values of a dtype in another dtype."""
     return dtype.kind not in "OTUS" and dtype.name not in PLUGRAD_DTYPE_NAMES
 
 

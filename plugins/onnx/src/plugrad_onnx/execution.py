@@ -1,4 +1,4 @@
-"""Running graphs: what does not depend on inputs is computed once, the rest at each call."""
+"""Running graphs: nodes that do not depend on inputs are computed once, the others at each call."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class Scope:
         self.permuted: dict[str, plugrad.Tensor] = {}
         """Images in the other layout, as far as somebody has asked for it."""
 
-    def make_subgraph_scope(self, values: dict[str, Any], constant: set[str]) -> Scope:
+    def make_subgraph_scope(self, values: dict[str, Any], constant_names: set[str]) -> Scope:
         """Return the scope of a subgraph, which also sees the values of this scope."""
         inner = Scope(
-            self.device, ChainMap(values, self.values), self.constant | constant, self.copies
+            self.device, ChainMap(values, self.values), self.constant | constant_names, self.copies
         )
         inner.last, inner.permuted = set(self.last), dict(self.permuted)
         return inner
@@ -73,11 +73,11 @@ class Scope:
         scope.last = self.last & values.keys()
         return scope
 
-    def assign(self, name: str, value: Any, *, last: bool = False) -> None:
+    def assign(self, name: str, value: Any, *, has_channels_last: bool = False) -> None:
         """Give a name a value."""
         self.values[name] = value
         self.permuted.pop(name, None)
-        (self.last.add if last else self.last.discard)(name)
+        (self.last.add if has_channels_last else self.last.discard)(name)
 
     def release(self, name: str) -> None:
         """Forget a value after its last use."""
@@ -85,27 +85,31 @@ class Scope:
         self.permuted.pop(name, None)
         self.last.discard(name)
 
-    def get_argument(self, name: str, kind: str) -> Any:
+    def get_argument(self, name: str, input_kind: str) -> Any:
         """Return a value as an operator expects it: with channels second, as an array or a tensor by its kind."""
         value = self.values[name] if name else None
         if value is None:
             return None
         if name in self.last:
             value = self._transpose_value(name, _channels_second)
-        if kind == "HostArray":
+        if input_kind == "HostArray":
             return as_array(value)
         exotic = is_array(value) and is_stored_only(value.dtype)
-        if kind == "AnyInputValue" or (kind == "TensorOrHostArray" and exotic):
+        if input_kind == "AnyInputValue" or (input_kind == "TensorOrHostArray" and exotic):
             return value
         if is_array(value):
             return self._copy_to_device(
                 name,
-                kind,
-                _move_filter_channels_last if kind == "FilterTensor" else _return_unchanged,
+                input_kind,
+                _move_filter_channels_last if input_kind == "FilterTensor" else _return_unchanged,
             )
         if is_list(value):
             return [as_tensor(part, self.device) for part in value]
-        return _permute_filter_channels_last(self.values[name]) if kind == "FilterTensor" else value
+        return (
+            _permute_filter_channels_last(self.values[name])
+            if input_kind == "FilterTensor"
+            else value
+        )
 
     def get_images(self, name: str) -> Any:
         """Return images with channels last."""
@@ -135,6 +139,7 @@ class Scope:
     def _transpose_value(
         self, name: str, permute_axes: Callable[[plugrad.Tensor], plugrad.Tensor]
     ) -> plugrad.Tensor:
+        """Return images in the other layout, transposed at the first use."""
         if name not in self.permuted:
             self.permuted[name] = permute_axes(self.values[name])
         return self.permuted[name]
@@ -159,23 +164,28 @@ def channels_last(x: plugrad.Tensor) -> plugrad.Tensor:
 
 
 def _channels_second(x: plugrad.Tensor) -> plugrad.Tensor:
+    """Move the channels of images from the last axis to the second one."""
     return plugrad.permute_dims(x, (0, x.ndim - 1, *range(1, x.ndim - 1)))
 
 
 def _move_channels_last(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of images with the channels moved from the second axis to the last one."""
     return np.ascontiguousarray(np.moveaxis(array, 1, -1))
 
 
 def _move_filter_channels_last(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of filters with the spatial axes first, and the input and output channels last."""
     order = (*range(2, array.ndim), 1, 0)
     return np.ascontiguousarray(np.transpose(as_computable(array), order))
 
 
 def _permute_filter_channels_last(x: plugrad.Tensor) -> plugrad.Tensor:
+    """Return filters with the spatial axes first, and the input and output channels last."""
     return plugrad.permute_dims(x, (*range(2, x.ndim), 1, 0))
 
 
 def _return_unchanged(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array unchanged."""
     return array
 
 
@@ -208,22 +218,24 @@ def evaluate_node(node: Node, scope: Scope) -> None:
             results = _compute_on_cpu(node, scope)
     for name, (result, last) in zip(node.outputs, results, strict=False):
         if name:
-            scope.assign(name, result, last=last)
+            scope.assign(name, result, has_channels_last=last)
 
 
 def is_on_host(node: Node, scope: Scope) -> bool:
-    """Whether all inputs of a node are arrays, so that the device is not needed."""
+    """Whether a node can be computed on the host: it is pure, and all its inputs are arrays."""
     names = [*node.inputs, *node.captured_names]
     return node.operator.is_pure and all(_has_array(scope.values[n]) for n in names if n)
 
 
 def _has_array(value: Any) -> bool:
+    """Whether a value is on the host: an array, a list of arrays, or None."""
     if is_list(value):
         return all(map(_has_array, value))
     return value is None or is_array(value)
 
 
 def _compute_on_host(node: Node, scope: Scope) -> list[Any]:
+    """Return the outputs of a node as arrays."""
     host = Scope("cpu", ChainMap({}, scope.values), set(), {})
     with plugrad.use("cpu"):
         return [
@@ -250,6 +262,7 @@ def _move_to_device(value: Any, device: str) -> Any:
 
 
 def _as_arrays(value: Any) -> Any:
+    """Convert a tensor, or the tensors of a list, to arrays."""
     if is_list(value):
         return [_as_arrays(part) for part in value]
     return value if value is None else as_array(value)
@@ -300,11 +313,11 @@ def _make_arguments(
     return [scope.get_argument(name, operator.input_kind(k)) for k, name in enumerate(names)], 0
 
 
-def _have_no_more_axes(names: Sequence[str], scope: Scope, rank: int) -> bool:
-    """Whether no other operand has more axes than the images."""
+def _have_no_more_axes(operand_names: Sequence[str], scope: Scope, rank: int) -> bool:
+    """Whether all operands that are given have at most as many axes as the images."""
     return all(
         getattr(scope.values[name], "ndim", rank + 1) <= rank
-        for name in names
+        for name in operand_names
         if name and scope.values[name] is not None
     )
 
@@ -319,6 +332,7 @@ def _make_keywords(node: Node, operator: Operator, scope: Scope) -> dict[str, An
 
 
 def _make_subgraph_function(graph: Graph, scope: Scope) -> Callable[..., list[Any]]:
+    """Return a function that runs a subgraph of a node."""
     return lambda *arguments: run_graph(graph, scope, arguments)
 
 
@@ -344,11 +358,11 @@ class ExecutionPlan:
         self.steps: list[tuple[Node, tuple[str, ...]]] = []
         self.recorded = False
 
-    def run(self, values: Mapping[str, Any]) -> list[Any]:
+    def run(self, inputs_and_weights: Mapping[str, Any]) -> list[Any]:
         """Compute the outputs from inputs and trainable weights by name."""
         scope = Scope(self.device, {}, set(self.constants), self.copies)
         scope.values.update(self.constants)
-        scope.values.update(values)
+        scope.values.update(inputs_and_weights)
         if self.recorded:
             for node, finished in self.steps:
                 evaluate_node(node, scope)
@@ -387,10 +401,12 @@ class ExecutionPlan:
         self.recorded = True
 
 
-def _attach_last_uses(nodes: Sequence[Node], kept: set[str]) -> list[tuple[Node, tuple[str, ...]]]:
+def _attach_last_uses(
+    nodes: Sequence[Node], kept_names: set[str]
+) -> list[tuple[Node, tuple[str, ...]]]:
     """Return each node with the names of the values whose last use it is."""
     steps: list[tuple[Node, tuple[str, ...]]] = []
-    later = set(kept)
+    later = set(kept_names)
     for node in reversed(nodes):
         names = {n for n in (*node.inputs, *node.captured_names, *node.outputs) if n}
         steps.append((node, tuple(sorted(names - later))))

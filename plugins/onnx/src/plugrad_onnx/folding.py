@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_CONSTANT_ELEMENTS: Final = 1 << 20
-"""Of how many numbers an array is at most that is computed before anything runs."""
+"""The largest number of elements in the inputs of a node that is computed before anything runs."""
 DTYPE_KEEPING_OPERATORS: Final = frozenset(
     [
         "Abs", "Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv", "ConvTranspose", "Div",
@@ -29,19 +29,21 @@ DTYPE_KEEPING_OPERATORS: Final = frozenset(
         "Split", "Sqrt", "Squeeze", "Sub", "Tanh", "Transpose", "Unsqueeze",
     ]
 )  # fmt: skip
-"""Operators whose outputs have the dtype of their first input."""
+"""The operators whose outputs have the dtype of their first input."""
 
 
-def fold_constants(graph: Graph, changing: set[str], dtypes: Mapping[str, np.dtype[Any]]) -> Graph:
+def fold_constants(
+    graph: Graph, variable_names: set[str], input_dtypes: Mapping[str, np.dtype[Any]]
+) -> Graph:
     """Return a graph without the nodes whose outputs are constants.
 
     Args:
         graph: A graph.
-        changing: The names of inputs and of weights that are trained, which are no constants.
-        dtypes: The dtypes of the inputs.
+        variable_names: The names of inputs and of weights that are trained, which are no constants.
+        input_dtypes: The dtypes of the inputs.
     """
-    known = {name: array for name, array in graph.constants.items() if name not in changing}
-    types = dict(dtypes) | {name: array.dtype for name, array in graph.constants.items()}
+    known = {name: array for name, array in graph.constants.items() if name not in variable_names}
+    types = dict(input_dtypes) | {name: array.dtype for name, array in graph.constants.items()}
     result = Graph(graph.inputs, graph.outputs, dict(graph.constants))
     for node in graph.nodes:
         values = _constant_outputs(node, known, types)
@@ -62,21 +64,21 @@ def fold_constants(graph: Graph, changing: set[str], dtypes: Mapping[str, np.dty
 
 
 def _constant_outputs(
-    node: Node, known: Mapping[str, NDArray[Any]], types: Mapping[str, np.dtype[Any]]
+    node: Node, known_values: Mapping[str, NDArray[Any]], known_dtypes: Mapping[str, np.dtype[Any]]
 ) -> dict[str, NDArray[Any]] | None:
     """Return the outputs of a node by name if they are constant and small."""
     names = [name for name in node.inputs if name]
     if node.subgraphs or not node.operator.is_pure:
         return None
-    if node.operator.name == "CastLike" and names[0] in known and names[-1] in types:
-        value = cast_to(known[names[0]], types[names[-1]])
+    if node.operator.name == "CastLike" and names[0] in known_values and names[-1] in known_dtypes:
+        value = cast_to(known_values[names[0]], known_dtypes[names[-1]])
         return {node.outputs[0]: np.asarray(value)} if is_array(value) else None
     if (
-        not all(name in known for name in names)
-        or sum(known[n].size for n in names) > MAX_CONSTANT_ELEMENTS
+        not all(name in known_values for name in names)
+        or sum(known_values[n].size for n in names) > MAX_CONSTANT_ELEMENTS
     ):
         return None
-    scope = Scope("cpu", {name: known[name] for name in names}, set(names), {})
+    scope = Scope("cpu", {name: known_values[name] for name in names}, set(names), {})
     try:
         evaluate_node(node, scope)
     except PlugradError:

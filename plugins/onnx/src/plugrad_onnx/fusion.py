@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-SIGMOID_IS_FLAT_BEYOND: Final = 750
-"""The sigmoid of numbers below minus this one is 0, also in float64."""
+SIGMOID_SATURATION_LIMIT: Final = 750
+"""The magnitude of negative numbers from which on their sigmoid is 0, also in float64."""
 
 
-def fuse_nodes(graph: Graph, trained: set[str]) -> Graph:
+def fuse_nodes(graph: Graph, trained_names: set[str]) -> Graph:
     """Return a graph that computes the same with fewer nodes.
 
     Args:
         graph: A graph.
-        trained: The names of weights that are not constant, which stay as they are.
+        trained_names: The names of weights that are not constant, which stay as they are.
     """
-    constants = {name: a for name, a in graph.constants.items() if name not in trained}
+    constants = {name: a for name, a in graph.constants.items() if name not in trained_names}
     for node in graph.nodes:
         if node.operator.name == "Constant" and not node.operator.domain:
             constants[node.outputs[0]] = node.operator.function(**node.attributes)
@@ -54,28 +54,28 @@ def fuse_nodes(graph: Graph, trained: set[str]) -> Graph:
 def _absorb_followers(
     conv: Node,
     constants: dict[str, NDArray[Any]],
-    uses: Counter[str],
+    use_counts: Counter[str],
     consumers: Mapping[str, Node],
-    new: dict[str, NDArray[Any]],
-    absorbed: set[int],
+    new_constants: dict[str, NDArray[Any]],
+    absorbed_ids: set[int],
 ) -> Node:
-    """Merge the normalization, sum and activation that follow a convolution into it."""
+    """Return a convolution that includes the normalization, sum and activation that follow it."""
     fused_conv = OPERATORS["plugrad", "FusedConv"][0]
-    follower = _only_follower(conv, uses, consumers)
+    follower = _only_follower(conv, use_counts, consumers)
     if follower is not None and _is_normalization(follower, constants):
         folded = _fold_normalization(conv, follower, constants)
         if folded is not None:
             inputs = [conv.inputs[0]]
             for name, array in zip(("filters", "bias"), folded, strict=True):
                 inputs.append(f"{follower.outputs[0]}/{name}")
-                new[inputs[-1]] = constants[inputs[-1]] = array
-            absorbed.add(id(follower))
+                new_constants[inputs[-1]] = constants[inputs[-1]] = array
+            absorbed_ids.add(id(follower))
             conv = replace(conv, inputs=inputs, outputs=follower.outputs[:1])
-            follower = _only_follower(conv, uses, consumers)
+            follower = _only_follower(conv, use_counts, consumers)
     activation = None if follower is None else _activation_name(follower, constants)
     if follower is None or activation is None:
         return conv
-    absorbed.add(id(follower))
+    absorbed_ids.add(id(follower))
     attributes = {**conv.attributes, "activation": activation}
     return replace(
         conv, operator=fused_conv, attributes=attributes, outputs=follower.outputs
@@ -83,20 +83,22 @@ def _absorb_followers(
 
 
 def _is_operator(node: Node, name: str) -> bool:
+    """Whether a node calls an operator of ONNX's own domain."""
     return node.operator.name == name and not node.operator.domain
 
 
 def _is_floating(array: Any) -> bool:
+    """Whether a value is an array of floats, not None."""
     return array is not None and array.dtype.kind == "f"
 
 
 def _only_follower(
-    node: Node, uses: Mapping[str, int], consumers: Mapping[str, Node]
+    node: Node, use_counts: Mapping[str, int], consumers: Mapping[str, Node]
 ) -> Node | None:
     """Return the only node that reads a node's output, if as its first input, else None."""
     name = node.outputs[0]
     follower = consumers.get(name)
-    alone = follower is not None and uses[name] == 1 and follower.inputs[0] == name
+    alone = follower is not None and use_counts[name] == 1 and follower.inputs[0] == name
     return follower if alone else None
 
 
@@ -104,22 +106,23 @@ def _is_bounded_below(node: Node, constants: Mapping[str, NDArray[Any]]) -> bool
     """Return whether a node takes the maximum of x and a number below which the sigmoid is 0 in all dtypes."""
     bound = constants.get(node.inputs[-1]) if _is_operator(node, "Max") else None
     is_pair = len(node.inputs) == 2 and _is_floating(bound)
-    return is_pair and bool((bound <= -SIGMOID_IS_FLAT_BEYOND).all())
+    return is_pair and bool((bound <= -SIGMOID_SATURATION_LIMIT).all())
 
 
 def _is_silu(
-    sigmoid: Node, product: Node, uses: Mapping[str, int], bounded: Mapping[str, str]
+    sigmoid: Node, product: Node, use_counts: Mapping[str, int], bounded_inputs: Mapping[str, str]
 ) -> bool:
     """Return whether a product multiplies x by a sigmoid of x that nobody else reads.
 
     So exporters write SiLU; plugrad's writes ``max(x, -800) * sigmoid(x)``, which is 0 at minus infinity.
     """
-    factors = sorted(bounded.get(name, name) for name in product.inputs)
-    alone = _is_operator(product, "Mul") and uses[sigmoid.outputs[0]] == 1
+    factors = sorted(bounded_inputs.get(name, name) for name in product.inputs)
+    alone = _is_operator(product, "Mul") and use_counts[sigmoid.outputs[0]] == 1
     return alone and factors == sorted([sigmoid.inputs[0], sigmoid.outputs[0]])
 
 
 def _is_normalization(node: Node, constants: Mapping[str, Any]) -> bool:
+    """Whether a node normalizes channels with constant statistics."""
     return (
         _is_operator(node, "BatchNormalization")
         and not node.attributes.get("training_mode", 0)

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_FUNCTION_DEPTH: Final = 32
-"""How deep graphs and functions may be nested."""
+"""The largest depth of nested graphs and functions."""
 EMPTY_LARGE_WEIGHTS: Final[Mapping[int, NDArray[Any]]] = MappingProxyType({})
-"""The large weights of a model that has all of its weights."""
+"""No large weights, as in a model that has all of its weights."""
 REQUIRED_ATTRIBUTE: Final = inspect.Parameter.empty
-"""The default of an attribute that must be there."""
+"""The default of an attribute that a node must have."""
 
 
 @dataclass
@@ -41,6 +41,7 @@ class Node:
     attributes: dict[str, Any]
     subgraphs: dict[str, Graph]
     captured_names: tuple[str, ...] = ()
+    """The names of values of enclosing graphs that the subgraphs read."""
 
     def __str__(self) -> str:
         return describe_node(self.name, self.operator.domain, self.operator.name, self.opset)
@@ -66,15 +67,17 @@ class Graph:
         return outside
 
 
-def describe_node(name: str, domain: str, kind: str, opset: int) -> str:
-    """Describe a node for messages."""
-    operator = f"{domain}.{kind}" if domain else kind
+def describe_node(name: str, domain: str, operator_name: str, opset: int) -> str:
+    """Return the description of a node in messages."""
+    operator = f"{domain}.{operator_name}" if domain else operator_name
     return f"node {name!r} ({operator}, opset {opset})"
 
 
-def opsets_by_domain(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+def opsets_by_domain(opset_imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
     """Return operator-set versions by domain; ONNX's own domain is the empty string."""
-    return {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in imports}
+    return {
+        "" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in opset_imports
+    }
 
 
 class GraphBuilder:
@@ -94,7 +97,11 @@ class GraphBuilder:
         self._open: list[tuple[str, str]] = []
 
     def build_graph(
-        self, proto: onnx.GraphProto, opsets: Mapping[str, int], names: UniqueNames, depth: int = 0
+        self,
+        proto: onnx.GraphProto,
+        opsets: Mapping[str, int],
+        unique_names: UniqueNames,
+        depth: int = 0,
     ) -> Graph:
         """Build the main graph of a model, or a subgraph in an attribute of a node.
 
@@ -107,27 +114,27 @@ class GraphBuilder:
                 f"Graphs and functions are nested more than {MAX_FUNCTION_DEPTH} deep."
             )
         constants = {
-            names[tensor.name]: self.large[place]
+            unique_names[tensor.name]: self.large[place]
             if place in self.large and not depth
             else read_tensor(tensor, self.folder)
             for place, tensor in enumerate(proto.initializer)
         }
         for sparse in proto.sparse_initializer:
-            constants[names[sparse.values.name]] = read_sparse(sparse, self.folder)
-        graph = Graph([], [names[v.name] for v in proto.output], constants)
-        graph.inputs = [names[v.name] for v in proto.input]
-        graph.nodes = list(self.iter_nodes(proto.node, opsets, names, {}, depth))
+            constants[unique_names[sparse.values.name]] = read_sparse(sparse, self.folder)
+        graph = Graph([], [unique_names[v.name] for v in proto.output], constants)
+        graph.inputs = [unique_names[v.name] for v in proto.input]
+        graph.nodes = list(self.iter_nodes(proto.node, opsets, unique_names, {}, depth))
         return graph
 
     def iter_nodes(
         self,
         protos: Iterable[onnx.NodeProto],
         opsets: Mapping[str, int],
-        names: UniqueNames,
-        given: Mapping[str, onnx.AttributeProto],
+        unique_names: UniqueNames,
+        given_attributes: Mapping[str, onnx.AttributeProto],
         depth: int,
     ) -> Iterator[Node]:
-        """Yield nodes; a call of a local function becomes the nodes of its body."""
+        """Yield nodes; a call of a local function becomes the nodes of its body, which gets attributes of the call."""
         if depth > MAX_FUNCTION_DEPTH:
             raise InvalidModel(
                 f"Graphs and functions are nested more than {MAX_FUNCTION_DEPTH} deep."
@@ -140,13 +147,13 @@ class GraphBuilder:
                 replaced -= 1
                 continue
             if place in calls and (found := find_operator(calls[place])):
-                yield _make_composite_node(calls[place], *found, names)
+                yield _make_composite_node(calls[place], *found, unique_names)
                 replaced = calls[place].size - 1
                 continue
             domain = "" if proto.domain == "ai.onnx" else proto.domain
             opset = opsets.get(domain, 1)
             name = proto.name or (proto.output[0] if proto.output else proto.op_type)
-            attributes = _resolve_attributes(proto, given)
+            attributes = _resolve_attributes(proto, given_attributes)
             where = describe_node(name, domain, proto.op_type, opset)
             function = self.functions.get((domain, proto.op_type))
             operator = (
@@ -154,7 +161,7 @@ class GraphBuilder:
             )
             if operator is not None:
                 yield self._make_node(
-                    proto, name, operator, opset, attributes, opsets, names, depth
+                    proto, name, operator, opset, attributes, opsets, unique_names, depth
                 )
                 continue
             schema = _find_schema(domain, proto.op_type, opset) if function is None else None
@@ -165,10 +172,12 @@ class GraphBuilder:
                         attributes.setdefault(key, value.default_value)
             if function is not None:
                 yield from self.iter_body_nodes(
-                    proto, function, where, attributes, names, opsets, depth
+                    proto, function, where, attributes, unique_names, opsets, depth
                 )
             elif schema is not None and schema.has_context_dependent_function:
-                yield self._make_expansion_node(proto, name, opset, attributes, opsets, names)
+                yield self._make_expansion_node(
+                    proto, name, opset, attributes, opsets, unique_names
+                )
             else:
                 self.problems.append(f"{where}: {_describe_remedy(domain, proto.op_type, opset)}")
 
@@ -178,23 +187,24 @@ class GraphBuilder:
         name: str,
         operator: Operator,
         opset: int,
-        given: Mapping[str, onnx.AttributeProto],
+        given_attributes: Mapping[str, onnx.AttributeProto],
         opsets: Mapping[str, int],
-        names: UniqueNames,
+        unique_names: UniqueNames,
         depth: int,
     ) -> Node:
+        """Return a node that calls an operator with an implementation."""
         where = describe_node(name, operator.domain, operator.name, opset)
         values: dict[str, Any] = {}
         graphs: dict[str, Graph] = {}
-        for key, attribute in given.items():
+        for key, attribute in given_attributes.items():
             if key not in operator.attributes:
                 known = ", ".join(operator.attributes) or "none"
                 self.problems.append(f"{where}: attribute {key!r} is not known; {known} are.")
             elif attribute.type == onnx.AttributeProto.GRAPH:
-                graphs[key] = self.build_graph(attribute.g, opsets, names, depth + 1)
+                graphs[key] = self.build_graph(attribute.g, opsets, unique_names, depth + 1)
             else:
                 values[key] = self.parse_attribute(attribute, where)
-        inputs = [names[n] for n in proto.input]
+        inputs = [unique_names[n] for n in proto.input]
         for key, default in operator.attributes.items():
             if default is REQUIRED_ATTRIBUTE and key not in values and key not in graphs:
                 raise InvalidModel(f"{where}: attribute {key!r} is missing.")
@@ -207,10 +217,10 @@ class GraphBuilder:
                 "are expected."
             )
         captured = {free for graph in graphs.values() for free in graph.free_names()}
-        outputs = [names[n] for n in proto.output]
+        outputs = [unique_names[n] for n in proto.output]
         return Node(name, operator, opset, inputs, outputs, values, graphs, tuple(sorted(captured)))
 
-    def parse_attribute(self, proto: onnx.AttributeProto, where: str) -> Any:
+    def parse_attribute(self, proto: onnx.AttributeProto, node_description: str) -> Any:
         """Return the value of an attribute; tensors become arrays.
 
         Raises:
@@ -229,32 +239,32 @@ class GraphBuilder:
                 return [text.decode() for text in value]
             return list(value) if proto.type in (kinds.INTS, kinds.FLOATS) else value
         except (ValueError, UnicodeDecodeError) as error:
-            raise InvalidModel(f"{where}: attribute {proto.name!r}: {error}") from error
+            raise InvalidModel(f"{node_description}: attribute {proto.name!r}: {error}") from error
 
     def iter_body_nodes(
         self,
         proto: onnx.NodeProto,
         function: onnx.FunctionProto,
-        where: str,
+        node_description: str,
         attributes: dict[str, onnx.AttributeProto],
-        names: UniqueNames,
+        unique_names: UniqueNames,
         opsets: Mapping[str, int],
         depth: int,
     ) -> Iterator[Node]:
         """Yield the nodes of a function's body with the names and attributes of the call."""
         key = (function.domain, function.name)
         if key in self._open:
-            raise InvalidModel(f"{where}: this function calls itself.")
+            raise InvalidModel(f"{node_description}: this function calls itself.")
         for default in function.attribute_proto:
             attributes.setdefault(default.name, default)
         self._count += 1
-        inner = UniqueNames(f"{names.prefix}{function.name}.{self._count}/")
+        inner = UniqueNames(f"{unique_names.prefix}{function.name}.{self._count}/")
         inputs = [*proto.input, *[""] * len(function.input)]
         for formal, actual in zip(function.input, inputs, strict=False):
-            inner.known[formal] = names[actual]
+            inner.known[formal] = unique_names[actual]
         for formal, actual in zip(function.output, proto.output, strict=False):
             if actual:
-                inner.known[formal] = names[actual]
+                inner.known[formal] = unique_names[actual]
         own = {**opsets, **opsets_by_domain(function.opset_import)}
         self._open.append(key)
         yield from self.iter_nodes(function.node, own, inner, attributes, depth + 1)
@@ -267,7 +277,7 @@ class GraphBuilder:
         opset: int,
         attributes: Mapping[str, onnx.AttributeProto],
         opsets: Mapping[str, int],
-        names: UniqueNames,
+        unique_names: UniqueNames,
     ) -> Node:
         """Return a node for an operator defined by a function whose body depends on the dtypes of its inputs."""
         call = onnx.NodeProto()
@@ -279,7 +289,10 @@ class GraphBuilder:
             proto.op_type, expand.domain, 1, expand.function, True, variadic_kind="AnyInputValue",
             supplied_parameters=("outputs", "opset", "scope"),
         )  # fmt: skip
-        inputs, outputs = [names[n] for n in proto.input], [names[n] for n in proto.output]
+        inputs, outputs = (
+            [unique_names[n] for n in proto.input],
+            [unique_names[n] for n in proto.output],
+        )
         return Node(
             name,
             operator,
@@ -292,10 +305,12 @@ class GraphBuilder:
 
 
 def _make_composite_node(
-    call: RecordedCall, operator: Operator, attributes: dict[str, Any], names: UniqueNames
+    call: RecordedCall, operator: Operator, attributes: dict[str, Any], unique_names: UniqueNames
 ) -> Node:
     """Return one node for a recorded plugrad call that the file expresses as several nodes."""
-    inputs, outputs = ([names[name] for name in part] for part in (call.inputs, call.outputs))
+    inputs, outputs = (
+        [unique_names[name] for name in part] for part in (call.inputs, call.outputs)
+    )
     return Node(
         next(filter(None, outputs), call.name), operator, 1, inputs, outputs, attributes, {}
     )
@@ -315,20 +330,20 @@ class UniqueNames:
 def build_graph(
     model: onnx.ModelProto,
     folder: Path | None,
-    large: Mapping[int, NDArray[Any]] = EMPTY_LARGE_WEIGHTS,
+    large_weights: Mapping[int, NDArray[Any]] = EMPTY_LARGE_WEIGHTS,
 ) -> Graph:
     """Build the graph of a model and check that every operator is known.
 
     Args:
         model: The model.
         folder: Where its external data lie, if it has come from a file.
-        large: Weights that it lacks, by their places among all.
+        large_weights: Weights that it lacks, by their places among all.
 
     Raises:
         InvalidModel: it breaks a rule of ONNX.
         UnsupportedModel: it needs an operator, or an attribute, that is not known.
     """
-    builder = GraphBuilder(model, folder, large)
+    builder = GraphBuilder(model, folder, large_weights)
     opsets = opsets_by_domain(model.opset_import)
     if not opsets:
         raise InvalidModel("The model does not say which version of the operators it uses.")
@@ -340,13 +355,13 @@ def build_graph(
     return graph
 
 
-def check_evaluation_order(graph: Graph, outer: set[str]) -> None:
+def check_evaluation_order(graph: Graph, outer_names: set[str]) -> None:
     """Check that each value is computed exactly once, and before its first use.
 
     Raises:
         InvalidModel: one is not.
     """
-    defined = {*outer, *graph.inputs, *graph.constants}
+    defined = {*outer_names, *graph.inputs, *graph.constants}
     made: set[str] = {*graph.inputs}
     for node in graph.nodes:
         for name in node.inputs:
@@ -367,22 +382,22 @@ def check_evaluation_order(graph: Graph, outer: set[str]) -> None:
 
 
 def _resolve_attributes(
-    proto: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]
+    proto: onnx.NodeProto, given_attributes: Mapping[str, onnx.AttributeProto]
 ) -> dict[str, onnx.AttributeProto]:
     """Return the attributes of a node; references to attributes of the enclosing function are replaced by values."""
     attributes: dict[str, onnx.AttributeProto] = {}
     for attribute in proto.attribute:
         if not attribute.ref_attr_name:
             attributes[attribute.name] = attribute
-        elif attribute.ref_attr_name in given:
+        elif attribute.ref_attr_name in given_attributes:
             attributes[attribute.name] = onnx.AttributeProto()
-            attributes[attribute.name].CopyFrom(given[attribute.ref_attr_name])
+            attributes[attribute.name].CopyFrom(given_attributes[attribute.ref_attr_name])
             attributes[attribute.name].name = attribute.name
     return attributes
 
 
 def _find_schema(domain: str, name: str, opset: int) -> Any:
-    """Return the package onnx's schema of an operator, or None."""
+    """Return the schema of an operator in the package onnx, or None."""
     try:
         return onnx.defs.get_schema(name, opset, domain)
     except onnx.defs.SchemaError:

@@ -43,8 +43,9 @@ _NUMBER_KIND_NAMES: Final = {
     "c": "complex",
     "T": "string",
 }
+"""The names of kinds of numbers, by the kind of NumPy's dtype."""
 MAX_CACHED_PLANS: Final = 16
-"""For how many shapes of inputs a model keeps what it has computed once."""
+"""The number of input shapes for which a model keeps an execution plan."""
 
 
 def load(source: str | os.PathLike[str] | onnx.ModelProto) -> Model:
@@ -205,7 +206,9 @@ class Model:
         self._fused = None
         self._plans.clear()
 
-    def _inputs_by_name(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    def _inputs_by_name(
+        self, args: Sequence[Any], named_inputs: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Return inputs by name."""
         if len(args) > len(self._inputs):
             raise ArgumentError(
@@ -213,7 +216,7 @@ class Model:
                 f"{', '.join(self._inputs)}."
             )
         values = dict(zip(self._inputs, args, strict=False))
-        for name, value in named.items():
+        for name, value in named_inputs.items():
             if name in values or name not in self._graph.inputs:
                 known = ", ".join(self._inputs)
                 raise ArgumentError(f"{name!r} is given twice or no input; inputs are: {known}.")
@@ -276,6 +279,7 @@ class Weights(MutableMapping[str, Any]):
 
 
 def _is_tensor(proto: Any) -> bool:
+    """Whether an input is declared as a tensor, or not at all."""
     return proto is None or proto.type.HasField("tensor_type")
 
 
@@ -297,20 +301,20 @@ def _to_tensor(value: Any, device: str) -> Any:
     return as_tensor(array, "cpu" if lacks_dtype(device, array) else device)
 
 
-def _check_shape(name: str, declared: onnx.TypeProto.Tensor, value: Any) -> None:
-    """Check the shape of an input against the shape that the model declares."""
-    dims = declared.shape.dim
+def _check_shape(name: str, declared_type: onnx.TypeProto.Tensor, value: Any) -> None:
+    """Raise unless the shape and the dtype of an input fit those that the model declares."""
+    dims = declared_type.shape.dim
     sizes = [d.dim_value if d.HasField("dim_value") else (d.dim_param or "any") for d in dims]
     fits = len(sizes) == len(value.shape) and all(
         not isinstance(size, int) or size == actual
         for size, actual in zip(sizes, value.shape, strict=True)
     )
-    if declared.HasField("shape") and not fits:
+    if declared_type.HasField("shape") and not fits:
         raise ArgumentValueError(
             f"Input {name!r} has shape {tuple(value.shape)}; the model takes "
             f"({', '.join(map(str, sizes))})."
         )
-    expected = numpy_dtype(declared.elem_type)
+    expected = numpy_dtype(declared_type.elem_type)
     given = numpy_dtype(element_type(value.dtype))
     if _NUMBER_KIND_NAMES.get(given.kind) != _NUMBER_KIND_NAMES.get(
         expected.kind
@@ -332,7 +336,7 @@ def _device_of_inputs(values: Any) -> str:
 
 
 def _shape_signature(value: Any) -> Any:
-    """Return the part of an input on which shapes inside the model depend."""
+    """Return the shapes and dtypes of an input, on which an execution plan depends."""
     if is_list(value):
         return tuple(map(_shape_signature, value))
     return None if value is None else (tuple(value.shape), str(value.dtype))

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_MODEL_BYTES: Final = 1 << 31
-"""How many bytes a tensor may have that takes less room in the file than in memory."""
+"""The largest size of a tensor that takes less room in the file than in memory."""
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[onnx.ModelProto, dict[int, NDArray[Any]]]:
-    """Return a model without its large weights, and the position of each of these in the file, by index.
+    """Return a model without its large weights, and the arrays of these by the index of the weight.
 
     External data are not read.
 
@@ -82,6 +82,7 @@ def read_tensor(proto: onnx.TensorProto, folder: Path | None) -> NDArray[Any]:
 def _read_large(
     file: BufferedReader, field: weights.ProtobufField, proto: onnx.TensorProto
 ) -> NDArray[Any]:
+    """Read a large weight as an array."""
     try:
         return weights.read_weight(file, field, proto)
     except ValueError as error:
@@ -118,7 +119,7 @@ def read_sparse(proto: onnx.SparseTensorProto, folder: Path | None) -> NDArray[A
 
 
 def _read_external(
-    proto: onnx.TensorProto, folder: Path | None, count: int, dtype: np.dtype[Any]
+    proto: onnx.TensorProto, folder: Path | None, element_count: int, dtype: np.dtype[Any]
 ) -> bytes:
     """Read the bytes of a tensor from an external file in the model's folder."""
     entries = {entry.key: entry.value for entry in proto.external_data}
@@ -137,7 +138,7 @@ def _read_external(
         )
     bits = 4 if dtype.name in ("int4", "uint4", "float4_e2m1fn") else dtype.itemsize * 8
     bits = 2 if dtype.name in ("int2", "uint2") else bits
-    expected = (count * bits + 7) // 8
+    expected = (element_count * bits + 7) // 8
     try:
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", expected))
     except ValueError:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
 PLUGRAD_DOMAIN: Final = "plugrad"
-"""The domain of the operators that are no operators of ONNX."""
+"""The domain of plugrad's own operators."""
 CALL_METADATA_KEY: Final = "plugrad.call"
+"""The key of the record in the metadata of a node."""
 RECORDED_KERNELS: Final = frozenset(
     [
         "Attention", "Elu", "EuclideanNorm", "Expm1", "FloorDiv", "FusedBatchNorm", "IsFinite", "LayerNorm", "Log10",
@@ -33,23 +34,23 @@ RECORDED_KERNELS: Final = frozenset(
         "Square", "SquaredDifference", "Trunc", "Variance", "_FusedMatMul",
     ]
 )  # fmt: skip
-"""The kernels that are remembered."""
+"""The kernels whose calls are recorded."""
 RECURRENT_CELLS: Final = ("LSTM", "GRU", "SimpleRNN")
-"""The loops that are remembered."""
+"""The recurrent networks whose loops are recorded."""
 STOP_GRADIENT: Final = "StopGradient"
-"""What is remembered of an Identity through which no gradient flows."""
+"""The name in the record of an Identity through which no gradient flows."""
 
 
 class RecordedCall(NamedTuple):
     """A plugrad call that a model spells out as several nodes."""
 
     name: str
-    """That of an operator of `PLUGRAD_DOMAIN`, or of a kernel."""
+    """The name of an operator of `PLUGRAD_DOMAIN`, or of a kernel."""
     attributes: dict[str, Any]
     inputs: list[str]
     outputs: list[str]
     size: int
-    """For how many nodes it stands, of which the first has the record."""
+    """The number of nodes that spell out the call; the first one has the record."""
 
 
 def record_call(
@@ -126,12 +127,14 @@ def _read_record(
         return None  # whatever stands there, the nodes say what to compute
 
 
-def _is_closed(nodes: Sequence[onnx.NodeProto], call: RecordedCall, uses: Counter[str]) -> bool:
-    """Whether nodes outside of the call read none of its intermediate values."""
+def _is_closed(
+    nodes: Sequence[onnx.NodeProto], call: RecordedCall, use_counts: Counter[str]
+) -> bool:
+    """Whether no node outside of the call reads one of its intermediate values."""
     inside = Counter(name for node in nodes for name in node.input)
     made = {name for node in nodes for name in node.output}
     return {*filter(None, call.outputs)} <= made and all(
-        uses[name] == inside[name] for name in made.difference(call.outputs)
+        use_counts[name] == inside[name] for name in made.difference(call.outputs)
     )
 
 

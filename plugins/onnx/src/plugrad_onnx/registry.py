@@ -30,11 +30,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 HostArray: TypeAlias = NDArray[Any]
+"""An input that a function gets as an array of NumPy."""
 TensorOrHostArray: TypeAlias = Tensor | NDArray[Any]
+"""An input that a function gets as a tensor, or as an array if plugrad lacks its dtype."""
 FilterTensor: TypeAlias = Tensor
+"""An input that a function gets as a tensor of filters with channels last."""
 AnyInputValue: TypeAlias = Any
+"""An input that a function gets as it is: a tensor, an array, or a list of them."""
 TensorList: TypeAlias = list[Tensor]
+"""An input that a function gets as a list of tensors."""
 SubgraphFunction: TypeAlias = "Callable[..., list[Any]]"
+"""An attribute that is a subgraph, as a function of its inputs."""
 
 INPUT_KINDS: Final = (
     "Tensor",
@@ -44,10 +50,11 @@ INPUT_KINDS: Final = (
     "TensorList",
     "AnyInputValue",
 )
+"""The annotations of inputs in the signatures of operators."""
 SUPPLIED_PARAMETERS: Final = ("outputs", "opset", "scope")
-"""What a function may ask for besides inputs and attributes."""
+"""The keywords that an operator may have besides its attributes; the number of outputs is one of them."""
 OPERATORS: Final[dict[tuple[str, str], list[Operator]]] = {}
-"""By domain and name: the versions of an operator, the newest first."""
+"""The versions of each operator by domain and name, the newest first."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +66,16 @@ class Operator:
     since_opset: int
     function: Callable[..., Any]
     is_pure: bool = True
+    """Whether equal inputs give equal outputs."""
     layout: str = ""
+    """How the function treats images whose channels come last, as `operator` describes."""
     input_kinds: tuple[str, ...] = ()
+    """The annotation of each input."""
     required_input_count: int = 0
     variadic_kind: str = ""
+    """The annotation of all further inputs, or an empty string."""
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The default of each attribute."""
     supplied_parameters: tuple[str, ...] = ()
 
     def input_kind(self, position: int) -> str:

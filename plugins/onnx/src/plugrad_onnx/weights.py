@@ -29,17 +29,21 @@ INITIALIZER_FIELD_NUMBER: Final = 5
 RAW_DATA_FIELD_NUMBER: Final = 9
 VARINT_WIRE_TYPE, FIXED64_WIRE_TYPE, BYTES_WIRE_TYPE, FIXED32_WIRE_TYPE = 0, 1, 2, 5
 LARGE_WEIGHT_MIN_BYTES: Final = 1 << 14
-"""From how many bytes on a weight is read by itself."""
+"""The size from which on a weight is read by itself."""
 
 
 class ProtobufField(NamedTuple):
-    """The position of a field in the bytes of a message: from `start` to `end`, with its value from `value` on."""
+    """The position of a field in the bytes of a protobuf message."""
 
     number: int
+    """The number of the field in its message type."""
     wire_type: int
     start: int
+    """The byte at which the field begins."""
     value: int
+    """The byte at which the value begins."""
     end: int
+    """The byte after the field."""
 
     @property
     def size(self) -> int:
@@ -118,44 +122,44 @@ def _strip_weights(
     return _encode_field(GRAPH_FIELD_NUMBER, b"".join(parts)), places
 
 
-def _iter_fields(data: mmap.mmap, start: int, end: int) -> Iterator[ProtobufField]:
+def _iter_fields(data: mmap.mmap, start_byte: int, end_byte: int) -> Iterator[ProtobufField]:
     """Yield the fields of a protobuf message.
 
     Raises:
         ValueError: it is none.
     """
-    while start < end:
-        key, value = _decode_varint(data, start, end)
+    while start_byte < end_byte:
+        key, value = _decode_varint(data, start_byte, end_byte)
         kind = key & 7
         if kind == BYTES_WIRE_TYPE:
-            size, value = _decode_varint(data, value, end)
+            size, value = _decode_varint(data, value, end_byte)
             stop = value + size
         elif kind == VARINT_WIRE_TYPE:
-            stop = _decode_varint(data, value, end)[1]
+            stop = _decode_varint(data, value, end_byte)[1]
         elif kind in (FIXED64_WIRE_TYPE, FIXED32_WIRE_TYPE):
             stop = value + (8 if kind == FIXED64_WIRE_TYPE else 4)
         else:
             raise ValueError(f"{kind} is no kind of field")
-        if stop > end:
+        if stop > end_byte:
             raise ValueError("a field ends after its message")
-        yield ProtobufField(key >> 3, kind, start, value, stop)
-        start = stop
+        yield ProtobufField(key >> 3, kind, start_byte, value, stop)
+        start_byte = stop
 
 
-def _decode_varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:
-    """Decode a variable-length integer of protobuf (7 bits per byte, lowest first); return it and its end."""
+def _decode_varint(data: mmap.mmap, start_byte: int, end_byte: int) -> tuple[int, int]:
+    """Return a variable-length integer of protobuf (7 bits per byte, lowest first), and the byte after it."""
     number = 0
-    for place in range(start, min(end, start + 10)):
+    for place in range(start_byte, min(end_byte, start_byte + 10)):
         byte = data[place]
-        number |= (byte & 0x7F) << 7 * (place - start)
+        number |= (byte & 0x7F) << 7 * (place - start_byte)
         if byte < 0x80:
             return number, place + 1
     raise ValueError("a number does not end")
 
 
-def _encode_field(number: int, value: bytes) -> bytes:
-    """Encode a length-delimited field of protobuf."""
-    head = [number << 3 | BYTES_WIRE_TYPE]
+def _encode_field(field_number: int, value: bytes) -> bytes:
+    """Return the bytes of a length-delimited field of protobuf."""
+    head = [field_number << 3 | BYTES_WIRE_TYPE]
     size = len(value)
     while size >= 0x80:
         head.append(size & 0x7F | 0x80)

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 WASM_MAGIC_BYTES: Final = b"\0asm"
 MAX_STACK_BYTES: Final = 512 << 10
-"""The stack of a module."""
+"""The maximum stack of a module."""
 LENGTH_STRUCT: Final = struct.Struct("<Q")
+"""The number of bytes in front of each request and each answer."""
 READY_MESSAGE, COMPILED_MESSAGE, REFUSED_MESSAGE = b"R", b"C", b"E"
+"""The first byte of each answer, which says what it is."""
 
 
-def new_interruptible_engine(*, parallel: bool) -> wasmtime.Engine:
+def new_interruptible_engine(*, parallel_compilation: bool) -> wasmtime.Engine:
     """Return a wasmtime engine for modules of users, whose execution can be stopped."""
     import wasmtime
 
@@ -31,7 +33,7 @@ def new_interruptible_engine(*, parallel: bool) -> wasmtime.Engine:
     # A trap is not a signal here, because other handlers of signals, such as those of
     # faulthandler, would end the process.
     config.signals_based_traps = False
-    config.parallel_compilation = parallel
+    config.parallel_compilation = parallel_compilation
     config.wasm_gc = False  # no limit holds for its objects
     config.wasm_memory64 = False
     config.max_wasm_stack = MAX_STACK_BYTES
@@ -57,7 +59,7 @@ def main() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    engine = new_interruptible_engine(parallel=True)
+    engine = new_interruptible_engine(parallel_compilation=True)
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     answers.write(READY_MESSAGE)
     answers.flush()

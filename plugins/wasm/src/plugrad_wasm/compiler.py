@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from typing import IO
 
 MAX_PROCESS_START_SECONDS: Final = 60.0
-"""Seconds that the process may take to start."""
+"""The maximum seconds that the process takes to start."""
 MAX_PROCESS_MEMORY_BYTES: Final = 4 << 30
-"""Bytes of addresses that the process may use."""
+"""The maximum bytes of addresses that the process uses."""
 MAX_IDLE_PROCESSES: Final = 1
-"""Processes that wait for the next module."""
+"""The maximum number of processes that wait for the next module."""
 
 
 class ModuleCompilationError(Exception):
@@ -32,7 +32,7 @@ class ModuleCompilationError(Exception):
 
 
 def take_idle_compiler() -> CompilerProcess:
-    """Return an idle compiler process of this process, or start one.
+    """Return an idle compiler process that this process has started, or start one.
 
     Raises:
         KernelFailed: none can be started.

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 MAX_EXPRESSION_CHARACTERS: Final = 500_000
-"""Nothing can stop the compiler of an expression, not even Ctrl-C."""
+"""The maximum characters of an expression, because nothing can stop its compilation, not even Ctrl-C."""
 FORBIDDEN_INSTRUCTIONS: Final = re.compile(
     r"(?<![$.\w])"
     r"(loop|call\w*|return_call\w*|unreachable|(memory|table)\.\w+|\w+\.(atomic\.|load|store)[\w.]*"
     r"|i(32|64)\.(div|rem)_[su]|i(32|64)\.trunc_f(32|64)_[su])"
     r"(?![\w.])"
 )
-"""Instructions that could run for ever, trap, or reach the memory of others."""
+"""The pattern of instructions that could run for ever, trap, or reach the memory of others."""
 
 
 def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[..., WasmArray]:
@@ -82,38 +82,42 @@ def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[
     return implementation
 
 
-def _check_inputs(names: tuple[str, ...], arrays: tuple[WasmArray, ...]) -> None:
+def _check_inputs(input_names: tuple[str, ...], arrays: tuple[WasmArray, ...]) -> None:
     """Raise unless there is one float32 array for each name, all of equal shape."""
-    if len(arrays) != len(names):
+    if len(arrays) != len(input_names):
         raise ArgumentError(
-            f"elementwise{names} takes {len(names)} arrays, not {len(arrays)}; name every input of "
+            f"elementwise{input_names} takes {len(input_names)} arrays, not {len(arrays)}; name every input of "
             "the kernel in inputs="
         )
     if any(array.shape != arrays[0].shape for array in arrays):
         shapes = " and ".join(str(array.shape) for array in arrays)
-        raise ShapeError(f"elementwise{names}: shapes {shapes} differ; use broadcast_to first")
+        raise ShapeError(
+            f"elementwise{input_names}: shapes {shapes} differ; use broadcast_to first"
+        )
     wrong = next((array for array in arrays if array.dtype is not float32), None)
     if wrong is not None:
         raise UnsupportedDtype(
-            f"elementwise{names} on wasm takes float32, not {wrong.dtype}; cast the input first, as in "
+            f"elementwise{input_names} on wasm takes float32, not {wrong.dtype}; cast the input first, as in "
             "x.astype('float32')"
         )
 
 
-def _format_module(expression: str, inputs: tuple[str, ...]) -> str:
+def _format_module(expression: str, input_names: tuple[str, ...]) -> str:
     """Return the WebAssembly text of a module that computes an expression for each element of arrays.
 
     The parameters are the pointers to the inputs and to the output, and the number of elements.
     Their names begin with a dot, so that they differ from the names of all inputs.
     """
-    pointers = [*(f"$.at_{name}" for name in inputs), "$.out"]
-    loads = "\n".join(f"(local.set ${name} (f32.load (local.get $.at_{name})))" for name in inputs)
+    pointers = [*(f"$.at_{name}" for name in input_names), "$.out"]
+    loads = "\n".join(
+        f"(local.set ${name} (f32.load (local.get $.at_{name})))" for name in input_names
+    )
     steps = "\n".join(f"(local.set {p} (i32.add (local.get {p}) (i32.const 4)))" for p in pointers)
     return f"""
 (module
   (import "plugrad" "memory" (memory 0 65535 shared))
   (func (export "kernel") {" ".join(f"(param {p} i32)" for p in pointers)} (param $.count i32)
-    {" ".join(f"(local ${name} f32)" for name in inputs)}
+    {" ".join(f"(local ${name} f32)" for name in input_names)}
     (block $done
       (loop $next
         (br_if $done (i32.eqz (local.get $.count)))

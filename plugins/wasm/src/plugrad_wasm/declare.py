@@ -47,19 +47,20 @@ class PartStepLimits(NamedTuple):
     """The minimum and maximum number of elementary steps in one part of long work."""
 
     minimum: int
-    """Another thread saves more time than waking it takes: about 0.2 ms."""
+    """The steps for which another thread saves more time than waking it takes: about 0.2 ms."""
     maximum: int
-    """Between two parts, Python raises Ctrl-C: at most a third of a second."""
+    """The steps between which Python can raise Ctrl-C: at most a third of a second."""
 
 
 ELEMENTWISE_PART_STEPS: Final = PartStepLimits(1 << 18, 1 << 23)
-MIN_MATMUL_STEPS_PER_PART: Final = PartStepLimits(1 << 20, 1 << 29)
-FLOAT32_MATMUL_PART_STEPS: Final = PartStepLimits(
-    1 << 22, 1 << 33
-)  # each part packs the second matrix again
+"""The limits for elementwise work, whose steps are elements."""
+MATMUL_PART_STEPS: Final = PartStepLimits(1 << 20, 1 << 29)
+"""The limits for matrix products, whose steps are products of two numbers."""
+FLOAT32_MATMUL_PART_STEPS: Final = PartStepLimits(1 << 22, 1 << 33)
+"""The limits for matrix products of float32, each part of which packs the second matrix again."""
 
 PART_MULTIPLE_ELEMENTS: Final = 64
-"""Parts begin at multiples of so many elements, so that vectors have the same elements as without parts."""
+"""Parts begin at a multiple of so many elements, so that vectors have the same elements as without parts."""
 
 UnaryImplementation: TypeAlias = Callable[[WasmArray], WasmArray]
 BinaryImplementation: TypeAlias = Callable[[WasmArray, WasmArray], WasmArray]
@@ -100,7 +101,7 @@ class ExportNames(dict[DType, str]):
 
 
 def select_export(x: WasmArray, export: str, work: int) -> ExportFunction:
-    """Return a WebAssembly export as a function, which releases the GIL if `work` elementary steps take long."""
+    """Return an export as a function, which releases the GIL if `work`, in elementary steps, is large."""
     store = x.memory.store
     return (
         store.exports_holding_gil
@@ -110,41 +111,45 @@ def select_export(x: WasmArray, export: str, work: int) -> ExportFunction:
 
 
 def choose_items_per_part(
-    store: Runtime, length: int, work: int, limits: PartStepLimits, multiple: int = 1
+    store: Runtime,
+    item_count: int,
+    work: int,
+    step_limits: PartStepLimits,
+    part_size_multiple: int = 1,
 ) -> int:
-    """Return the number of items per part, if all `length` items take `work` steps together."""
-    if work < 2 * limits.minimum:
-        return max(1, length)
+    """Return the number of items per part, if all items together take `work` elementary steps."""
+    if work < 2 * step_limits.minimum:
+        return max(1, item_count)
     threads = store.threads
-    parts = max(-(-work // limits.maximum), min(threads, work // limits.minimum))
+    parts = max(-(-work // step_limits.maximum), min(threads, work // step_limits.minimum))
     if parts > threads:
         parts = -(-parts // threads) * threads  # so that all threads have the same number
-    return min(length, -(-length // (parts * multiple)) * multiple)
+    return min(item_count, -(-item_count // (parts * part_size_multiple)) * part_size_multiple)
 
 
-def is_done_in_one_call(store: Runtime, size: int) -> bool:
-    """Return whether elementwise work of a size is done in one call.
+def is_done_in_one_call(store: Runtime, element_count: int) -> bool:
+    """Return whether elementwise work on so many elements is done in one call.
 
     The implementations make such a call themselves: after one that has filled the caches, every function of Python
     is fetched anew, and `run_elementwise` would take up to 7 µs.
     """
-    return size < (
+    return element_count < (
         2 * ELEMENTWISE_PART_STEPS.minimum if store.threads > 1 else ELEMENTWISE_PART_STEPS.maximum
     )
 
 
 def iter_part_ranges(
-    sizes: tuple[int, ...], work: int, max_steps: int
+    axis_sizes: tuple[int, ...], work: int, max_steps: int
 ) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Yield the parts of a loop over axes in order: a start and a length for each axis.
+    """Yield the parts of a loop over axes in order: a start and a length for each axis, about `max_steps` per part.
 
-    All parts together are `work` steps. A part has about `maximum` of them, and several places along one
-    axis only if it has all places of the axes behind it.
+    All parts together are `work` steps. A part has several positions along an axis only if it has all positions
+    of the axes behind it.
     """
-    if work <= max_steps or not sizes:
-        yield tuple((0, size) for size in sizes)
+    if work <= max_steps or not axis_sizes:
+        yield tuple((0, size) for size in axis_sizes)
         return
-    size, *rest = sizes
+    size, *rest = axis_sizes
     length = max(1, max_steps * size // work)
     inner = -(-work // size) if length == 1 else 0
     for first in range(0, size, length):
@@ -154,26 +159,32 @@ def iter_part_ranges(
 
 def matmul_part_steps(x: WasmArray) -> PartStepLimits:
     """Return the limits on the elementary steps in one part of a matrix product, by the dtype of x."""
-    return FLOAT32_MATMUL_PART_STEPS if x.dtype is float32 else MIN_MATMUL_STEPS_PER_PART
+    return FLOAT32_MATMUL_PART_STEPS if x.dtype is float32 else MATMUL_PART_STEPS
 
 
 def run_elementwise(
     x: WasmArray,
     export: str,
-    size: int,
+    element_count: int,
     arrays_and_steps: Sequence[tuple[WasmArray, int]],
     *attributes: float,
 ) -> None:
-    """Call an elementwise WebAssembly export part by part; `run_over_items` explains the arguments."""
+    """Call an elementwise export part by part; `run_over_items` explains the arguments."""
     run_over_items(
-        x, export, size, arrays_and_steps, *attributes, work=size, multiple=PART_MULTIPLE_ELEMENTS
+        x,
+        export,
+        element_count,
+        arrays_and_steps,
+        *attributes,
+        work=element_count,
+        multiple=PART_MULTIPLE_ELEMENTS,
     )
 
 
 def run_over_items(
     x: WasmArray,
     export: str,
-    size: int,
+    item_count: int,
     arrays_and_steps: Sequence[tuple[WasmArray, int]],
     *attributes: float,
     work: int,
@@ -181,31 +192,33 @@ def run_over_items(
     scratch: int | None = None,
     keep_alive: Sequence[object] = (),
 ) -> None:
-    """Call a WebAssembly export for items such as elements or rows, part by part.
+    """Call an export for items such as elements or rows, in parts if `work`, in elementary steps, is large.
 
     The arguments of a call are the addresses of the arrays, the number of items, and the attributes.
 
     Args:
         x: an array in whose memory the kernel runs.
         export: the name of the export.
-        size: how many items there are.
+        item_count: the number of items.
         arrays_and_steps: the arrays, and by how many elements each advances from item to item.
         attributes: further arguments.
         work: the elementary steps of all items together.
-        multiple: a part, but the last one, has a multiple of so many items.
-        scratch: the bytes of memory whose address is the last argument.
-        keep_alive: whatever else the calls need.
+        multiple: all parts but the last one have a multiple of so many items.
+        scratch: the bytes of scratch memory, whose address is the last argument.
+        keep_alive: further objects that must not be released before the last call ends.
     """
     store = x.memory.store
     length = (
-        size
+        item_count
         if work < RELEASE_GIL_MIN_ELEMENTS
-        else choose_items_per_part(store, size, work, ELEMENTWISE_PART_STEPS, multiple)
+        else choose_items_per_part(store, item_count, work, ELEMENTWISE_PART_STEPS, multiple)
     )
-    if length >= size:
+    if length >= item_count:
         block = () if scratch is None else (x.memory.empty((scratch,), uint8),)
         addresses = [array.address for array, _ in arrays_and_steps]
-        select_export(x, export, work)(*addresses, size, *attributes, *[y.address for y in block])
+        select_export(x, export, work)(
+            *addresses, item_count, *attributes, *[y.address for y in block]
+        )
         return
     chains = [
         [
@@ -214,11 +227,11 @@ def run_over_items(
                     array.address + first * step * array.dtype.itemsize
                     for array, step in arrays_and_steps
                 ),
-                min(length, size - first),
+                min(length, item_count - first),
                 *attributes,
             )
         ]
-        for first in range(0, size, length)
+        for first in range(0, item_count, length)
     ]
     run_call_chains(
         x, export, chains, [*keep_alive, *(array for array, _ in arrays_and_steps)], work, scratch
@@ -230,12 +243,12 @@ def run_strided(
     export: str,
     descriptor: tuple[int, ...],
     arrays: Sequence[WasmArray | None],
-    strides: Sequence[int],
+    stride_numbers: Sequence[int],
     *attributes: float,
     work: int,
     starts: Sequence[int] = (0,) * 5,
 ) -> None:
-    """Call a WebAssembly export that loops over strided axes, in parts along the first one.
+    """Call an export that loops over strided axes, in parts along the first one if `work` is large.
 
     The arguments of a call are the addresses of the arrays, that of the descriptor, and the attributes.
 
@@ -243,12 +256,12 @@ def run_strided(
         x: an array in whose memory the kernel runs.
         export: the name of the export.
         descriptor: the number of axes, their sizes, and strides of any number of arrays.
-        arrays: what the export reads and writes; None has the address 0.
-        strides: for each array, which strides in the descriptor are its own, counted from 1, or 0 if it is
+        arrays: the arrays that the export reads and writes; None has the address 0.
+        stride_numbers: for each array the number of its strides in the descriptor, counted from 1, or 0 if it is
             dense.
         attributes: further arguments.
         work: the elementary steps.
-        starts: in each array, the element where the walk begins.
+        starts: in each array, the element where the loop begins.
     """
     store = x.memory.store
     places = [
@@ -267,7 +280,7 @@ def run_strided(
     dense = count_elements(tuple(rest[: axes - 1]))
     steps = [
         0 if array is None else array.dtype.itemsize * (rest[axes * which - 1] if which else dense)
-        for array, which in zip(arrays, strides, strict=True)
+        for array, which in zip(arrays, stride_numbers, strict=True)
     ]
     chains: list[CallChain] = []
     parts: list[HasMemoryAddress] = []
@@ -284,17 +297,17 @@ def run_call_chains(
     chains: Sequence[CallChain],
     keep_alive: Sequence[object],
     work: int,
-    scratch: int | None = None,
+    scratch_bytes: int | None = None,
 ) -> None:
-    """Run chains of calls with `work` steps in total; the other arguments are those of `Workers.run_in_threads`.
+    """Run chains of calls, in several threads if there are several; `work` is the elementary steps of all.
 
-    `scratch` is the number of bytes for each thread.
+    Each thread has `scratch_bytes` of scratch memory. `Workers.run_in_threads` explains the other arguments.
     """
     memory = x.memory
     blocks: list[WasmArray] = []
-    if scratch is not None:
+    if scratch_bytes is not None:
         count = min(len(chains), memory.store.threads)
-        blocks = [memory.empty((scratch,), uint8) for _ in range(count)]
+        blocks = [memory.empty((scratch_bytes,), uint8) for _ in range(count)]
     if len(chains) > 1:
         memory.store.run_in_threads(export, chains, keep_alive, blocks)
         return
@@ -365,7 +378,7 @@ def make_binary(kernel: str, *, dtype: DType | None = None) -> BinaryImplementat
     """Return the implementation of a broadcasting kernel.
 
     Args:
-        kernel: what the names of its exports begin with.
+        kernel: the start of the names of its exports.
         dtype: the dtype of the result if it is not that of the operands, as for comparisons, which
             read bools as uint8.
     """
@@ -404,12 +417,14 @@ def make_binary(kernel: str, *, dtype: DType | None = None) -> BinaryImplementat
             run_elementwise(a, names[a.dtype], size, ((a, 1), (b, 1), (out, 1)), 1, 1)
         return out
 
-    def compute_with_broadcasting(a: WasmArray, b: WasmArray, pair: BinaryLayout) -> WasmArray:
+    def compute_with_broadcasting(
+        a: WasmArray, b: WasmArray, pair_layout: BinaryLayout
+    ) -> WasmArray:
         memory = a.memory
-        shape, order, read = pair.shape, None, None
+        shape, order, read = pair_layout.shape, None, None
         starts = 0, 0, 0
-        if pair.size >= RELEASE_GIL_MIN_ELEMENTS:
-            walks = broadcast_view(a, pair.shape), broadcast_view(b, pair.shape)
+        if pair_layout.size >= RELEASE_GIL_MIN_ELEMENTS:
+            walks = broadcast_view(a, pair_layout.shape), broadcast_view(b, pair_layout.shape)
             layout = strided_binary_layout(shape, walks[0].strides, walks[1].strides)
             if layout is None:
                 layout, order = memory_order_binary_layout(
@@ -417,24 +432,26 @@ def make_binary(kernel: str, *, dtype: DType | None = None) -> BinaryImplementat
                 )
                 read = next((x.read for x in (a, b) if isinstance(x, WasmStridedView)), None)
             if layout is not None:  # else the elements of walks are copied
-                pair, (a, b) = layout, [strided_view.owner for strided_view in walks]
+                pair_layout, (a, b) = layout, [strided_view.owner for strided_view in walks]
                 starts = walks[0].start, walks[1].start, 0
-        out = memory.empty(pair.shape, dtype or a.dtype)
-        if pair.descriptor is None:
-            steps = pair.a_step, pair.b_step
+        out = memory.empty(pair_layout.shape, dtype or a.dtype)
+        if pair_layout.descriptor is None:
+            steps = pair_layout.a_step, pair_layout.b_step
             if any(starts):
                 a, b = (WasmSlice(x, (), start) for x, start in zip((a, b), starts, strict=False))
             places = ((a, steps[0]), (b, steps[1]), (out, 1))
-            run_elementwise(a, names[a.dtype], pair.size, places, *steps)
-        elif pair.size < RELEASE_GIL_MIN_ELEMENTS:
-            if pair.size:
+            run_elementwise(a, names[a.dtype], pair_layout.size, places, *steps)
+        elif pair_layout.size < RELEASE_GIL_MIN_ELEMENTS:
+            if pair_layout.size:
                 run = memory.store.exports_holding_gil[broadcast_names[a.dtype]]
-                descriptor = memory.store.descriptor(pair.descriptor)
+                descriptor = memory.store.descriptor(pair_layout.descriptor)
                 run(a.address, b.address, out.address, descriptor.address)
         else:
             arrays, strides = (a, b, out), (1, 2, 0)
-            export, work = broadcast_names[a.dtype], pair.size
-            run_strided(a, export, pair.descriptor, arrays, strides, work=work, starts=starts)
+            export, work = broadcast_names[a.dtype], pair_layout.size
+            run_strided(
+                a, export, pair_layout.descriptor, arrays, strides, work=work, starts=starts
+            )
         if order is None or read is None:
             return out
         return WasmStridedView(

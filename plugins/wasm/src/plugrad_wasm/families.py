@@ -60,21 +60,21 @@ if TYPE_CHECKING:
 
 MANIFEST_FILE: Final = Path(__file__).with_name("plugrad-backend.toml")
 ELEMENTWISE_FAMILIES: Final = (activation, binary, bitwise, complex, unary)
-"""Families with `declare_exports` at the end of their implementations."""
+"""Families whose elementwise kernels need no declaration if the modules have an export for them."""
 HOST_FAMILIES: Final = (decomposition, detection, matrix_functions, pixels, ragged, sparse, string)
-"""Families that run on the host."""
+"""Families whose kernels run on the host."""
 HOST_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     (
         *(indexing.where_true, random.multinomial, rearrangement.broadcast_args, sorting.sort),
         sorting.unique,
     )
 )
-"""Kernels of other families that run there."""
+"""Kernels of other families that run on the host."""
 FLOAT32_FAMILIES: Final = (
     *(attention, convolution, convolution3d, depthwise, fused, image, morphology),
     *(normalization, pooling, pooling3d, reduction, resize, scan),
 )
-"""Families that compute float16 in float32."""
+"""Families whose kernels compute float16 in float32."""
 FLOAT32_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     (
         *(activation.leaky_relu, unary.clip_by_value, unary.step),
@@ -82,15 +82,16 @@ FLOAT32_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
         *(linalg.einsum, scatter.scatter_nd),
     )
 )
-"""Kernels of other families that do so."""
+"""Kernels of other families that compute float16 in float32."""
 NATIVE_HALF_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     (linalg.matmul, normalization.layer_norm, reduction.sum)
 )
-"""Kernels that are not elementwise and take halves themselves."""
+"""Kernels that are not elementwise and have exports for halves."""
 UNWIDENED_FAMILIES: Final = (
     *(activation, binary, bitwise, complex, creation, indexing, linalg, movement),
     *(optimizers, random, rearrangement, scatter, signal, sorting, unary),
 )
+"""Families whose kernels take float16 without a cast to float32, except those in `FLOAT32_KERNELS`."""
 
 
 @cache

@@ -17,7 +17,7 @@ from weakref import WeakSet
 from plugrad.extend import BackendUnavailable, hold_safely
 
 MAX_FORK_WAIT_SECONDS: Final = 10.0
-"""For how many seconds a fork waits. If a thread computes longer, its store is lost to the child."""
+"""The maximum seconds that a fork waits for a lock. If a thread computes longer, its store is lost to the child."""
 
 
 class ForkLock:
@@ -76,7 +76,7 @@ _creation_numbers: Final = count()
 _all_fork_locks: Final[WeakSet[ForkLock]] = WeakSet()
 _locks_held_for_fork: Final[set[ForkLock]] = set()
 _fork_in_progress: Final = threading.Lock()
-"""Held while a thread forks: two that wait for each other's locks would wait in vain."""
+"""The lock that a forking thread holds: two of them would wait for each other's locks in vain."""
 
 
 def _acquire_locks_before_fork() -> None:

@@ -512,7 +512,7 @@ def view_host_memory(address: int, owner: object) -> memoryview:
     """Return the host memory from an address on as a buffer that keeps `owner` alive."""
     buffer = _AddressSpace.from_address(address)
     buffer.owner = owner
-    return memoryview(np.ndarray((ADDRESS_SPACE_BYTES,), np.uint8, buffer))  # a buffer of bytes
+    return np.frombuffer(memoryview(buffer), np.uint8).data  # to whose parts bytes can be assigned
 
 
 class _AddressSpace(ctypes.c_char * ADDRESS_SPACE_BYTES):

@@ -56,18 +56,20 @@ if TYPE_CHECKING:
 # One argument is a slot of 16 bytes. An i32 may be a signed number or an address above 2 GiB:
 # written as 64 bits, both have the right low half.
 _ARGUMENT_SLOT_FORMATS: Final = {"i": "q8x", "l": "q8x", "f": "f12x", "d": "d8x"}
+"""By type letter: the format of `struct` for an argument of wasmtime, which takes 16 bytes."""
 _TYPE_LETTERS: Final = {
     "i32": "i",
     "i64": "l",
     "f32": "f",
     "f64": "d",
-}  # of `ProgramFunction.types`
+}
+"""By WebAssembly type: its letter in `ProgramFunction.parameter_type_letters`."""
 
 # error = call(context, function, arguments, their number, trap). Without declared parameter types,
 # and with parameters that are converted beforehand, ctypes takes half as long.
 _CALL_FUNCTION_ADDRESS: Final = ("wasmtime_func_call_unchecked", dll)
-_call_holding_lock = ctypes.PYFUNCTYPE(ctypes.c_void_p)(_CALL_FUNCTION_ADDRESS)
-_call_releasing_lock = ctypes.CFUNCTYPE(ctypes.c_void_p)(_CALL_FUNCTION_ADDRESS)
+_call_holding_gil = ctypes.PYFUNCTYPE(ctypes.c_void_p)(_CALL_FUNCTION_ADDRESS)
+_call_releasing_gil = ctypes.CFUNCTYPE(ctypes.c_void_p)(_CALL_FUNCTION_ADDRESS)
 
 LINUX_PROCESSORS_FILE: Final = "/proc/cpuinfo"
 
@@ -93,14 +95,17 @@ _clear_avx_upper_halves = partial(np.negative, _ONE_FLOAT32, _ONE_FLOAT32)
 # Advice for Linux about memory: its pages may be emptied, or be of 2 MiB, which are found and set up faster.
 MADV_DONTNEED: Final = 4
 MADV_HUGEPAGE: Final = 14
-HUGE_PAGES_MIN_OFFSET_BYTES: Final = (
-    8 << 20
-)  # bytes of linear memory that keep small pages: a small program uses few
+HUGE_PAGES_MIN_OFFSET_BYTES: Final = 8 << 20
+"""The bytes of linear memory before the first huge page: a small program uses few."""
 
-STACK_BYTES: Final = 40 * PAGE_BYTES  # that of the linker in hatch_build.py
-MAX_MEMORY_PAGES: Final = (1 << 16) - 1  # a block must not end at 2^32, which is 0
-MAX_CUSTOM_MODULES: Final = 256  # compiled expressions that a store keeps
-MAX_KEPT_TABLE_BYTES: Final = 1 << 24  # bytes of the largest table that a store keeps
+STACK_BYTES: Final = 40 * PAGE_BYTES
+"""The stack of an instance, as large as that of the linker in hatch_build.py."""
+MAX_MEMORY_PAGES: Final = (1 << 16) - 1
+"""The maximum pages of linear memory: a block must not end at 2^32, which is 0."""
+MAX_CUSTOM_MODULES: Final = 256
+"""The maximum compiled expressions that a store caches."""
+MAX_CACHED_BLOCK_BYTES: Final = 1 << 24
+"""The maximum bytes of a block that an export fills and a store caches."""
 
 
 class LazyExports(dict[str, ExportFunction]):
@@ -183,6 +188,7 @@ class ModuleInstance:
         self._reset_stack()
 
     def _reset_stack(self) -> None:
+        """Set the stack pointer to the top of the stack."""
         if self._stack_pointer:
             signed = self._stack_top - (self._stack_top >> 31 << 32)
             self._stack_pointer.set_value(self.store, wasmtime.Val.i32(signed))
@@ -191,21 +197,18 @@ class ModuleInstance:
         self,
         function: wasmtime.Func,
         lock: ForkLock,
-        types: Iterable[str] | None = None,
+        type_letters: Iterable[str] | None = None,
         *,
         releases_gil: bool = False,
     ) -> ExportFunction:
-        """Return a Python function that packs its arguments and calls a WebAssembly function.
-
-        It has no result.
-        """
+        """Return a Python function that packs its arguments and calls a WebAssembly function without a result."""
         self._bound.append(function)  # owns what `pointer` points to
-        if types is None:
+        if type_letters is None:
             kind = function.type(self.store)
             parameters = kind.params
-            types = [_TYPE_LETTERS[str(parameter)] for parameter in parameters]
+            type_letters = [_TYPE_LETTERS[str(parameter)] for parameter in parameters]
             self._bound += kind, parameters
-        slots = [_ARGUMENT_SLOT_FORMATS[name] for name in types]
+        slots = [_ARGUMENT_SLOT_FORMATS[name] for name in type_letters]
         pack = struct.Struct("<" + "".join(slots)).pack
         count = ctypes.c_size_t.from_param(len(slots))
         pointer = ctypes.c_void_p.from_param(ctypes.addressof(function._func))
@@ -216,9 +219,9 @@ class ModuleInstance:
             packed = pack(*arguments)
             if lock.held:  # nothing can start between this test and the call
                 with lock:
-                    error = _call_holding_lock(context, pointer, packed, count, trap_address)
+                    error = _call_holding_gil(context, pointer, packed, count, trap_address)
             else:
-                error = _call_holding_lock(context, pointer, packed, count, trap_address)
+                error = _call_holding_gil(context, pointer, packed, count, trap_address)
             if error or trap[0]:
                 instance.raise_failure(error, lock)
 
@@ -227,14 +230,14 @@ class ModuleInstance:
             if _HAS_SLOW_UPPER_HALVES:
                 _clear_avx_upper_halves()
             with lock:
-                error = _call_releasing_lock(context, pointer, packed, count, trap_address)
+                error = _call_releasing_gil(context, pointer, packed, count, trap_address)
                 if error or trap[0]:
                     instance.raise_failure(error, lock)
 
         return call_releasing_gil if releases_gil else call_holding_gil
 
     def prepare_call(self, name: str) -> dict[str, Any]:
-        """Return the context and the pointer of an export, where a trap is stored, and what raises it."""
+        """Return, by name, the objects with which generated code calls an export through ctypes."""
         function = self.find_export(name)
         return {
             "context": self._context,
@@ -256,7 +259,7 @@ class ModuleInstance:
         pointer = ctypes.c_void_p.from_param(ctypes.addressof(function._func))
         place = ctypes.c_void_p.from_param(slots.buffer_info()[0])
         count = ctypes.c_size_t.from_param(len(arguments))
-        error = _call_holding_lock(self._context, pointer, place, count, self._trap_address)
+        error = _call_holding_gil(self._context, pointer, place, count, self._trap_address)
         if error or self._trap[0]:
             self.raise_failure(error, lock)
         return slots[0]
@@ -273,14 +276,14 @@ class ModuleInstance:
 
 
 MAX_LONG_TABLES_PER_LOCK: Final = 16
-"""Tables of long work that run without another thread's call in between."""
+"""The maximum tables of long work that run before another thread can call the store."""
 
 
 class ModuleInstances:
     """One instance of each module for use by one thread at a time, made on first use.
 
-    ``short["add_float32"](a, b, out, count, 1, 1)`` calls an export; `exports_releasing_gil` has the same functions for
-    calls that take long enough to let other threads run.
+    ``exports_holding_gil["add_float32"](a, b, out, count, 1, 1)`` calls an export; `exports_releasing_gil` has the
+    same functions for calls that take long enough to let other threads run.
     """
 
     def __init__(
@@ -304,6 +307,7 @@ class ModuleInstances:
         )
 
     def _bind(self, name: str, *, releases_gil: bool = False) -> ExportFunction:
+        """Return an export as a Python function."""
         with compile_lock, self.lock:
             instance = self.instance_with_export(name)
             known = self.program.functions.get(name)
@@ -346,15 +350,15 @@ class ModuleInstances:
                         f"{key}_{module}": value
                         for key, value in instance.prepare_call(f"program_{module}").items()
                     }
-            call = "call_releasing_lock" if table.releases_gil else "call_holding_lock"
+            call = "call_releasing_gil" if table.releases_gil else "call_holding_gil"
             given = f"context_{module}, pointer_{module}, packed[{number + 1}], count"
             lines += [
                 f"        error = {call}({given}, place_{module})",
                 f"        if error or trap_{module}[0]: fail_{module}(error, lock)",
             ]
         names |= {
-            "call_holding_lock": _call_holding_lock,
-            "call_releasing_lock": _call_releasing_lock,
+            "call_holding_gil": _call_holding_gil,
+            "call_releasing_gil": _call_releasing_gil,
         }
         exec("\n".join(lines), names)
         return names.pop("run")  # so that the function does not refer to itself
@@ -407,17 +411,17 @@ class Store:
         self.descriptor: Callable[..., DescriptorBlock] = lru_cache(maxsize=1024)(
             self._make_descriptor_block
         )
-        self._cached_table = lru_cache(maxsize=8)(self._fill_bytes_by_export)
+        self._cached_filled_block = lru_cache(maxsize=8)(self._make_filled_block)
         self.scratch_size: Callable[..., int] = lru_cache(maxsize=1024)(self._scratch_size)
         self._custom = lru_cache(maxsize=MAX_CUSTOM_MODULES)(self._bind_custom)
         self._modules = lru_cache(maxsize=MAX_CUSTOM_MODULES)(self._compile_wat_module)
 
-    def _scratch_size(self, name: str, descriptor: tuple[int, ...], channels: int) -> int:
+    def _scratch_size(self, export_name: str, descriptor: tuple[int, ...], channels: int) -> int:
         """Return how many elements of scratch memory an export needs."""
         block = self.descriptor(descriptor)
         with compile_lock, self.lock:
-            instance = self._instances.instance_with_export(name)
-            function = instance.find_export(name)
+            instance = self._instances.instance_with_export(export_name)
+            function = instance.find_export(export_name)
             return instance.call_returning_integer(function, self.lock, block.address, channels)
 
     def _exports_for_thread(self) -> Mapping[str, ExportFunction]:
@@ -453,12 +457,12 @@ class Store:
             )
         return instance.bind(kernel, self.lock), instance.bind(kernel, self.lock, releases_gil=True)
 
-    def compile_wat_copies(self, source: str, count: int) -> list[ExportFunction]:
+    def compile_wat_copies(self, source: str, thread_count: int) -> list[ExportFunction]:
         """Return the export ``kernel`` of several instances of a module in text form, one for each thread."""
         copies: list[ExportFunction] = []
         with compile_lock:
             module = self._modules(source)
-            for _ in range(count):
+            for _ in range(thread_count):
                 instance = ModuleInstance(self._program, module, self._linear)
                 kernel = instance.find_export("kernel")
                 copies.append(instance.bind(kernel, ForkLock(), releases_gil=True))
@@ -471,6 +475,7 @@ class Store:
             return instance, instance.find_export("kernel")
 
     def _compile_wat_module(self, source: str) -> wasmtime.Module:
+        """Compile a module in text form."""
         return compile_module(self._program.engine, bytes(wasmtime.wat2wasm(source)))
 
     @property
@@ -481,19 +486,25 @@ class Store:
     # ---- memory ----
 
     def _make_descriptor_block(self, values: tuple[int, ...]) -> DescriptorBlock:
+        """Return a block of linear memory with 32-bit integers."""
         return DescriptorBlock(self.memory, values)
 
-    def cached_table(self, name: str, descriptor: tuple[int, ...], size: int) -> CachedBlock:
-        """Return `size` bytes filled by an export; small tables are cached."""
-        return (self._cached_table if size <= MAX_KEPT_TABLE_BYTES else self._fill_bytes_by_export)(
-            name, descriptor, size
-        )
-
-    def _fill_bytes_by_export(
-        self, name: str, descriptor: tuple[int, ...], size: int
+    def filled_block(
+        self, export_name: str, descriptor: tuple[int, ...], nbytes: int
     ) -> CachedBlock:
-        block = CachedBlock(self.memory, size)
-        self.exports_releasing_gil[name](block.address, self.descriptor(descriptor).address)
+        """Return a block of `nbytes` bytes that an export fills, such as twiddle factors; small ones are cached."""
+        return (
+            self._cached_filled_block
+            if nbytes <= MAX_CACHED_BLOCK_BYTES
+            else self._make_filled_block
+        )(export_name, descriptor, nbytes)
+
+    def _make_filled_block(
+        self, export_name: str, descriptor: tuple[int, ...], nbytes: int
+    ) -> CachedBlock:
+        """Return a new block of `nbytes` bytes that an export has filled."""
+        block = CachedBlock(self.memory, nbytes)
+        self.exports_releasing_gil[export_name](block.address, self.descriptor(descriptor).address)
         return block
 
     def host_view(self) -> memoryview:
@@ -504,30 +515,30 @@ class Store:
         """Return the address of linear memory on the host; it does not change."""
         return ctypes.addressof(self._linear.data_ptr().contents)
 
-    def release_pages(self, address: int, size: int) -> None:
-        """Return the whole pages of a span to the system, on Linux only."""
+    def release_pages(self, address: int, nbytes: int) -> None:
+        """Return the whole pages of a range of bytes to the system, on Linux only."""
         first, end = (
             -(-address // PAGE_BYTES) * PAGE_BYTES,
-            (address + size) // PAGE_BYTES * PAGE_BYTES,
+            (address + nbytes) // PAGE_BYTES * PAGE_BYTES,
         )
         self._advise(first, end, MADV_DONTNEED)
 
-    def _advise(self, first: int, end: int, advice: int) -> None:
-        """Call madvise for the pages from `first` to `end`, on Linux only."""
-        if sys.platform == "linux" and first < end:
+    def _advise(self, start_address: int, end_address: int, advice: int) -> None:
+        """Call Linux's madvise for the pages from an address to before another; do nothing on other systems."""
+        if sys.platform == "linux" and start_address < end_address:
             advise = ctypes.CDLL(None).madvise
-            address = ctypes.c_void_p(self.host_address() + first)
-            advise(address, ctypes.c_size_t(end - first), ctypes.c_int(advice))
+            address = ctypes.c_void_p(self.host_address() + start_address)
+            advise(address, ctypes.c_size_t(end_address - start_address), ctypes.c_int(advice))
 
     def memory_size(self) -> int:
         """Return the current size of linear memory in bytes."""
         return self._linear.data_len()
 
-    def grow_memory(self, size: int) -> bool:
-        """Grow linear memory by at least `size` bytes; return whether there was room."""
+    def grow_memory(self, nbytes: int) -> bool:
+        """Grow linear memory by at least `nbytes` bytes; return whether there was room."""
         extent = self.memory_size()
         try:
-            self._linear.grow(-(-size // PAGE_BYTES))
+            self._linear.grow(-(-nbytes // PAGE_BYTES))
         except wasmtime.WasmtimeError:
             return False
         self._advise(max(extent, HUGE_PAGES_MIN_OFFSET_BYTES), self.memory_size(), MADV_HUGEPAGE)

@@ -23,13 +23,16 @@ KERNELS_WASM_FILE: Final = Path(__file__).with_name("kernels.wasm")
 EXPORTS_SECTION: Final = "exports"
 """The section with a line for each module: its name, and the names of its exports."""
 FUNCTIONS_SECTION: Final = "functions"
-"""The section with a line for each module: its name, and its functions without a result, each with the letters of
-the types of its parameters: i32, i64, f32 and f64 are i, l, f and d. They are in the order of the types."""
+"""The section with a line for each module: its name, and its functions without a result, with type letters.
+
+The letters of the parameters' types i32, i64, f32 and f64 are i, l, f and d. The functions are in the order of
+the types.
+"""
 PAGES_SECTION: Final = "pages"
 """The section with the pages of memory in which the modules have their stack and their data."""
 
-# wasmtime has locks of its own, which a forked child must not inherit while they are held.
 compile_lock: Final = ForkLock()
+"""The lock to hold while wasmtime holds locks of its own, which a forked child must not inherit."""
 _initial_process_id: Final = os.getpid()
 
 
@@ -42,7 +45,7 @@ class KernelModules:
         self._sections = read_custom_sections(KERNELS_WASM_FILE)
         self.pages: int = int(self._sections[PAGES_SECTION])
         self.modules: dict[str, str] = {}
-        """The names of the modules by those of their exports."""
+        """The name of the module that has an export, by the export's name."""
         for line in self._sections[EXPORTS_SECTION].decode().splitlines():
             module, *exports = line.split()
             self.modules |= dict.fromkeys(exports, module)
@@ -161,16 +164,16 @@ def compile_module(engine: wasmtime.Engine, code: bytes) -> wasmtime.Module:
     """
     if os.getpid() == _initial_process_id:
         return wasmtime.Module(engine, code)
-    alone = wasmtime.Module(new_engine(parallel=False), code)
+    alone = wasmtime.Module(new_engine(parallel_compilation=False), code)
     return wasmtime.Module.deserialize(engine, alone.serialize())
 
 
-def new_engine(*, parallel: bool = True) -> wasmtime.Engine:
+def new_engine(*, parallel_compilation: bool = True) -> wasmtime.Engine:
     """Return an engine for modules whose memory is shared."""
     config = wasmtime.Config()
     config.wasm_threads = True
     config.shared_memory = True
-    config.parallel_compilation = parallel
+    config.parallel_compilation = parallel_compilation
     return wasmtime.Engine(config)
 
 

@@ -22,11 +22,11 @@ class ProgramFunction(NamedTuple):
 
     module: str
     table_index: int
-    """Its place in the table of the module."""
+    """Its index in the function table of the module."""
     signature_index: int
-    """The number of its types among those of the module."""
+    """The index of its parameter types among those of the module's functions."""
     parameter_type_letters: str
-    """The letters of the types of its parameters."""
+    """The types of its parameters: i32, i64, f32 and f64 are i, l, f and d."""
 
 
 class TableRun(NamedTuple):
@@ -36,7 +36,7 @@ class TableRun(NamedTuple):
     address: int
     nbytes: int
     releases_gil: bool
-    """Whether other threads run meanwhile."""
+    """Whether other threads of Python may run meanwhile."""
 
 
 class HasMemoryAddress(Protocol):
@@ -88,20 +88,20 @@ class Runtime(Protocol):
         ...
 
     @property
-    def cached_table(self) -> Callable[[str, tuple[int, ...], int], HasMemoryAddress]:
-        """The function (export, descriptor, size) that returns `size` bytes filled by an export."""
+    def filled_block(self) -> Callable[[str, tuple[int, ...], int], HasMemoryAddress]:
+        """The function (export name, descriptor, nbytes) that returns a block of bytes that an export fills."""
         ...
 
     @property
     def scratch_size(self) -> Callable[[str, tuple[int, ...], int], int]:
-        """The function (export, descriptor, channels) that returns how many elements of scratch memory to provide."""
+        """The function (export name, descriptor, channels) that returns the needed elements of scratch memory."""
         ...
 
     def compile_wat(self, source: str, *, releases_gil: bool = False) -> ExportFunction:
         """Return the export ``kernel`` of a module in text form."""
         ...
 
-    def compile_wat_copies(self, source: str, count: int) -> list[ExportFunction]:
+    def compile_wat_copies(self, source: str, thread_count: int) -> list[ExportFunction]:
         """Return the export ``kernel`` of several instances of a module in text form, one for each thread."""
         ...
 
@@ -113,14 +113,14 @@ class Runtime(Protocol):
         """Return the address of linear memory on the host; it does not change."""
         ...
 
-    def release_pages(self, address: int, size: int) -> None:
-        """Return the memory of a span, whose contents are lost, to the system if it takes it."""
+    def release_pages(self, address: int, nbytes: int) -> None:
+        """Return the pages of a range of bytes, whose contents are lost, to the system if it takes them."""
         ...
 
     def memory_size(self) -> int:
         """Return the current size of linear memory in bytes."""
         ...
 
-    def grow_memory(self, size: int) -> bool:
-        """Grow linear memory by at least `size` bytes; return whether there was room."""
+    def grow_memory(self, nbytes: int) -> bool:
+        """Grow linear memory by at least `nbytes` bytes; return whether there was room."""
         ...

@@ -42,10 +42,11 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import LinearMemory, WasmArray
 
 HEADER: Final = Path(__file__).with_name("plugrad_kernel.h")
-"""The header for kernels in C."""
+"""The path of the header for kernels in C."""
 
 ABI_VERSION: Final = 1
-MAX_TABLE_ELEMENTS, MAX_TABLES = 1 << 20, 4  # of tables, of 16 bytes at most each
+MAX_TABLE_ELEMENTS, MAX_TABLES = 1 << 20, 4
+"""The maximum elements, of up to 16 bytes, of a module's table, and the maximum number of tables."""
 ALIGNMENT_BYTES: Final = 64
 PAGE_BYTES: Final = 1 << 16
 DTYPE_CODES: Final = (
@@ -219,7 +220,7 @@ class SandboxedModule:
         except ModuleCompilationError as error:
             raise self.unusable_module_error(f"it is not a valid module: {error}") from None
         engine = new_interruptible_engine(
-            parallel=False
+            parallel_compilation=False
         )  # a forked child does not have the threads for it
         module = wasmtime.Module.deserialize(engine, code)
         self._check_imports_and_exports(module)
@@ -227,6 +228,7 @@ class SandboxedModule:
         return monotonic() - begin
 
     def _new_instance(self) -> StoppableInstance:
+        """Return a new instance of the compiled module."""
         assert self._program is not None
         return StoppableInstance(self, *self._program, self._limit)
 
@@ -261,19 +263,19 @@ class SandboxedModule:
                     f"it must export {name!r}, a function of {takes} that returns an i32"
                 )
 
-    def unusable_module_error(self, what: str) -> ArgumentValueError:
+    def unusable_module_error(self, reason: str) -> ArgumentValueError:
         """Return the error for a module that cannot be used."""
-        return ArgumentValueError(f"{self._name} on wasm: the module cannot be used: {what}")
+        return ArgumentValueError(f"{self._name} on wasm: the module cannot be used: {reason}")
 
-    def kernel_failed_error(self, what: str) -> KernelFailed:
-        """Return the error for a call that failed."""
-        return KernelFailed(f"{self._name} on wasm: the kernel {what}")
+    def kernel_failed_error(self, event: str) -> KernelFailed:
+        """Return the error for a call that failed; `event` says what the kernel did."""
+        return KernelFailed(f"{self._name} on wasm: the kernel {event}")
 
-    def out_of_memory_error(self, size: int) -> OutOfMemory:
+    def out_of_memory_error(self, needed_bytes: int) -> OutOfMemory:
         """Return the error for a call that needs more memory than the module may use."""
         return OutOfMemory(
-            f"{self._name} on wasm: there is no room for {size} bytes in the {self._limit} bytes that the module may "
-            "use; load it with a larger memory="
+            f"{self._name} on wasm: there is no room for {needed_bytes} bytes in the {self._limit} bytes that the "
+            "module may use; load it with a larger memory="
         )
 
 
@@ -333,7 +335,7 @@ class StoppableInstance:
             )
 
     def call(self, inputs: Sequence[Any], outputs: Sequence[Any], attrs: list[float]) -> None:
-        """Copy the inputs, call the kernel, and copy its outputs.
+        """Run the kernel on copies of the inputs, and turn a trap into an error.
 
         Raises:
             KernelFailed: it trapped, or reported a failure.
@@ -347,6 +349,7 @@ class StoppableInstance:
             raise self._sandbox.kernel_failed_error(f"trapped: {reason}") from failure
 
     def _call(self, inputs: Sequence[Any], outputs: Sequence[Any], attrs: list[float]) -> None:
+        """Copy the inputs to the module's memory, call the kernel, and copy its outputs."""
         if not self._exports:
             self._instantiate()
         # The numbers of the descriptor are known once every part has its place.
@@ -413,12 +416,13 @@ class StoppableInstance:
         return ctypes.addressof(self._memory.data_ptr(self._store).contents)
 
     def _write(self, address: int, data: bytes) -> None:
+        """Copy bytes to an address of the module's memory."""
         ctypes.memmove(self._host_address() + address, data, len(data))
 
-    def _view_like(self, like: Any, address: int) -> Any:
+    def _view_like(self, array: Any, address: int) -> Any:
         """Return a view of the memory with the shape and dtype of an array."""
-        buffer = (ctypes.c_char * like.nbytes).from_address(self._host_address() + address)
-        return np.ndarray(like.shape, like.dtype, buffer)
+        buffer = (ctypes.c_char * array.nbytes).from_address(self._host_address() + address)
+        return np.ndarray(array.shape, array.dtype, buffer)
 
 
 class AddressAllocator:
@@ -428,8 +432,8 @@ class AddressAllocator:
         """Begin at an address."""
         self.end = start
 
-    def allocate(self, size: int) -> int:
-        """Return an aligned address with `size` free bytes."""
+    def allocate(self, nbytes: int) -> int:
+        """Return an aligned address with `nbytes` free bytes."""
         address = -(-self.end // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-        self.end: int = address + size
+        self.end: int = address + nbytes
         return address

@@ -18,26 +18,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 THREAD_STACK_BYTES: Final = 2 << 20
-"""The stack of the thread."""
+"""The stack of the thread that runs the work."""
 SIGNAL_POLL_SECONDS: Final = 0.05
-"""Seconds after which a caller looks up from its wait: some systems run handlers of signals only then."""
+"""The seconds between two interruptions of a wait: some systems run handlers of signals only then."""
 
 Result = TypeVar("Result")
 
 
-def run_stoppable(work: Callable[[], Result], stop: Callable[[], None], deadline: float) -> Result:
-    """Return the result of `work`; raise its error, or an exception of a signal handler meanwhile.
+def run_stoppable(
+    function: Callable[[], Result], stop: Callable[[], None], deadline: float
+) -> Result:
+    """Call a function in another thread; return its result, or raise its error or that of a signal handler.
 
     Args:
-        work: runs in another thread.
-        stop: makes the work end soon. It is called once, when nobody waits for the result any more.
-        deadline: the time, by `time.monotonic`, until which the work may take.
+        function: runs in another thread.
+        stop: makes the function end soon. It is called once, when nobody waits for the result any more.
+        deadline: the time, by `time.monotonic`, until which the function may take.
 
     Raises:
         TimeoutError: it took longer, and was stopped.
         KernelFailed: no thread can start, because there are too many or the program ends.
     """
-    task = ThreadTask(work)
+    task = ThreadTask(function)
     try:
         task.start()
         while not task.wait(min(SIGNAL_POLL_SECONDS, max(0.0, deadline - monotonic()))):
@@ -85,6 +87,7 @@ class ThreadTask(Generic[Result]):
                 threading.stack_size(usual)
 
     def _run(self) -> None:
+        """Do the work, unless it has been cancelled, and keep its result or its error."""
         self._running.append(True)
         try:
             if not self._is_cancelled:
@@ -126,7 +129,7 @@ class ThreadTask(Generic[Result]):
 
 
 _stack_size_lock = hold_safely(threading.Lock())
-"""Held while the size of new stacks, which is one for the process, is changed."""
+"""The lock to hold while the size of new stacks, which is one for the process, is changed."""
 
 
 def _renew_stack_size_lock() -> None:

@@ -26,13 +26,13 @@ def contiguous_strides(shape: Sizes) -> Sizes:
 
 
 @lru_cache(maxsize=1024)
-def broadcast_strides(shape: Sizes, target: Sizes) -> Sizes:
-    """Return the strides that read an array of `shape` as if it had the shape `target`.
+def broadcast_strides(shape: Sizes, target_shape: Sizes) -> Sizes:
+    """Return the strides that read an array of `shape` as if it had the shape `target_shape`.
 
     >>> broadcast_strides((3, 1), (2, 3, 4))
     (0, 1, 0)
     """
-    lead = (0,) * (len(target) - len(shape))
+    lead = (0,) * (len(target_shape) - len(shape))
     return lead + tuple(
         0 if n == 1 else step for n, step in zip(shape, contiguous_strides(shape), strict=True)
     )
@@ -86,13 +86,13 @@ def binary_layout(a_shape: Sizes, b_shape: Sizes) -> BinaryLayout:
 
 
 @lru_cache(maxsize=1024)
-def strided_binary_layout(shape: Sizes, a: Sizes, b: Sizes) -> BinaryLayout | None:
+def strided_binary_layout(shape: Sizes, a_strides: Sizes, b_strides: Sizes) -> BinaryLayout | None:
     """Return the layout of a binary operation on two strided views, or None if an inner stride is not 0 or 1."""
-    sizes, a, b = merge_axes(shape, a, b)
-    if (a[-1], b[-1]) not in ((1, 1), (0, 1), (1, 0)):
+    sizes, a_strides, b_strides = merge_axes(shape, a_strides, b_strides)
+    if (a_strides[-1], b_strides[-1]) not in ((1, 1), (0, 1), (1, 0)):
         return None
-    descriptor = (len(sizes), *sizes, *a, *b) if len(sizes) > 1 else None
-    return BinaryLayout(shape, count_elements(shape), a[-1], b[-1], descriptor)
+    descriptor = (len(sizes), *sizes, *a_strides, *b_strides) if len(sizes) > 1 else None
+    return BinaryLayout(shape, count_elements(shape), a_strides[-1], b_strides[-1], descriptor)
 
 
 @lru_cache(maxsize=1024)
@@ -115,12 +115,14 @@ def contiguous_axis_order(sizes: Sizes, strides: Sizes) -> Sizes | None:
 
 @lru_cache(maxsize=1024)
 def memory_order_binary_layout(
-    shape: Sizes, a: Sizes, b: Sizes
+    shape: Sizes, a_strides: Sizes, b_strides: Sizes
 ) -> tuple[BinaryLayout, Sizes] | tuple[None, None]:
     """Return the layout of a binary operation whose result has the order of an operand in memory, and the order."""
-    for strides in (a, b):
+    for strides in (a_strides, b_strides):
         order = axes_by_descending_stride(strides)
-        layout = strided_binary_layout(*(tuple([v[axis] for axis in order]) for v in (shape, a, b)))
+        layout = strided_binary_layout(
+            *(tuple([v[axis] for axis in order]) for v in (shape, a_strides, b_strides))
+        )
         if layout is not None:
             return layout, order
     return None, None
@@ -138,15 +140,18 @@ def strides_for_axis_order(sizes: Sizes, order: Sizes) -> Sizes:
 
 
 @lru_cache(maxsize=1024)
-def copy_descriptor(sizes: Sizes, source: Sizes, target: Sizes) -> Sizes:
-    """Return the descriptor of a strided copy of `sizes` elements.
+def copy_descriptor(sizes: Sizes, source_strides: Sizes, target_strides: Sizes) -> Sizes:
+    """Return the descriptor of a strided copy of a block with these sizes.
 
     The innermost axis is the one along which the target is contiguous; the second is that of the
     source. So the tiles of the kernel use whole cache lines on both sides.
     """
-    order = sorted(range(len(sizes)), key=lambda axis: -abs(target[axis]))
+    order = sorted(range(len(sizes)), key=lambda axis: -abs(target_strides[axis]))
     axes = merge_axes(
-        *(tuple(values[axis] for axis in order) for values in (sizes, source, target))
+        *(
+            tuple(values[axis] for axis in order)
+            for values in (sizes, source_strides, target_strides)
+        )
     )
     count = len(axes[0])
     inner = min(range(count - 1), key=lambda axis: abs(axes[1][axis]) or 1 << 31, default=None)

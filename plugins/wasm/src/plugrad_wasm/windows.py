@@ -21,14 +21,14 @@ Item = TypeVar("Item")
 
 
 @lru_cache(maxsize=1024)
-def window_descriptor(image: Sizes, window: Window) -> Sizes:
-    """Return the fields of ``window`` in csrc/window.h for images (batch, up to three axes, channels).
+def window_descriptor(image_shape: Sizes, window: Window) -> Sizes:
+    """Return the fields of ``window`` in csrc/window.h, for images with up to three spatial axes and channels last.
 
     Raises:
         ArgumentValueError: a window reaches so far that its cells cannot be counted.
     """
     before = tuple(start for start, _ in window.padding)
-    sizes = image[1:-1], window.out, window.size, window.strides, window.dilations, before
+    sizes = image_shape[1:-1], window.out, window.size, window.strides, window.dilations, before
     axes = tuple(zip(*sizes, strict=True))
     for size, _, length, _, dilation, start in axes:
         if size + abs(start) + (length - 1) * dilation > INT32_MAX:
@@ -38,13 +38,13 @@ def window_descriptor(image: Sizes, window: Window) -> Sizes:
                 "smaller ones, or the cpu backend"
             )
     missing = (UNIT_AXIS_FIELDS,) * (MAX_SPATIAL_AXES - len(axes))
-    return (image[0], image[-1], *chain(*missing, *axes))
+    return (image_shape[0], image_shape[-1], *chain(*missing, *axes))
 
 
 MAX_SPATIAL_AXES: Final = 3
 INT32_MAX: Final = 2**31 - 1
 UNIT_AXIS_FIELDS: Final = (1, 1, 1, 1, 1, 0)
-"""An axis of size 1 and a window of one cell."""
+"""The numbers of a descriptor for an axis of size 1 and a window of one cell."""
 
 
 def select_axes(window: Window, axes: slice) -> Window:
@@ -58,39 +58,46 @@ class WindowPart(NamedTuple):
 
     image_shape: Sizes
     window: Window
-    first_element: int  # in elements
-    first_position: int  # in positions of the window
+    first_element: int
+    """The elements of the images before the part."""
+    first_position: int
+    """The positions of the window before the part."""
 
 
 def split_windows(
-    image: Sizes,
+    image_shape: Sizes,
     window: Window,
     work: int,
     max_steps: int,
     *,
-    of_cells: bool = False,
-    multiple: int = 1,
+    splits_cells: bool = False,
+    part_size_multiple: int = 1,
 ) -> Iterator[WindowPart]:
-    """Yield parts of the work with about `max_steps` elementary steps each.
+    """Yield parts of the work on windows with about `max_steps` elementary steps each, of `work` in all.
 
     A part has some of the images. A single image is split along an axis: into positions of the window or,
-    if `of_cells`, into cells, each with all positions whose window reaches it. All parts of an axis but the
-    last have a multiple of `multiple` of them.
+    if `splits_cells`, into cells, each with all positions whose window reaches it. All parts of an axis but the
+    last have a multiple of `part_size_multiple` of them.
     """
-    batch, *sizes, channels = image
-    split = sizes if of_cells else window.out
+    batch, *sizes, channels = image_shape
+    split = sizes if splits_cells else window.out
     axis = next((axis for axis, size in enumerate(split) if size > 1), None)
     if work <= max_steps or (batch == 1 and axis is None):
-        yield WindowPart(image, window, 0, 0)
+        yield WindowPart(image_shape, window, 0, 0)
     elif batch > 1:
-        elements, positions = count_elements(image[1:]), count_elements(window.out)
+        elements, positions = count_elements(image_shape[1:]), count_elements(window.out)
         length = max(1, max_steps * batch // work)
         for i in range(0, batch, length):
             images = min(length, batch - i)
-            some = (images, *image[1:])
+            some = (images, *image_shape[1:])
             part = work * images // batch
             for piece in split_windows(
-                some, window, part, max_steps, of_cells=of_cells, multiple=multiple
+                some,
+                window,
+                part,
+                max_steps,
+                splits_cells=splits_cells,
+                part_size_multiple=part_size_multiple,
             ):
                 start, first = (
                     piece.first_element + i * elements,
@@ -99,48 +106,53 @@ def split_windows(
                 yield piece._replace(first_element=start, first_position=first)
     elif axis is not None:
         elements, positions = (
-            count_elements(image[axis + 2 :]),
+            count_elements(image_shape[axis + 2 :]),
             count_elements(window.out[axis + 1 :]),
         )
-        length = max(multiple, max_steps * split[axis] // work // multiple * multiple)
+        length = max(
+            part_size_multiple,
+            max_steps * split[axis] // work // part_size_multiple * part_size_multiple,
+        )
         for i in range(0, split[axis], length):
             end = min(i + length, split[axis])
-            if of_cells:
-                first, last = window_positions_reaching(window, axis, i, end)
+            if splits_cells:
+                first, last = find_positions_over_cells(window, axis, i, end)
                 part = restrict_window_positions(window, axis, first, last, i)
                 some = (batch, *replace_axis_value(sizes, axis, end - i), channels)
                 yield WindowPart(some, part, i * elements, first * positions)
             else:
                 yield WindowPart(
-                    image, restrict_window_positions(window, axis, i, end), 0, i * positions
+                    image_shape, restrict_window_positions(window, axis, i, end), 0, i * positions
                 )
 
 
-def window_positions_reaching(window: Window, axis: int, begin: int, end: int) -> tuple[int, int]:
-    """Return the range of window positions along an axis whose windows overlap the cells from `begin` to `end`."""
+def find_positions_over_cells(
+    window: Window, axis: int, first_cell: int, end_cell: int
+) -> tuple[int, int]:
+    """Return the range of positions along an axis at which the window covers cells from `first_cell` to `end_cell`."""
     stride, before = window.strides[axis], window.padding[axis][0]
     extent = (window.size[axis] - 1) * window.dilations[axis]
-    first = max(0, -(-(begin + before - extent) // stride))
-    last = min(window.out[axis], (end - 1 + before) // stride + 1)
+    first = max(0, -(-(first_cell + before - extent) // stride))
+    last = min(window.out[axis], (end_cell - 1 + before) // stride + 1)
     return first, max(first, last)
 
 
 def restrict_window_positions(
-    window: Window, axis: int, first: int, last: int, origin: int = 0
+    window: Window, axis: int, first_position: int, end_position: int, image_start: int = 0
 ) -> Window:
-    """Return a window with only some positions along an axis, in an image that begins at `origin`."""
+    """Return a window with only some positions along an axis, in an image that begins at `image_start`."""
     before, after = window.padding[axis]
-    pad = (before + origin - first * window.strides[axis], after)
+    pad = (before + image_start - first_position * window.strides[axis], after)
     return window._replace(
-        out=replace_axis_value(window.out, axis, last - first),
+        out=replace_axis_value(window.out, axis, end_position - first_position),
         padding=replace_axis_value(window.padding, axis, pad),
     )
 
 
-def split_filter(window: Window, least: int) -> Iterator[tuple[Window, int]]:
-    """Yield windows that cover parts of the filter, of at least `least` cells, and the number of cells before each."""
+def split_filter(window: Window, min_parts: int) -> Iterator[tuple[Window, int]]:
+    """Yield windows that cover at least `min_parts` parts of the filter, if possible, and the cells before each."""
     axes, lead = 0, window.size
-    while axes < len(lead) and count_elements(lead[:axes]) < least:
+    while axes < len(lead) and count_elements(lead[:axes]) < min_parts:
         axes += 1
     rest = window.size[axes:]
     for i, cell in enumerate(product(*map(range, lead[:axes]))):
@@ -151,89 +163,100 @@ def split_filter(window: Window, least: int) -> Iterator[tuple[Window, int]]:
 
 
 class KernelCall(NamedTuple):
-    """One call: its descriptor, and its offsets in images, filters and results, in elements."""
+    """A call of a windowed kernel: its descriptor, and its offsets in images, filters and results, in elements."""
 
     descriptor: Sizes
     start_offsets: tuple[int, int, int]
 
 
 IMAGES, FILTERS, RESULTS = range(3)
-"""The places in `KernelCall.start_offsets`."""
+"""The kinds of arrays, which are indices of `KernelCall.start_offsets`."""
 
 
 @lru_cache(maxsize=1024)
 def split_image_calls(
-    image: Sizes,
+    image_shape: Sizes,
     window: Window,
-    channels: int,
+    result_channels: int,
     work: int,
     max_steps: int,
-    of_cells: bool,
-    multiple: int = 1,
+    splits_cells: bool,
+    part_size_multiple: int = 1,
 ) -> Sequence[Sequence[KernelCall]]:
-    """Return one call for each part of the results, or with `of_cells` of the images."""
-    pieces = split_windows(image, window, work, max_steps, of_cells=of_cells, multiple=multiple)
+    """Return one call for each part of the results, or with `splits_cells` for each part of the images."""
+    pieces = split_windows(
+        image_shape,
+        window,
+        work,
+        max_steps,
+        splits_cells=splits_cells,
+        part_size_multiple=part_size_multiple,
+    )
     return [
-        [KernelCall(window_descriptor(some, part), (start, 0, first * channels))]
+        [KernelCall(window_descriptor(some, part), (start, 0, first * result_channels))]
         for some, part, start, first in pieces
     ]
 
 
 @lru_cache(maxsize=1024)
 def split_filter_calls(
-    image: Sizes,
+    image_shape: Sizes,
     window: Window,
-    channels: int,
-    weights: int,
+    result_channels: int,
+    weights_per_cell: int,
     work: int,
-    limits: PartStepLimits,
-    threads: int,
+    step_limits: PartStepLimits,
+    thread_count: int,
 ) -> Sequence[Sequence[KernelCall]]:
     """Return one chain of calls for each part of the filter, which sums over parts of the images.
 
     Those of the images must not depend on the number of threads, because the order of a sum changes it.
     """
-    least = 2 * threads if threads > 1 and work >= 2 * limits.minimum else 1
+    least = 2 * thread_count if thread_count > 1 and work >= 2 * step_limits.minimum else 1
     chains: dict[int, list[KernelCall]] = {}
-    for some, part, start, first in split_windows(image, window, work, limits.maximum):
+    for some, part, start, first in split_windows(image_shape, window, work, step_limits.maximum):
         for box, cells in split_filter(part, least):
-            starts = start, cells * weights, first * channels
+            starts = start, cells * weights_per_cell, first * result_channels
             chains.setdefault(cells, []).append(KernelCall(window_descriptor(some, box), starts))
     return [*chains.values()]
 
 
 @lru_cache(maxsize=1024)
 def split_channel_calls(
-    image: Sizes,
+    image_shape: Sizes,
     window: Window,
-    channels: int,
+    result_channels: int,
     work: int,
     max_steps: int,
-    columns: int,
-    multiple: int,
+    channels_per_chain: int,
+    part_size_multiple: int,
 ) -> Sequence[Sequence[KernelCall]]:
-    """Return one chain of calls for each `columns` of the result channels, which sums over parts of the images."""
-    pieces = [*split_windows(image, window, work, max_steps, multiple=multiple)]
+    """Return one chain of calls for every `channels_per_chain` result channels, which sums over parts of the images."""
+    pieces = [
+        *split_windows(image_shape, window, work, max_steps, part_size_multiple=part_size_multiple)
+    ]
     return [
         [
-            KernelCall(window_descriptor(some, part), (start, column, first * channels + column))
+            KernelCall(
+                window_descriptor(some, part), (start, column, first * result_channels + column)
+            )
             for some, part, start, first in pieces
         ]
-        for column in range(0, channels, columns)
+        for column in range(0, result_channels, channels_per_chain)
     ]
 
 
 def run_windows(
     x: WasmArray,
     export: str,
-    arrays_and_steps: Sequence[tuple[WasmArray, int]],
+    arrays_and_kinds: Sequence[tuple[WasmArray, int]],
     chains: Sequence[Sequence[KernelCall]],
     *attributes: float,
     work: int,
     scratch: int | None = None,
     trailing_arrays: Sequence[tuple[WasmArray, int]] = (),
 ) -> None:
-    """Call an export of a windowed kernel for all parts of its work.
+    """Call an export of a windowed kernel for all parts of its work, in elementary steps.
 
     The arguments of a call are the addresses of the arrays, that of the descriptor, those of the arrays
     behind it, and the attributes.
@@ -241,26 +264,34 @@ def run_windows(
     Args:
         x: an array in whose memory the kernel runs.
         export: the name of the export.
-        arrays_and_steps: the arrays, and whether each has `IMAGES`, `FILTERS` or `RESULTS`.
-        chains: the parts.
+        arrays_and_kinds: the arrays, and the kind of each: `IMAGES`, `FILTERS` or `RESULTS`.
+        chains: the calls for the parts.
         attributes: further arguments.
         work: the elementary steps.
-        scratch: the bytes of memory whose address is the last argument.
-        trailing_arrays: more arrays.
+        scratch: the bytes of scratch memory, whose address is the last argument.
+        trailing_arrays: the arrays behind the descriptor, and the kind of each.
     """
     store = x.memory.store
     descriptors: list[HasMemoryAddress] = []
 
-    def find_addresses(part: KernelCall, arrays: Sequence[tuple[WasmArray, int]]) -> list[int]:
-        return [y.address + part.start_offsets[which] * y.dtype.itemsize for y, which in arrays]
+    def find_addresses(
+        kernel_call: KernelCall, arrays_and_kinds: Sequence[tuple[WasmArray, int]]
+    ) -> list[int]:
+        return [
+            y.address + kernel_call.start_offsets[which] * y.dtype.itemsize
+            for y, which in arrays_and_kinds
+        ]
 
-    def make_arguments(part: KernelCall) -> tuple[float, ...]:
-        descriptors.append(store.descriptor(part.descriptor))
-        first, last = find_addresses(part, arrays_and_steps), find_addresses(part, trailing_arrays)
+    def make_arguments(kernel_call: KernelCall) -> tuple[float, ...]:
+        descriptors.append(store.descriptor(kernel_call.descriptor))
+        first, last = (
+            find_addresses(kernel_call, arrays_and_kinds),
+            find_addresses(kernel_call, trailing_arrays),
+        )
         return (*first, descriptors[-1].address, *last, *attributes)
 
     calls = [[make_arguments(part) for part in chain] for chain in chains]
-    held = [*descriptors, *(array for array, _ in (*arrays_and_steps, *trailing_arrays))]
+    held = [*descriptors, *(array for array, _ in (*arrays_and_kinds, *trailing_arrays))]
     run_call_chains(x, export, calls, held, work, scratch)
 
 
@@ -269,8 +300,8 @@ def replace_axis_value(values: Sequence[Item], axis: int, value: Item) -> tuple[
     return (*values[:axis], value, *values[axis + 1 :])
 
 
-def reverse_window(size: Sizes, window: Window) -> Window:
-    """Return the window of the transposed convolution, for stride 1: it slides over results and gives images.
+def reverse_window(image_size: Sizes, window: Window) -> Window:
+    """Return the window of the transposed convolution for stride 1, which slides over results and gives images.
 
     Its padding may be negative: then it begins inside.
     """
@@ -280,4 +311,4 @@ def reverse_window(size: Sizes, window: Window) -> Window:
             window.size, window.dilations, window.padding, strict=True
         )
     )
-    return window._replace(out=size, padding=pad)
+    return window._replace(out=image_size, padding=pad)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from plugrad_wasm.runtime import CallChain, ExportFunction, HasMemoryAddress
 
-HELPER_POLL_SECONDS: Final = 1.0  # seconds between two looks whether others still work
+HELPER_POLL_SECONDS: Final = 1.0
+"""The seconds between two checks whether helper threads still work."""
 
 
 class ChainJob:
@@ -48,9 +49,9 @@ class ChainJob:
         self.running: list[Sequence[object]] = []  # what the threads that help need, once for each
         self.ended: SimpleQueue[None] = SimpleQueue()
 
-    def run_chains(self, calls: Mapping[str, ExportFunction]) -> None:
-        """Run chains until none is left or the job is cancelled."""
-        run = calls[self.export] if isinstance(self.export, str) else self.export.pop()
+    def run_chains(self, exports: Mapping[str, ExportFunction]) -> None:
+        """Run chains with the exports of this thread until none is left or the job is cancelled."""
+        run = exports[self.export] if isinstance(self.export, str) else self.export.pop()
         scratch = [self.scratch.pop()] if self.scratch else []
         while not self.is_over:
             try:
@@ -62,11 +63,11 @@ class ChainJob:
                     return
                 run(*arguments, *scratch)
 
-    def run_chains_as_helper(self, calls: Mapping[str, ExportFunction]) -> None:
+    def run_chains_as_helper(self, exports: Mapping[str, ExportFunction]) -> None:
         """Run chains in a helper thread; a failure is passed to the caller's thread."""
         self.running.append(self.held)
         try:
-            self.run_chains(calls)
+            self.run_chains(exports)
         except BaseException as failure:
             self.failure = failure
             self.is_over = True
@@ -96,10 +97,10 @@ class HelperThread:
         ).start()
 
 
-def serve_jobs(jobs: SimpleQueue[ChainJob | None], calls: Mapping[str, ExportFunction]) -> None:
+def serve_jobs(jobs: SimpleQueue[ChainJob | None], exports: Mapping[str, ExportFunction]) -> None:
     """Run jobs from a queue, one after another, in a helper thread."""
     while (job := jobs.get()) is not None:
-        job.run_chains_as_helper(calls)
+        job.run_chains_as_helper(exports)
         del job  # its arrays must not wait for the next one
 
 
@@ -133,7 +134,7 @@ class Workers:
         export: str | Sequence[ExportFunction],
         chains: Sequence[CallChain],
         keep_alive: Sequence[object],
-        scratch: Sequence[HasMemoryAddress] = (),
+        scratch_blocks: Sequence[HasMemoryAddress] = (),
     ) -> None:
         """Run all chains of calls, in several threads if there are several chains.
 
@@ -141,9 +142,9 @@ class Workers:
             export: the name of the function, or functions that do the same, one for each thread.
             chains: each is made by one thread, in order. They must not write to the same places.
             keep_alive: what must not be released before the last call ends.
-            scratch: memory whose address is the last argument of each call, for each thread; it is held, too.
+            scratch_blocks: memory whose address is the last argument of each call, for each thread; it is held, too.
         """
-        job = ChainJob(export, chains, keep_alive, scratch)
+        job = ChainJob(export, chains, keep_alive, scratch_blocks)
         try:
             for worker in self._take_helpers(min(len(chains), self.threads) - 1):
                 worker.jobs.put(job)
@@ -160,13 +161,13 @@ class Workers:
             finally:
                 del failure  # its traceback has this frame, and so the arrays of the callers
 
-    def _take_helpers(self, count: int) -> list[HelperThread]:
-        """Return up to `count` helper threads, starting them if necessary."""
+    def _take_helpers(self, max_helpers: int) -> list[HelperThread]:
+        """Return up to `max_helpers` helper threads, starting them if necessary."""
         if self._process != os.getpid():  # a child has none of the threads of its parent
             self._process, self._workers = os.getpid(), []
-        if len(self._workers) < count:
+        if len(self._workers) < max_helpers:
             # At the end of a program no thread can start; the caller then works alone.
             with self._lock, suppress_failures(RuntimeError):
-                while len(self._workers) < count:
+                while len(self._workers) < max_helpers:
                     self._workers.append(HelperThread(self._new_calls()))
-        return self._workers[:count] if count > 0 else []
+        return self._workers[:max_helpers] if max_helpers > 0 else []

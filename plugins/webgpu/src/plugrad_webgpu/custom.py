@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
     SourceWriter = Callable[["Interface"], str]
+    """A function that returns the WGSL of a kernel with the given interface."""
 
 STENCIL_WORKGROUP_SIZE: Final = 64
 _wrap_narrow_integers: Final = elementwise(dict.fromkeys(NUMBER_DTYPES, "x"))
@@ -140,23 +141,23 @@ class Interface(NamedTuple):
     """The interface of a custom shader: the ranks and dtypes of its arrays, and the types of its attributes."""
 
     inputs: tuple[tuple[str, DType, int], ...]
-    """The name, the dtype and the number of axes of each."""
-    output: DType
-    rank: int
+    """The name, the dtype and the number of axes of each input."""
+    output_dtype: DType
+    output_rank: int
     attributes: tuple[tuple[str, str], ...]
-    """The name and the type of each."""
+    """The name and the WGSL type of each attribute."""
 
     @property
     def shapes(self) -> list[tuple[str, int]]:
         """The name and the number of axes of each array that has axes, inputs first, then the output."""
-        ranks = [*((name, rank) for name, _, rank in self.inputs), ("output", self.rank)]
+        ranks = [*((name, rank) for name, _, rank in self.inputs), ("output", self.output_rank)]
         return [(name, rank) for name, rank in ranks if rank]
 
     @property
     def declarations(self) -> str:
         """The WGSL declarations that are appended to the source."""
         arrays = [(name, "read", dtype) for name, dtype, _ in self.inputs]
-        arrays.append(("output", "read_write", self.output))
+        arrays.append(("output", "read_write", self.output_dtype))
         return "\n".join(
             [
                 f"alias T = {WGSL_VALUE_TYPES[arrays[0][2]]};",
@@ -176,12 +177,13 @@ class Interface(NamedTuple):
 
 
 def _stencil_source(body: str, interface: Interface) -> str:
-    rank = max(interface.rank, 1)
-    value = WGSL_VALUE_TYPES[interface.output]
+    """Return the WGSL of a shader that computes each element by the statements of a stencil."""
+    rank = max(interface.output_rank, 1)
+    value = WGSL_VALUE_TYPES[interface.output_dtype]
     places = [
         f"  at[{axis}] = i32(rest % parameters.output_shape[{axis}]);\n"
         f"  rest /= parameters.output_shape[{axis}];"
-        for axis in reversed(range(interface.rank))
+        for axis in reversed(range(interface.output_rank))
     ]
     return "\n".join(
         [
@@ -195,7 +197,7 @@ def _stencil_source(body: str, interface: Interface) -> str:
             f"  var at: array<i32, {rank}>;",
             "  var rest = index;",
             *places,
-            f"  output[index] = {WGSL_STORAGE_TYPES[interface.output]}(element(index, at));",
+            f"  output[index] = {WGSL_STORAGE_TYPES[interface.output_dtype]}(element(index, at));",
             "}",
             interface.declarations,
         ]
@@ -220,20 +222,25 @@ def _reader_function(name: str, dtype: DType, rank: int) -> str:
 
 def _make_implementation(
     contract: Kernel[..., Any],
-    write: SourceWriter,
+    write_source: SourceWriter,
     entry_point: str,
-    workgroup: int,
+    workgroup_size: int,
     invocations: Callable[..., int] | None,
 ) -> Callable[..., GpuArray]:
+    """Return an implementation of a contract by the shader that `write_source` returns for an interface."""
+
     @cache
     def program(interface: Interface) -> Program:
-        def source() -> str:
-            return linked(write(interface))
+        """Return the program for an interface."""
 
-        return Program(contract.name, source, entry_point=entry_point, workgroup=workgroup)
+        def source() -> str:
+            return linked(write_source(interface))
+
+        return Program(contract.name, source, entry_point=entry_point, workgroup=workgroup_size)
 
     @lru_cache(maxsize=1024)
     def plan_for(specs: tuple[Shaped, ...], attrs: tuple[tuple[str, Any], ...]) -> Plan:
+        """Return the plan of a call with inputs of these specs."""
         values = dict(attrs)
         out = contract.infer(*specs, **values)
         if not hasattr(out, "dtype"):
@@ -280,7 +287,7 @@ def _make_implementation(
 
 
 def _attribute_type_and_numbers(
-    kernel: str, name: str, value: Any, annotation: Any
+    kernel_name: str, name: str, value: Any, annotation: Any
 ) -> tuple[str, list[int] | list[float]]:
     """Return an attribute's WGSL type and its numbers; integers become floats where the contract says float.
 
@@ -291,12 +298,12 @@ def _attribute_type_and_numbers(
     items = cast("tuple[Any, ...]", value if isinstance(value, tuple) else (value,))
     if not items:
         raise ArgumentValueError(
-            f"{kernel}: the attribute {name}=() cannot be passed to a shader, which has no empty arrays"
+            f"{kernel_name}: the attribute {name}=() cannot be passed to a shader, which has no empty arrays"
         )
     if not all(isinstance(x, int | float | np.integer | np.floating | np.bool_) for x in items):
         raise ArgumentError(
-            f"{kernel}: the attribute {name}={value!r} cannot be passed to a shader; it must be a number or a tuple "
-            "of numbers"
+            f"{kernel_name}: the attribute {name}={value!r} cannot be passed to a shader; it must be a number or a "
+            "tuple of numbers"
         )
     has_floats = any(isinstance(x, float | np.floating) for x in items)
     if has_floats or float in (annotation, *get_args(annotation)):
@@ -306,7 +313,7 @@ def _attribute_type_and_numbers(
         numbers = [int(x) for x in items]
         if not all(-(2**31) <= x < 2**31 for x in numbers):
             raise ArgumentValueError(
-                f"{kernel}: the attribute {name}={value!r} does not fit the 32 bits of an integer in a shader"
+                f"{kernel_name}: the attribute {name}={value!r} does not fit the 32 bits of an integer in a shader"
             )
     return (f"array<{kind}, {len(items)}>" if isinstance(value, tuple) else kind), numbers
 
@@ -329,16 +336,16 @@ def _read_source(source: object) -> object:
         raise ArgumentError(f"load_wgsl_kernel: {source}: {error}") from None
 
 
-def _check_source(contract: Kernel[..., Any], text: object, what: str) -> str:
+def _check_source(contract: Kernel[..., Any], source: object, argument_name: str) -> str:
     """Return the source after a check that a shader can implement the contract.
 
     Raises:
         ArgumentError: it is not a string, or the contract takes a list of inputs.
     """
-    if not isinstance(text, str):
-        raise ArgumentError(f"{what}={text!r} must be a string of WGSL")
+    if not isinstance(source, str):
+        raise ArgumentError(f"{argument_name}={source!r} must be a string of WGSL")
     if contract.takes_list:
         raise ArgumentError(
-            f"{what}: {contract.name} takes a list of inputs, but a shader has a fixed number of buffers"
+            f"{argument_name}: {contract.name} takes a list of inputs, but a shader has a fixed number of buffers"
         )
-    return text
+    return source

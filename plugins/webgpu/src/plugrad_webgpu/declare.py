@@ -7,3 +7,4 @@ from typing import Final
 from plugrad.extend import KernelTable
 
 table: Final = KernelTable("webgpu")
+"""The implementations of kernels that this backend has."""

@@ -208,6 +208,7 @@ class WebGpuBackend(Backend):
         return specialize(kernel_name, function, specs, attrs, self.active_device)
 
     def _compile_body(self, graph: Graph) -> Callable[..., list[Any]]:
+        """Return a function that runs a graph: on the device, or else step by step."""
         return self.compile(graph) or compile_replay(graph)
 
     def synchronize(self) -> None:
@@ -256,12 +257,13 @@ class WebGpuBackend(Backend):
 INTERRUPTED_WORK_REASON: Final = (
     "an exception that another thread, or a trace function, raised has cut its work in two"
 )
+"""The reason why a device is abandoned, in error messages."""
 _interrupted_devices: Final[list[Device]] = []
-"""Those are never released, because some of what they own may be released already."""
+"""Devices that were interrupted: they are never released, because some of their objects may be released already."""
 _closed_devices: Final[list[Device]] = []
-"""The closed devices of whose buffers arrays still used some when they were looked at last."""
+"""The closed devices whose buffers were used by arrays when last checked."""
 _uncollected_devices: Final[WeakSet[Device]] = WeakSet()
-"""The others that still exist: devices, and those of the library, refer to themselves."""
+"""Closed devices without buffers that the garbage collector has not freed yet."""
 MAX_UNCOLLECTED_DEVICES: Final = 3
 """The number of devices, of 4 MB each, that need not be collected before another one is opened."""
 

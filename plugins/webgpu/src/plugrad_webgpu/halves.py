@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 BUFFER_SHARING_KERNELS: Final = frozenset(
     kernel.name for kernel in (unary.identity, movement.reshape, movement.expand_dims)
 )
-"""The kernels whose results share the buffer of the input, whatever is in it."""
+"""The kernels whose results share the buffer of the input, for every dtype."""
 COMPUTE_DTYPES: Final = dict.fromkeys(HALF_DTYPES, float32)
+"""The dtype in which kernels compute with each half-precision dtype."""
 
 
 def with_halves(kernel: Kernel[..., Any], function: Implementation) -> Implementation:
@@ -48,20 +49,22 @@ def _with_half_casts(function: Implementation) -> Implementation:
     return implementation
 
 
-def _cast_halves_of_odd_rows(function: Implementation, widened: Implementation) -> Implementation:
+def _cast_halves_of_odd_rows(
+    function: Implementation, widened_function: Implementation
+) -> Implementation:
     """Return an elementwise implementation that casts half-precision inputs to float32 only if their rows are odd."""
 
     @wraps(function)
     def implementation(*arrays: GpuArray, **attrs: Any) -> GpuArray:
         if arrays[-1].dtype not in HALF_DTYPES or _are_rows_whole(arrays):
             return function(*arrays, **attrs)
-        return widened(*arrays, **attrs)
+        return widened_function(*arrays, **attrs)
 
     return implementation
 
 
 def _are_rows_whole(arrays: tuple[GpuArray, ...]) -> bool:
-    """Return whether no input is repeated along rows whose length is no multiple of 4."""
+    """Return whether no input is repeated along rows whose length is not a multiple of 4."""
     shape = arrays[0].shape
     if all(x.shape == shape for x in arrays):
         return True

@@ -34,10 +34,12 @@ from plugrad_webgpu.shaders.elements import WORD_DTYPES_BY_NARROW_DTYPE
 HALF_PRECISION_FAMILIES: Final = (
     *(attention, convolution, convolution3d, depthwise, fused, image, normalization, resize, scan),
 )
+"""The families whose kernels compute with halves and other narrow dtypes in wider ones."""
 OTHER_HALF_PRECISION_KERNELS: Final = (
     *(reduction.bincount, reduction.dense_bincount, indexing.unsorted_segment_sum),
     *(indexing.gather_gradient, linalg.einsum, scatter.scatter_nd),
 )
+"""The kernels of other families that compute with halves and other narrow dtypes in wider ones."""
 
 
 @cache

@@ -37,7 +37,7 @@ TUNING_PROBLEMS: Final[tuple[tuple[int, ProductSizes], ...]] = (
     *((32, (n, 64, n)) for n in (128, 256, 512)),
     *((1, (pixels, 9 * n, n)) for pixels, n in ((65_536, 32), (16_384, 64), (4096, 128))),
 )
-"""A batch and the sizes of its products."""
+"""Pairs of a batch size and the sizes of the products in the batch."""
 DEFAULT_REPEATS: Final = 5
 
 
@@ -63,17 +63,17 @@ def tune(
 
 
 def measure_tiles(
-    device: Device, batch: int, sizes: ProductSizes, repeats: int
+    device: Device, batch_size: int, sizes: ProductSizes, repeats: int
 ) -> dict[str, float]:
     """Return the minimum seconds that a product takes with each supported tile."""
     rows, depth, columns = sizes
-    a = Matrices(full(device, (batch, rows, depth), 1, float32), batch, rows, depth)
-    b = Matrices(full(device, (batch, depth, columns), 1, float32), batch, depth, columns)
+    a = Matrices(full(device, (batch_size, rows, depth), 1, float32), batch_size, rows, depth)
+    b = Matrices(full(device, (batch_size, depth, columns), 1, float32), batch_size, depth, columns)
     names = [
         name for name in TILES_BY_NAME if name not in NARROW_TILES and supports_tile(device, name)
     ]
     times = dict.fromkeys(names, float("inf"))
-    kind = problem_key(batch, sizes)
+    kind = problem_key(batch_size, sizes)
     for _ in range(1 + repeats):  # the first one compiles, and is never the fastest
         for name in names:
             device.tiles = {kind: name}

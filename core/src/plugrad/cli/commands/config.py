@@ -80,9 +80,9 @@ def _list_pack_orders(key: str) -> Iterator[tuple[str, str]]:
         yield "order", f"{backend}: {', '.join(packs)}"
 
 
-def _overruled_values(setting: Setting, variable: str) -> list[tuple[str, str]]:
+def _overruled_values(setting: Setting, environment_variable: str) -> list[tuple[str, str]]:
     """Return the values of a setting in weaker layers, and the places where they are set."""
-    found = [(os.environ.get(variable), f"environment variable {variable}")]
+    found = [(os.environ.get(environment_variable), f"environment variable {environment_variable}")]
     found += [(values.get(setting.key), path) for path, values in config.files()]
     return [
         (_format_value(v), place) for v, place in found if v is not None and place != setting.layer
@@ -96,6 +96,7 @@ def _format_value(value: object) -> str:
 
 
 def _print_explanations(records: list[dict[str, Any]]) -> None:
+    """Print what each setting means, its value, and what decides it."""
     for record in records:
         layout.print_heading(record["key"])
         lines = [
@@ -111,7 +112,7 @@ def _print_explanations(records: list[dict[str, Any]]) -> None:
     layout.print_heading("First match wins")
     for i, layer in enumerate(LAYER_DESCRIPTIONS, 1):
         layout.print_paragraph(
-            f"{i}. {layer.format(user_file=user_file())}", hanging=layout.INDENT * 3
+            f"{i}. {layer.format(user_file=user_file())}", hanging_indent=layout.INDENT * 3
         )
     layout.print_heading("Configuration files")
     files = [path for path, _ in config.files()]

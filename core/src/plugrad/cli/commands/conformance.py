@@ -24,6 +24,7 @@ BOOTSTRAP_CODE: Final = (
     "import json, sys; request = json.loads(sys.argv[1]); sys.path[:] = request.pop('path'); "
     "from plugrad.testing import run_conformance; sys.exit(run_conformance(**request))"
 )
+"""The Python code that the separate process runs."""
 EXIT_STATUS_OF_PYTEST: Final = {0: 0, 1: 1, 2: 130}
 """Our exit status for pytest's: all passed, some failed, interrupted."""
 PYTEST_NO_TESTS_COLLECTED: Final = 5

@@ -23,20 +23,20 @@ def run(arguments: Namespace) -> int:
     """Ask each backend in a separate process; return 1 if a backend that was named has no device."""
     backends = select_plugins(arguments.names, "backend")
     usable = [b for b in backends if b.status in ("available", "active", "conflict")]
-    asking = [Job("try_backend", {"name": b.qualified_name, "until": "probe"}) for b in usable]
+    asking = [Job("try_backend", {"name": b.qualified_name, "last_step": "probe"}) for b in usable]
     outcomes = jobs.run_jobs(asking, arguments.timeout)
     records: list[dict[str, Any]] = []
     reasons = {b.qualified_name: f"{b.status}: {b.reason}" for b in backends if b not in usable}
     for backend, outcome in zip(usable, outcomes, strict=True):
         name = backend.name if backend.status != "conflict" else backend.qualified_name
-        for device in outcome.reported.get("devices", ()):
+        for device in outcome.report.get("devices", ()):
             records.append(
                 {**device, "backend": backend.qualified_name, "use": f"{name}:{device['name']}"}
             )
         if outcome.problem:
             reasons[backend.qualified_name] = outcome.problem
-        elif not outcome.reported["can_start"]:
-            reasons[backend.qualified_name] = outcome.reported["refusal"]
+        elif not outcome.report["can_start"]:
+            reasons[backend.qualified_name] = outcome.report["refusal"]
     if arguments.json:
         layout.print_json({"devices": records, "without": reasons})
     else:

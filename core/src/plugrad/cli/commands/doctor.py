@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
 
 LEVEL_HEADINGS: Final = (("problem", "Problems", layout.RED), ("note", "Notes", layout.YELLOW))
+"""The levels of findings, the headings above them, and the colours of these."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -60,8 +61,9 @@ def _report_unreadable_settings(error: ConfigError) -> dict[str, Any]:
     }
 
 
-def _examine_plugins(names: list[str], timeout: float) -> dict[str, Any]:
-    candidates = select_plugins(names)
+def _examine_plugins(plugin_names: list[str], timeout_seconds: float) -> dict[str, Any]:
+    """Return the report on plugins, all of them by default, after trying each in a separate process."""
+    candidates = select_plugins(plugin_names)
     packed = {p.backend_name for p in candidates if p.kind == "kernels"}
     candidates += [b for b in backends() if b.name in packed and b not in candidates]
     refused = {
@@ -69,9 +71,9 @@ def _examine_plugins(names: list[str], timeout: float) -> dict[str, Any]:
     }
     tried = [p for p in candidates if id(p) not in refused and p.kind != "kernels"]
     wanted = [_make_job(plugin) for plugin in tried]
-    if not names:
+    if not plugin_names:
         wanted.append(Job("report_active_backend", {}))
-    outcomes = jobs.run_jobs(wanted, timeout)
+    outcomes = jobs.run_jobs(wanted, timeout_seconds)
     by_plugin = {id(p): outcome for p, outcome in zip(tried, outcomes, strict=False)}
     found = list(_find_core_problem(outcomes))
     found += [
@@ -81,7 +83,7 @@ def _examine_plugins(names: list[str], timeout: float) -> dict[str, Any]:
             plugin, refused.get(id(plugin)), by_plugin.get(id(plugin))
         )
     ]
-    if names:  # a plugin that is asked for by name is expected to run
+    if plugin_names:  # a plugin that is asked for by name is expected to run
         found = [f._replace(level="problem") if "cannot start here" in f.text else f for f in found]
     else:
         found += [
@@ -91,7 +93,7 @@ def _examine_plugins(names: list[str], timeout: float) -> dict[str, Any]:
         ]
     return {
         "environment": describe_environment(),
-        "active": {} if names else describe_active_backend(outcomes[-1]),
+        "active": {} if plugin_names else describe_active_backend(outcomes[-1]),
         "plugins": [
             _summarize_plugin(p, refused.get(id(p)), by_plugin.get(id(p)), found)
             for p in candidates
@@ -99,7 +101,7 @@ def _examine_plugins(names: list[str], timeout: float) -> dict[str, Any]:
         "sections": [
             {"title": title, "text": text, "from": p.qualified_name}
             for p, outcome in zip(tried, outcomes, strict=False)
-            for title, text in outcome.reported.get("sections", ())
+            for title, text in outcome.report.get("sections", ())
         ],
         "findings": [finding._asdict() for finding in found],
     }
@@ -116,8 +118,9 @@ def _find_core_problem(outcomes: list[Outcome]) -> Iterator[Finding]:
 
 
 def _make_job(plugin: Plugin) -> Job:
+    """Return the job that tries a plugin."""
     if plugin.kind == "backend":
-        return Job("try_backend", {"name": plugin.qualified_name, "until": "compute"})
+        return Job("try_backend", {"name": plugin.qualified_name, "last_step": "compute"})
     return Job(
         {"ops": "import_op_pack", "hooks": "load_doctor_section"}[plugin.kind],
         {"name": plugin.qualified_name},
@@ -172,7 +175,7 @@ def _summarize_plugin(
         }
     learnt = {
         k: v
-        for k, v in outcome.reported.items()
+        for k, v in outcome.report.items()
         if k not in ("packs", "sections", "replaced", "kernels_of_packs", "blamed")
     }
     fails = own and own[0].level == "problem"
@@ -186,7 +189,7 @@ def _summarize_plugin(
 
 def _describe_capabilities(outcome: Outcome) -> str:
     """Return what a plugin can do, in one line."""
-    found = outcome.reported
+    found = outcome.report
     if found.get("can_start") is False:
         return f"cannot start here: {found['refusal']}"
     if "device" not in found:
@@ -198,6 +201,7 @@ def _describe_capabilities(outcome: Outcome) -> str:
 
 
 def _print_report(report: dict[str, Any], problems: int) -> None:
+    """Print the environment, the plugins and the findings."""
     if report["environment"]:
         layout.print_heading("Environment")
         layout.print_pairs(_list_environment(report["environment"], report["active"]))
@@ -226,7 +230,7 @@ def _print_report(report: dict[str, Any], problems: int) -> None:
             if i:
                 layout.print_line()
             layout.print_paragraph(
-                f"{finding['subject']} {finding['text']}", hanging=layout.INDENT * 2
+                f"{finding['subject']} {finding['text']}", hanging_indent=layout.INDENT * 2
             )
             if finding["details"]:
                 layout.print_verbatim(finding["details"], layout.INDENT * 3)

@@ -25,6 +25,7 @@ KEYS_KNOWN_AFTER_LOADING: Final = (
     "kernels",
     "packs",
 )
+"""The keys of a plugin's record whose values are known only after it was loaded."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -44,16 +45,14 @@ def run(arguments: Namespace) -> int:
     ):
         record = records[i]
         record |= {
-            key: outcome.reported[key]
-            for key in KEYS_KNOWN_AFTER_LOADING
-            if key in outcome.reported
+            key: outcome.report[key] for key in KEYS_KNOWN_AFTER_LOADING if key in outcome.report
         }
         if outcome.problem:
             record["status"] = "failed"
             record["reason"] = outcome.problem
             record["details"] = outcome.details
-        elif outcome.reported.get("can_start") is False:
-            record["reason"] = f"cannot start here: {outcome.reported['refusal']}"
+        elif outcome.report.get("can_start") is False:
+            record["reason"] = f"cannot start here: {outcome.report['refusal']}"
     if arguments.json:
         layout.print_json(records)
     else:
@@ -69,15 +68,17 @@ def run(arguments: Namespace) -> int:
 
 
 def _make_job(plugin: Plugin) -> Job | None:
+    """Return the job that loads a plugin, or None if there is nothing to load."""
     usable = plugin.status in ("available", "active", "conflict")
     if plugin.kind == "backend" and usable:
-        return Job("try_backend", {"name": plugin.qualified_name, "until": "open"})
+        return Job("try_backend", {"name": plugin.qualified_name, "last_step": "open"})
     if plugin.kind == "ops" and usable:
         return Job("import_op_pack", {"name": plugin.qualified_name})
     return None
 
 
 def _list_details(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the names and values of a plugin's properties, as text."""
     from plugrad.cli.environment import find_homepage
 
     yield "summary", record["summary"] or "none"

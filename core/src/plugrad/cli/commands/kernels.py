@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
 
 KernelsByBackend = dict[str, dict[str, str]]
-"""By backend and kernel: ``"own"``, ``"host"`` for one in NumPy, ``"declared"`` if only the manifest names it, or
-``"composite"`` if the backend has none and runs the kernel's body of ops."""
+"""How a kernel is implemented, by backend and kernel.
+
+It is ``"own"``, ``"host"`` for one in NumPy, ``"declared"`` if only the manifest names it, or ``"composite"`` if the
+backend has none and runs the kernel's body of ops.
+"""
 
 _EMPTY_CONTRACT_RECORD: Final[dict[str, Any]] = {
     "family": "",
@@ -28,6 +31,7 @@ _EMPTY_CONTRACT_RECORD: Final[dict[str, Any]] = {
     "batching": "loop",
     "contract": "",
 }
+"""The record of a contract that core does not declare, for a kernel of a plugin that was not loaded."""
 
 PacksByBackend = dict[str, dict[str, list[str]]]
 """By backend and kernel: the plugins that bring an implementation, the one in effect at the front."""
@@ -60,13 +64,15 @@ def run(arguments: Namespace) -> None:
         for b in select_plugins(arguments.backend, "backend")
         if b.status in ("available", "active", "conflict")
     ]
-    loading = [Job("try_backend", {"name": b.qualified_name, "until": "open"}) for b in backends]
+    loading = [
+        Job("try_backend", {"name": b.qualified_name, "last_step": "open"}) for b in backends
+    ]
     first, *outcomes = jobs.run_jobs([Job("report_contracts", {}), *loading], arguments.timeout)
     if first.problem:
         raise PluginUnavailable(f"plugrad itself {first.problem}; run `plugrad doctor` for details")
-    contracts: dict[str, dict[str, Any]] = first.reported["contracts"]
+    contracts: dict[str, dict[str, Any]] = first.report["contracts"]
     for outcome in outcomes:  # the contracts of packs
-        contracts |= outcome.reported.get("contracts", {})
+        contracts |= outcome.report.get("contracts", {})
     implementations, reasons = _find_implementations(backends, outcomes)
     packs = _find_packs(backends, outcomes)
     for backend, table in implementations.items():
@@ -136,11 +142,11 @@ def _find_implementations(
     reasons: dict[str, str] = {}
     for backend, outcome in zip(backends, outcomes, strict=True):
         name = _backend_label(backend)
-        implementations[name] = outcome.reported.get("kernels") or dict.fromkeys(
+        implementations[name] = outcome.report.get("kernels") or dict.fromkeys(
             backend.manifest.kernels or (), "declared"
         )
-        if outcome.problem or not outcome.reported["can_start"]:
-            reasons[name] = outcome.problem or outcome.reported["refusal"]
+        if outcome.problem or not outcome.report["can_start"]:
+            reasons[name] = outcome.problem or outcome.report["refusal"]
             if not implementations[name]:
                 del implementations[name]
     return implementations, reasons
@@ -151,28 +157,29 @@ def _find_packs(backends: list[Plugin], outcomes: list[Outcome]) -> PacksByBacke
     found: PacksByBackend = {}
     for backend, outcome in zip(backends, outcomes, strict=True):
         table = found.setdefault(_backend_label(backend), {})
-        for owner, names in outcome.reported.get("kernels_of_packs", {}).items():
+        for owner, names in outcome.report.get("kernels_of_packs", {}).items():
             for name in names:
                 table.setdefault(name, []).append(owner)
     return found
 
 
 def _backend_label(backend: Plugin) -> str:
+    """Return a backend's name, or its qualified name if two plugins have the same."""
     return backend.name if backend.status != "conflict" else backend.qualified_name
 
 
 def _print_kernel_list(
-    names: list[str],
+    kernel_names: list[str],
     contracts: dict[str, dict[str, Any]],
     implementations: KernelsByBackend,
     packs: PacksByBackend,
 ) -> None:
     def format_backend(backend: str, kernel: str) -> str:
         owners = packs[backend].get(kernel, ())
-        names = [owner.rpartition("::")[2].rpartition(".")[2] for owner in owners]
+        kernel_names = [owner.rpartition("::")[2].rpartition(".")[2] for owner in owners]
         if implementations[backend][kernel] == "composite":
-            names.append("composite")
-        return f"{backend} ({', '.join(names)})" if names else backend
+            kernel_names.append("composite")
+        return f"{backend} ({', '.join(kernel_names)})" if kernel_names else backend
 
     rows = [
         (
@@ -186,7 +193,7 @@ def _print_kernel_list(
             )
             or "–",
         )
-        for name in names
+        for name in kernel_names
     ]
     layout.print_table(("KERNEL", "FAMILY", "TAKES", "BACKENDS"), rows, indent="")
 
@@ -196,19 +203,19 @@ def _format_signature(contract: dict[str, Any]) -> str:
     return ", ".join(contract["inputs"]) + (f"; {attributes}" if attributes else "")
 
 
-def _print_batching_rules(names: list[str], contracts: dict[str, dict[str, Any]]) -> None:
-    rows = [(name, contracts[name]["family"], contracts[name]["batching"]) for name in names]
+def _print_batching_rules(kernel_names: list[str], contracts: dict[str, dict[str, Any]]) -> None:
+    rows = [(name, contracts[name]["family"], contracts[name]["batching"]) for name in kernel_names]
     layout.print_table(("KERNEL", "FAMILY", "UNDER VMAP"), rows, indent="")
     loops = sum(how.startswith("loop") for _, _, how in rows)
     layout.print_line()
     layout.print_line(
-        f"{layout.format_count(len(names), 'kernel')}, of which {loops or 'none'} {'run' if loops > 1 else 'runs'} "
-        "once for each example. 'aligned' needs no rule, 'shared' has no inputs."
+        f"{layout.format_count(len(kernel_names), 'kernel')}, of which {loops or 'none'} "
+        f"{'run' if loops > 1 else 'runs'} once for each example. 'aligned' needs no rule, 'shared' has no inputs."
     )
 
 
 def _print_support_matrix(
-    names: list[str], contracts: dict[str, dict[str, Any]], implementations: KernelsByBackend
+    kernel_names: list[str], contracts: dict[str, dict[str, Any]], implementations: KernelsByBackend
 ) -> None:
     labels = {"own": "yes", "host": "host", "declared": "yes", "composite": "composite"}
     rows = [
@@ -217,11 +224,11 @@ def _print_support_matrix(
             contracts[name]["family"] if name in contracts else "–",
             *(labels[table[name]] if name in table else "–" for table in implementations.values()),
         )
-        for name in names
+        for name in kernel_names
     ]
     layout.print_table(("KERNEL", "FAMILY", *implementations), rows, indent="")
     totals = ", ".join(
-        f"{backend} {sum(name in table for name in names)}"
+        f"{backend} {sum(name in table for name in kernel_names)}"
         for backend, table in implementations.items()
     )
     layout.print_line()
@@ -231,4 +238,4 @@ def _print_support_matrix(
     )
     if any(row.count("composite") for row in rows):
         explained += " 'composite' runs the kernel's body of ops on the device."
-    layout.print_line(f"{layout.format_count(len(names), 'kernel')}: {totals}.{explained}")
+    layout.print_line(f"{layout.format_count(len(kernel_names), 'kernel')}: {totals}.{explained}")

@@ -37,14 +37,14 @@ BINARY_OPS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def _declare_unary(name: str, compute: Callable[[Any], Any]) -> None:
-    @register_operator(name)
+def _declare_unary(operator_name: str, compute: Callable[[Any], Any]) -> None:
+    @register_operator(operator_name)
     def apply(x: Tensor) -> Tensor:
         return compute(x)
 
 
-def _declare_binary(name: str, compute: Callable[[Any, Any], Any]) -> None:
-    @register_operator(name)
+def _declare_binary(operator_name: str, compute: Callable[[Any, Any], Any]) -> None:
+    @register_operator(operator_name)
     def apply(a: Tensor, b: Tensor) -> Tensor:
         return compute(a, b)
 

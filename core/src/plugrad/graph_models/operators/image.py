@@ -79,7 +79,7 @@ def non_max_suppression(
     )
 
 
-@register_operator("NonMaxSuppressionV4", outputs=("selected_indices", "valid_outputs"))
+@register_operator("NonMaxSuppressionV4", output_names=("selected_indices", "valid_outputs"))
 def non_max_suppression_padded(
     boxes: Tensor, scores: Tensor, max_output_size: HostArray, iou_threshold: HostArray, score_threshold: HostArray, *,
     pad_to_max_output_size: bool = False,
@@ -95,7 +95,7 @@ def non_max_suppression_padded(
     )
 
 
-@register_operator("NonMaxSuppressionV5", outputs=("selected_indices", "selected_scores"))
+@register_operator("NonMaxSuppressionV5", output_names=("selected_indices", "selected_scores"))
 def non_max_suppression_with_score(
     boxes: Tensor,
     scores: Tensor,

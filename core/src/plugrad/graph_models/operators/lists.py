@@ -27,6 +27,7 @@ class TensorList:
     elements: tuple[Tensor | None, ...]
     """None is an element that nobody has set; it is zeros where it is read."""
     shape: Shape | None
+    """The shape of each element; -1 is an unknown size."""
     dtype: str
 
     def with_element(self, index: int, element: Tensor) -> TensorList:
@@ -138,7 +139,7 @@ def push_back_list(items: AnyInput, element: Tensor, *, element_dtype: str = "")
     return _require_tensor_list(items).with_element(len(items.elements), element)
 
 
-@register_operator("TensorListPopBack", outputs=("output_handle", "tensor"))
+@register_operator("TensorListPopBack", output_names=("output_handle", "tensor"))
 def pop_back_list(items: AnyInput, shape: HostArray, *, element_dtype: str = "") -> tuple[Any, ...]:
     """Return a list without its last element, and that element."""
     last = len(_require_tensor_list(items).elements) - 1
@@ -181,7 +182,7 @@ def gather_list(
     )
 
 
-@register_operator("TensorListConcat", "TensorListConcatV2", outputs=("tensor", "lengths"))
+@register_operator("TensorListConcat", "TensorListConcatV2", output_names=("tensor", "lengths"))
 def concat_list(
     items: AnyInput, shape: HostArray | None = None, leading: HostArray | None = None, *,
     element_shape: Any = None, element_dtype: str = "",
@@ -199,7 +200,7 @@ class TensorArray:
         self.items = TensorList((None,) * size, shape, dtype)
 
 
-@register_operator("TensorArrayV3", outputs=("handle", "flow"))
+@register_operator("TensorArrayV3", output_names=("handle", "flow"))
 def tensor_array(
     size: HostArray, *, dtype: str, element_shape: Any = None, dynamic_size: bool = False
 ) -> tuple[Any, ...]:
@@ -243,7 +244,7 @@ def tensor_array_scatter(array: AnyInput, indices: HostArray, x: Tensor, flow: A
     return flow
 
 
-@register_operator("TensorArrayConcatV3", outputs=("value", "lengths"))
+@register_operator("TensorArrayConcatV3", output_names=("value", "lengths"))
 def concat_array(array: AnyInput, flow: AnyInput, *, dtype: str = "") -> tuple[Any, ...]:
     """Concatenate all elements of an array along their first axis, and return their sizes too."""
     return concat_list(array.items)
@@ -277,6 +278,7 @@ def _require_tensor_list(value: Any) -> TensorList:
 
 
 def _dummy_flow() -> Any:
+    """Return a value for the input that orders accesses to arrays, which are ordered here anyhow."""
     return np.array(1.0, np.float32)
 
 

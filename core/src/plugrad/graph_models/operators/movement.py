@@ -66,7 +66,7 @@ def tile(x: Tensor, repetitions: HostArray) -> Tensor:
     return movement.tile(x, _as_int_tuple(repetitions))
 
 
-@register_operator("ConcatV2", last="HostArray")
+@register_operator("ConcatV2", last_annotation="HostArray")
 def concat(*inputs: Tensor, n: int = 0) -> Tensor:
     """Concatenate tensors along an axis, which is the last input."""
     *parts, axis = inputs

@@ -36,21 +36,21 @@ SCAN_OPS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _declare_reduction(name: str, compute: Callable[..., Any]) -> None:
-    @register_operator(name)
+def _declare_reduction(operator_name: str, compute: Callable[..., Any]) -> None:
+    @register_operator(operator_name)
     def reduce(x: Tensor, axes: HostArray, *, keep_dims: bool = False) -> Tensor:
         wanted = tuple(int(axis) for axis in axes.ravel())
         return compute(x, axis=wanted, keepdims=keep_dims) if wanted else x
 
 
-def _declare_arg_reduction(name: str, compute: Callable[..., Any]) -> None:
-    @register_operator(name)
+def _declare_arg_reduction(operator_name: str, compute: Callable[..., Any]) -> None:
+    @register_operator(operator_name)
     def find(x: Tensor, axis: HostArray) -> Tensor:
         return compute(x, axis=int(axis.item()))
 
 
-def _declare_scan(name: str, compute: Callable[..., Any]) -> None:
-    @register_operator(name)
+def _declare_scan(operator_name: str, compute: Callable[..., Any]) -> None:
+    @register_operator(operator_name)
     def accumulate(
         x: Tensor, axis: HostArray, *, exclusive: bool = False, reverse: bool = False
     ) -> Tensor:
@@ -96,7 +96,7 @@ def band_part(x: Tensor, lower: HostArray, upper: HostArray) -> Tensor:
     return linalg.band_part(x, int(lower.item()), int(upper.item()))
 
 
-@register_operator("TopKV2", outputs=("values", "indices"))
+@register_operator("TopKV2", output_names=("values", "indices"))
 def top_k(x: Tensor, k: HostArray, *, sorted: bool = True) -> tuple[Tensor, ...]:
     """Return the k largest elements along the last axis, and their indices."""
     return sorting.top_k(x, int(k.item()), sorted=sorted)
@@ -114,19 +114,19 @@ def upper_bound(ordered: Tensor, values: Tensor) -> Tensor:
     return sorting.upper_bound(ordered, values)
 
 
-@register_operator("Unique", outputs=("y", "idx"))
+@register_operator("Unique", output_names=("y", "idx"))
 def unique(x: Tensor) -> tuple[Tensor, ...]:
     """Return the unique elements, and the index of each element among them."""
     return sets.unique(x)
 
 
-@register_operator("UniqueV2", outputs=("y", "idx"))
+@register_operator("UniqueV2", output_names=("y", "idx"))
 def unique_along(x: Tensor, axis: HostArray) -> tuple[Tensor, ...]:
     """Return the unique slices along an axis, and the index of each slice among them."""
     return sets.unique(x, axis=int(axis.item()) if axis.size else 0)
 
 
-@register_operator("ListDiff", outputs=("out", "idx"))
+@register_operator("ListDiff", output_names=("out", "idx"))
 def set_difference(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     """Return the elements of x that are not in y, and their indices."""
     return sets.setdiff1d(x, y)

@@ -25,13 +25,13 @@ def string_to_hash_bucket(x: Tensor, *, num_buckets: int) -> Tensor:
     return string.string_to_hash_bucket_fast(x, num_buckets)
 
 
-@register_operator("StringSplit", outputs=("indices", "values", "shape"))
+@register_operator("StringSplit", output_names=("indices", "values", "shape"))
 def split_strings(x: Tensor, delimiter: Tensor, *, skip_empty: bool = True) -> tuple[Tensor, ...]:
     """Split strings at a delimiter into a sparse tensor."""
     return string.string_split(x, delimiter, skip_empty)
 
 
-@register_operator("StringNGrams", outputs=("ngrams", "ngrams_splits"))
+@register_operator("StringNGrams", output_names=("ngrams", "ngrams_splits"))
 def n_grams(
     data: Tensor, splits: Tensor, *, separator: str, ngram_widths: Sequence[int], left_pad: str, right_pad: str,
     pad_width: int, preserve_short_sequences: bool,
@@ -44,7 +44,7 @@ def n_grams(
 
 @register_operator(
     "SparseFillEmptyRows",
-    outputs=("output_indices", "output_values", "empty_row_indicator", "reverse_index_map"),
+    output_names=("output_indices", "output_values", "empty_row_indicator", "reverse_index_map"),
 )
 def sparse_fill_empty_rows(
     indices: Tensor, values: Tensor, dense_shape: Tensor, default: Tensor
@@ -53,7 +53,7 @@ def sparse_fill_empty_rows(
     return sparse.sparse_fill_empty_rows(indices, values, dense_shape, default)
 
 
-@register_operator("SparseReshape", outputs=("output_indices", "output_shape"))
+@register_operator("SparseReshape", output_names=("output_indices", "output_shape"))
 def sparse_reshape(indices: Tensor, shape: Tensor, new_shape: Tensor) -> tuple[Tensor, ...]:
     """Reshape a sparse tensor."""
     return sparse.sparse_reshape(indices, shape, new_shape)
@@ -71,7 +71,7 @@ def sparse_segment_sum(data: Tensor, indices: Tensor, segments: Tensor) -> Tenso
     return sparse.sparse_segment_sum(data, indices, segments)
 
 
-@register_operator("RaggedGather", outputs=("output_nested_splits", "output_dense_values"))
+@register_operator("RaggedGather", output_names=("output_nested_splits", "output_dense_values"))
 def ragged_gather(*inputs: Tensor, output_ragged_rank: int) -> tuple[Tensor, ...]:
     """Return rows of a ragged tensor."""
     *splits, values, indices = inputs
@@ -79,7 +79,7 @@ def ragged_gather(*inputs: Tensor, output_ragged_rank: int) -> tuple[Tensor, ...
     return (*found.output_nested_splits, found.output_dense_values)
 
 
-@register_operator("RaggedRange", outputs=("rt_nested_splits", "rt_dense_values"))
+@register_operator("RaggedRange", output_names=("rt_nested_splits", "rt_dense_values"))
 def ragged_range(starts: Tensor, limits: Tensor, deltas: Tensor) -> tuple[Tensor, ...]:
     """Return ranges of different lengths as a ragged tensor."""
     return ragged.ragged_range(starts, limits, deltas)

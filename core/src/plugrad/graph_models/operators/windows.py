@@ -161,7 +161,7 @@ def avg_pool(
     return pooling.avg_pool(x, _spatial_numbers(ksize, data_format), **window)
 
 
-@register_operator("MaxPoolWithArgmax", outputs=("output", "argmax"))
+@register_operator("MaxPoolWithArgmax", output_names=("output", "argmax"))
 def max_pool_with_argmax(
     x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str, include_batch_in_index: bool = False
 ) -> tuple[Tensor, ...]:  # fmt: skip
@@ -240,36 +240,41 @@ def _run_fused(
 
 
 def _apply_activation(
-    x: Tensor, name: str, supported_activations: set[str], alpha: float
+    x: Tensor, activation_name: str, supported_activations: set[str], alpha: float
 ) -> Tensor:
-    if name not in supported_activations:
+    if activation_name not in supported_activations:
         raise ArgumentValueError(
-            f"fused_ops names {name!r}; known are {', '.join(sorted(supported_activations))}"
+            f"fused_ops names {activation_name!r}; known are {', '.join(sorted(supported_activations))}"
         )
-    if name == "leakyrelu":
+    if activation_name == "leakyrelu":
         return activation.leaky_relu(x, alpha)
-    return getattr(activation, name)(x)
+    return getattr(activation, activation_name)(x)
 
 
 def _window_arguments(
-    strides: Sequence[int], padding: str, order: str, dilations: Sequence[int] | None,
+    strides: Sequence[int], padding: str, data_format: str, dilations: Sequence[int] | None,
     explicit_paddings: Sequence[int] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Return the keyword arguments of an op for a window."""
-    options: dict[str, Any] = {"strides": _spatial_numbers(strides, order), "data_format": order}
-    options["padding"] = _padding_argument(padding, explicit_paddings, order)
+    options: dict[str, Any] = {
+        "strides": _spatial_numbers(strides, data_format),
+        "data_format": data_format,
+    }
+    options["padding"] = _padding_argument(padding, explicit_paddings, data_format)
     if dilations is not None:
-        options["dilations"] = _spatial_numbers(dilations, order)
+        options["dilations"] = _spatial_numbers(dilations, data_format)
     return options
 
 
-def _spatial_numbers(numbers: Sequence[int], order: str) -> tuple[int, ...]:
+def _spatial_numbers(numbers: Sequence[int], data_format: str) -> tuple[int, ...]:
     """Return the entries for the spatial axes, given one for each axis."""
-    return tuple(numbers[2:] if order.startswith("NC") else numbers[1:-1])
+    return tuple(numbers[2:] if data_format.startswith("NC") else numbers[1:-1])
 
 
-def _padding_argument(name: str, explicit_paddings: Sequence[int] = (), order: str = "NHWC") -> Any:
-    if name == "EXPLICIT":
+def _padding_argument(
+    padding: str, explicit_paddings: Sequence[int] = (), data_format: str = "NHWC"
+) -> Any:
+    if padding == "EXPLICIT":
         pairs: Any = tuple(zip(explicit_paddings[::2], explicit_paddings[1::2], strict=True))
-        return _spatial_numbers(pairs, order)
-    return name.lower()
+        return _spatial_numbers(pairs, data_format)
+    return padding.lower()

@@ -40,17 +40,21 @@ ATTRIBUTE_NAMES_BY_KERNEL: Final = {
 REDUCTION_KERNELS: Final = ("All", "Any", "EuclideanNorm", "Max", "Mean", "Min", "Prod", "Sum")
 
 
-def _make_direct_rule(op: str) -> WriteRule:
+def _make_direct_rule(operator_name: str) -> WriteRule:
+    """Return a rule that writes a kernel as an operator with the same inputs."""
+
     def write(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-        return writer.write_node(op, inputs, T=call.dtype())
+        return writer.write_node(operator_name, inputs, T=call.dtype())
 
     return write
 
 
-def _make_attribute_rule(op: str, names: Sequence[str]) -> WriteRule:
+def _make_attribute_rule(operator_name: str, attribute_names: Sequence[str]) -> WriteRule:
+    """Return a rule that writes a kernel as an operator with some of its attributes."""
+
     def write(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-        attrs: dict[str, Any] = {name: call.attrs[name] for name in names}
-        return writer.write_node(op, inputs, N=len(inputs), **attrs)
+        attrs: dict[str, Any] = {name: call.attrs[name] for name in attribute_names}
+        return writer.write_node(operator_name, inputs, N=len(inputs), **attrs)
 
     return write
 
@@ -427,4 +431,5 @@ def write_fourier(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> s
 
 
 def _write_pairs(writer: GraphWriter, pairs: Sequence[Sequence[int]]) -> str:
+    """Write pairs of integers, such as paddings, as a constant."""
     return writer.write_constant(np.array(pairs, np.int32).reshape(-1, 2))

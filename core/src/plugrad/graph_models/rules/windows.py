@@ -279,11 +279,11 @@ def _write_fused(
     writer: GraphWriter,
     call: TracedCall,
     inputs: list[str],
-    ops: tuple[str, str],
+    operator_names: tuple[str, str],
     attrs: dict[str, Any],
 ) -> str:
-    """Write a product or convolution; bias and activation become part of the node."""
-    plain, fused = ops
+    """Write a product or convolution with the plain or the fused operator, which includes bias and activation."""
+    plain, fused = operator_names
     x, y, bias, weights = [*inputs, "", ""][:4]
     activation = call.attrs.get("activation", "linear")
     if not bias or len(call.shape(2)[0]) != 1:
@@ -320,42 +320,46 @@ def _strides_attribute(window: Any) -> dict[str, Any]:
     return {"strides": [1, *window.strides, 1]}
 
 
-def _padding_attributes(window: Any, image: Sequence[int]) -> dict[str, Any]:
+def _padding_attributes(window: Any, image_shape: Sequence[int]) -> dict[str, Any]:
     """Return the padding attributes of a window."""
     if not np.any(window.padding):
         return {"padding": "VALID"}
-    if tuple(map(tuple, window.padding)) == _same_padding(window, image):
+    if tuple(map(tuple, window.padding)) == _same_padding(window, image_shape):
         return {"padding": "SAME"}
     flat = [n for pair in ((0, 0), *window.padding, (0, 0)) for n in pair]
     return {"padding": "EXPLICIT", "explicit_paddings": flat}
 
 
-def _same_padding(window: Any, image: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def _same_padding(window: Any, image_shape: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Return SAME padding: one position per stride, with the odd cell at the end."""
     pairs: list[tuple[int, int]] = []
     for n, size, stride, rate in zip(
-        image, window.size, window.strides, window.dilations, strict=True
+        image_shape, window.size, window.strides, window.dilations, strict=True
     ):
         total = max((-(-n // stride) - 1) * stride + (size - 1) * rate + 1 - n, 0)
         pairs.append((total // 2, total - total // 2))
     return tuple(pairs)
 
 
-def _write_padding(writer: GraphWriter, call: TracedCall, x: str, value: float) -> tuple[str, str]:
+def _write_padding(
+    writer: GraphWriter, call: TracedCall, x: str, padding_value: float
+) -> tuple[str, str]:
     """Return the image, padded if neither SAME nor VALID fits, and the padding attribute that remains."""
     window = call.attrs["window"]
     attrs: dict[str, Any] = _padding_attributes(window, call.shape()[0][1:-1])
     if "explicit_paddings" not in attrs:
         return x, attrs["padding"]
     pairs = writer.write_constant(np.array([(0, 0), *window.padding, (0, 0)], np.int32))
-    return writer.write_node("PadV2", [x, pairs, writer.write_number(value)], T="float32"), "VALID"
+    return writer.write_node(
+        "PadV2", [x, pairs, writer.write_number(padding_value)], T="float32"
+    ), "VALID"
 
 
-def _count_cells_inside_image(window: Any, image: Sequence[int]) -> Any:
+def _count_cells_inside_image(window: Any, image_shape: Sequence[int]) -> Any:
     """Return how many cells of each window position lie inside the image, not in its padding."""
     counts = np.ones(())
     for axis, (n, size, stride, (before, _), out) in enumerate(
-        zip(image, window.size, window.strides, window.padding, window.out, strict=True)
+        zip(image_shape, window.size, window.strides, window.padding, window.out, strict=True)
     ):
         first = np.arange(out, dtype=np.int64) * stride - before
         inside = np.minimum(first + size, n) - np.maximum(first, 0)

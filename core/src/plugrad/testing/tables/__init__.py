@@ -21,5 +21,5 @@ def rows() -> tuple[Row, ...]:
     for module in pkgutil.iter_modules(__path__):
         for row in import_module(f"{__name__}.{module.name}").TEST_ROWS:
             counts[row.kernel.name] += 1
-            found.append(replace(row, number=counts[row.kernel.name]))
+            found.append(replace(row, row_number=counts[row.kernel.name]))
     return tuple(found)

@@ -20,7 +20,8 @@ def silu(x: Array) -> Array:
     return np.where(x == -np.inf, 0, x / (1 + np.exp(-x)))
 
 
-def silu_slope(x: Array) -> Array:
+def silu_derivative(x: Array) -> Array:
+    """Return the derivative of `silu`."""
     x = np.clip(x, -800, 800)
     s = 1 / (1 + np.exp(-x))
     return s * (1 + x * (1 - s))
@@ -35,7 +36,7 @@ def gelu(x: Array) -> Array:
     return np.where(x == -np.inf, 0, x * normal_cdf(x))
 
 
-def gelu_slope(x: Array) -> Array:
+def gelu_derivative(x: Array) -> Array:
     x = np.clip(x, -100, 100)
     return normal_cdf(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
 
@@ -46,7 +47,7 @@ def gelu_tanh(x: Array) -> Array:
     )
 
 
-def gelu_tanh_slope(x: Array) -> Array:
+def gelu_tanh_derivative(x: Array) -> Array:
     x = np.clip(x, -100, 100)
     t = np.tanh(SQRT_2_OVER_PI * (x + 0.044715 * x**3))
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * SQRT_2_OVER_PI * (1 + 3 * 0.044715 * x * x)
@@ -87,26 +88,28 @@ TEST_ROWS = [
         [numbers(-5, 5)],
         op=partial(plugrad.gelu, approximate=True),
     ),
-    Row(activation.gelu_gradient, lambda dy, x: dy * gelu_slope(x), [numbers(), numbers(-5, 5)]),
+    Row(
+        activation.gelu_gradient, lambda dy, x: dy * gelu_derivative(x), [numbers(), numbers(-5, 5)]
+    ),
     Row(
         activation.gelu_tanh_gradient,
-        lambda dy, x: dy * gelu_tanh_slope(x),
+        lambda dy, x: dy * gelu_tanh_derivative(x),
         [numbers(), numbers(-5, 5)],
     ),
     Row(
         activation.relu6_gradient,
         lambda dy, y: np.where((y == 0) | (y == 6), 0, dy),
-        [numbers(), numbers(0, 6, allowed=(0, 6))],
+        [numbers(), numbers(0, 6, allowed_range=(0, 6))],
     ),
     Row(
         activation.sigmoid_gradient,
         lambda dy, y: dy * y * (1 - y),
-        [numbers(), numbers(0, 1, allowed=(0, 1))],
+        [numbers(), numbers(0, 1, allowed_range=(0, 1))],
     ),
-    Row(activation.silu_gradient, lambda dy, x: dy * silu_slope(x), [numbers(), numbers()]),
+    Row(activation.silu_gradient, lambda dy, x: dy * silu_derivative(x), [numbers(), numbers()]),
     Row(
         activation.elu_gradient,
         lambda dy, y: np.where(y >= 0, dy, dy * (y + 1)),
-        [numbers(), numbers(-1, 3, avoid=(0,), allowed=(-1, np.inf))],
+        [numbers(), numbers(-1, 3, avoid=(0,), allowed_range=(-1, np.inf))],
     ),
 ]

@@ -25,6 +25,7 @@ LONG_SEQUENCE_SIZES: tuple[Any, ...] = ((), 70, 523, 3, 2)  # beyond a tile in b
 
 
 def attention_weights(q: Array, k: Array, mask: Array | None) -> Array:
+    """Return for each query the weights of the keys: a softmax of the masked scores."""
     s = 0.5 * q @ np.swapaxes(k, -1, -2) + (0 if mask is None else mask)
     s = s - np.nan_to_num(s.max(-1, keepdims=True, initial=-INF), nan=np.nan, posinf=INF, neginf=0)
     total = np.exp(s).sum(-1, keepdims=True)
@@ -42,13 +43,21 @@ def attention_gradients(dy: Array, q: Array, k: Array, v: Array, mask: Array | N
 
 
 def attention_inputs(sizes: tuple[Any, ...], mask: Any) -> list[Any]:
+    """Return the inputs queries, keys and values of some sizes, and the mask."""
     batch, queries, keys, width, size = sizes
     given = [(queries, width), (keys, width), (keys, size)]
     return [*(arbitrary_numbers(*batch, *shape) for shape in given), mask]
 
 
-def masks_of_each_shape(batch: tuple[int, ...], queries: int, keys: int) -> list[Any]:
-    shapes = [(queries, keys), (*batch, 1, keys), (*batch, queries, keys)]
+def masks_of_each_shape(
+    batch_shape: tuple[int, ...], query_count: int, key_count: int
+) -> list[Any]:
+    """Return None, and a mask of each shape that broadcasts to the scores."""
+    shapes = [
+        (query_count, key_count),
+        (*batch_shape, 1, key_count),
+        (*batch_shape, query_count, key_count),
+    ]
     return [None, *(numbers(-1, 1, shape=shape) for shape in dict.fromkeys(shapes))]
 
 

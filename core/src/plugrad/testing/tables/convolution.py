@@ -38,7 +38,7 @@ CONVOLUTION_CASES = [
 
 
 def rows(
-    slides: list[ConvolutionCase],
+    cases: list[ConvolutionCase],
     forward: Kernel[..., Any],
     input_gradient: Kernel[..., Any],
     filter_gradient: Kernel[..., Any],
@@ -46,8 +46,8 @@ def rows(
 ) -> list[Row]:
     """Return the rows of a convolution and of its two gradients, which are its transposes."""
     found: list[Row] = []
-    for slide in slides:
-        image, filter, *how = slide
+    for case in cases:
+        image, filter, *how = case
         size = filter[:-2]
         attrs = {"window": sliding_window(image[1:-1], size, *how)}
         result = reference(np.zeros(image), np.zeros(filter), **attrs).shape

@@ -57,35 +57,41 @@ def gram_matrix(x: Array) -> Array:
 
 
 def rebuild_from_eigh(values: Array, vectors: Array) -> list[Array]:
+    """Return the eigenvalues, the matrix that the factors give, and the Gram matrix of the eigenvectors."""
     return [values, vectors @ (values[..., None] * adjoint(vectors)), gram_matrix(vectors)]
 
 
 def rebuild_from_svd(u: Array, s: Array, vh: Array) -> list[Array]:
+    """Return the singular values, the matrix that the factors give, and the Gram matrices of both factors."""
     k = s.shape[-1]
     product = (u[..., :k] * s[..., None, :]) @ vh[..., :k, :]
     return [s, product, gram_matrix(u), gram_matrix(adjoint(vh))]
 
 
 def rebuild_from_qr(q: Array, r: Array) -> list[Array]:
+    """Return the matrix that the factors give, the Gram matrix of Q, and the part of R that must be 0."""
     return [q @ r, gram_matrix(q), np.tril(r, -1)]
 
 
 def triangular_part(matrix: Array, lower: bool, unit_diagonal: bool) -> Array:
+    """Return a triangle of a matrix, with ones on the diagonal if `unit_diagonal`."""
     kept = np.tril(matrix) if lower else np.triu(matrix)
     eye = np.eye(matrix.shape[-1], dtype=bool)
     return np.where(eye, 1, kept) if unit_diagonal else kept
 
 
-def rebuild_from_lu(lower: Array, upper: Array, order: Array) -> list[Array]:
+def rebuild_from_lu(lower: Array, upper: Array, permutation: Array) -> list[Array]:
+    """Return the matrix that the factors give, the parts of them that must be 0 or 1, and the sorted permutation."""
     product = np.zeros((*lower.shape[:-1], upper.shape[-1]), lower.dtype)
-    places = np.clip(order, 0, order.shape[-1] - 1).astype(
+    places = np.clip(permutation, 0, permutation.shape[-1] - 1).astype(
         np.int64
     )  # wrong ones differ when sorted
     np.put_along_axis(product, places[..., None], lower @ upper, axis=-2)
-    return [product, np.triu(lower), np.tril(upper, -1), np.sort(order)]
+    return [product, np.triu(lower), np.tril(upper, -1), np.sort(permutation)]
 
 
 def rebuild_from_eig(values: Array, vectors: Array) -> list[Array]:
+    """Return the matrix that the factors give, and the lengths of the eigenvectors."""
     lengths = np.sqrt(np.sum(np.abs(vectors) ** 2, axis=-2))
     return [vectors * values[..., None, :] @ np.linalg.inv(vectors), lengths]
 

@@ -39,9 +39,9 @@ def select_boxes(
     return [np.array([i for i, _ in chosen], int), np.array([s for _, s in chosen], float)]
 
 
-def pad_positions(chosen: Array, count: int) -> list[Array]:
+def pad_indices(indices: Array, padded_length: int) -> list[Array]:
     """Return indices padded with zeros, and their number."""
-    return [np.pad(chosen, (0, max(0, count - len(chosen)))), np.array(len(chosen))]
+    return [np.pad(indices, (0, max(0, padded_length - len(indices)))), np.array(len(indices))]
 
 
 boxes: Final = Input(
@@ -52,14 +52,14 @@ SELECTION_LIMITS = [(5, 0.5, -np.inf), (20, 0.2, 0.3), (4, 1.0, 0.1), (0, 0.5, 0
 
 
 def selection_attributes(
-    max_output_size: int, iou_threshold: float, score_threshold: float, **more: object
+    max_output_size: int, iou_threshold: float, score_threshold: float, **other_attributes: object
 ) -> dict[str, object]:
     names = {
         "max_output_size": max_output_size,
         "iou_threshold": iou_threshold,
         "score_threshold": score_threshold,
     }
-    return {**names, **more}
+    return {**names, **other_attributes}
 
 
 TEST_ROWS = [
@@ -77,7 +77,7 @@ TEST_ROWS = [
         *(
             Row(
                 detection.non_max_suppression_padded,
-                lambda b, s, limits=limits, full=full: pad_positions(
+                lambda b, s, limits=limits, full=full: pad_indices(
                     select_boxes(b, s, limits)[0], limits[0] if full else 0
                 ),
                 [boxes, scores],

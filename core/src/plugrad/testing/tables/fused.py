@@ -19,31 +19,33 @@ from plugrad.types.windows import sliding_window
 # What goes into the activation is an odd number of eighths, away from all kinks. The factors are
 # small, so that the steps of finite differences in single precision do not cross a kink.
 multiples_of_half = lambda shape: Input(random_multiples(2, 2, 0), shape)  # noqa: E731
+"""Return an input of random multiples of 1/2 in a shape."""
 multiples_of_eighth = lambda shape: Input(random_multiples(32, 4, 1 / 8), shape)  # noqa: E731
 
 
-def random_multiples(most: int, parts: int, offset: float) -> Callable[..., Array]:
-    return lambda rng, shape, dtype: (rng.integers(-most, most + 1, shape) / parts + offset).astype(
-        dtype
-    )
+def random_multiples(max_numerator: int, denominator: int, offset: float) -> Callable[..., Array]:
+    """Return a function that draws random multiples of ``1 / denominator``, plus an offset."""
+    return lambda rng, shape, dtype: (
+        rng.integers(-max_numerator, max_numerator + 1, shape) / denominator + offset
+    ).astype(dtype)
 
 
 def rows(
     kernel: Kernel[..., Any],
-    linear: Callable[..., Array],
-    a: Shape,
-    b: Shape,
-    channels: int,
+    linear_function: Callable[..., Array],
+    a_shape: Shape,
+    b_shape: Shape,
+    channel_count: int,
     attrs: dict[str, Any],
 ) -> list[Row]:
     """Return one row per activation with a bias, and one without."""
 
     def reference(activation: str) -> Callable[..., Array]:
         return lambda a, b, bias, slopes: apply_activation(
-            linear(a, b) + (0 if bias is None else bias), activation, slopes, 0.2
+            linear_function(a, b) + (0 if bias is None else bias), activation, slopes, 0.2
         )
 
-    inputs = [multiples_of_half(a), multiples_of_half(b)]
+    inputs = [multiples_of_half(a_shape), multiples_of_half(b_shape)]
     return [
         *(
             Row(
@@ -51,8 +53,8 @@ def rows(
                 reference(activation),
                 [
                     *inputs,
-                    multiples_of_eighth((channels,)),
-                    arbitrary_numbers(channels) if activation == "prelu" else None,
+                    multiples_of_eighth((channel_count,)),
+                    arbitrary_numbers(channel_count) if activation == "prelu" else None,
                 ],
                 {**attrs, "activation": activation},
             )

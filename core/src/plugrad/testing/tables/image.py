@@ -14,13 +14,13 @@ from plugrad.types.specs import Shape
 
 IMAGE_BATCH_SHAPE = (2, 4, 5, 2)
 BOX_CORNERS = [[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.8], [0.9, 0.6, 0.3, 0.2], [-0.2, 0.4, 0.6, 1.3]]
-IMAGE_OF_BOX = [0, 1, 1, 0]
+IMAGE_INDEX_OF_BOX = [0, 1, 1, 0]
 
 
 def crop_boxes(
     images: Array, boxes: Array, image_indices: Array, size: Shape, method: str, fill: float
 ) -> Array:
-    """Sample the points of each box; points outside the image are filled."""
+    """Return the images in boxes, resized; points outside an image have the fill value."""
     found: list[Array] = []
     for (top, left, bottom, right), image_index in zip(boxes, image_indices, strict=True):
         height, width = images.shape[1:3]
@@ -33,12 +33,14 @@ def crop_boxes(
     return np.stack(found)
 
 
-def evenly_spaced_points(first: float, last: float, count: int) -> Array:
-    return np.linspace(first, last, count) if count > 1 else np.array([(first + last) / 2])
+def evenly_spaced_points(first: float, last: float, point_count: int) -> Array:
+    return (
+        np.linspace(first, last, point_count) if point_count > 1 else np.array([(first + last) / 2])
+    )
 
 
 def rotate_images(images: Array, radians: float, fill: Any, center: tuple[float, float]) -> Array:
-    """Rotate in the complex plane, whose imaginary axis points up while rows count downwards."""
+    """Return rotated images, sampled at positions that are rotated in the complex plane."""
     height, width = images.shape[1:3]
     across, down = center[0] * width, center[1] * height
     y, x = np.mgrid[:height, :width]
@@ -50,7 +52,7 @@ def rotate_images(images: Array, radians: float, fill: Any, center: tuple[float,
 def transform_images(
     images: Array, transforms: Array, method: str, mode: str, fill: Any, size: Shape
 ) -> Array:
-    """Multiply homogeneous result coordinates by a 3 × 3 matrix, and sample there."""
+    """Return images after projective transforms, as 3 × 3 matrices of homogeneous coordinates."""
     y, x = np.mgrid[: size[0], : size[1]]
     points = np.stack([x, y, np.ones_like(x)])
     found: list[Array] = []
@@ -89,7 +91,7 @@ TEST_ROWS = [
                 [
                     arbitrary_numbers(*IMAGE_BATCH_SHAPE),
                     fixed_values(BOX_CORNERS, "float32"),
-                    fixed_values(IMAGE_OF_BOX, "int32"),
+                    fixed_values(IMAGE_INDEX_OF_BOX, "int32"),
                 ],
                 {"crop_size": size, "method": method, "extrapolation_value": fill},
                 dtypes=("float32", "float64", "int32"),
@@ -102,7 +104,7 @@ TEST_ROWS = [
                 [
                     arbitrary_numbers(len(BOX_CORNERS), *size, IMAGE_BATCH_SHAPE[3]),
                     fixed_values(BOX_CORNERS, "float32"),
-                    fixed_values(IMAGE_OF_BOX, "int32"),
+                    fixed_values(IMAGE_INDEX_OF_BOX, "int32"),
                 ],
                 {"image_shape": IMAGE_BATCH_SHAPE, "method": method},
                 dtypes=FLOATING_DTYPES[:2],

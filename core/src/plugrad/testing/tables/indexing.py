@@ -21,11 +21,12 @@ def take_in_each_batch(x: Array, indices: Array, axis: int) -> Array:
     return np.stack([np.take(a, i, axis - 1) for a, i in zip(x, indices, strict=True)])
 
 
-def sum_segments(x: Array, ids: Array, count: int) -> Array:
-    result = np.zeros((count, *x.shape[ids.ndim :]), x.dtype)
-    for place in np.ndindex(*ids.shape):
-        if 0 <= ids[place] < count:
-            result[ids[place]] += x[place]
+def sum_segments(x: Array, segment_ids: Array, segment_count: int) -> Array:
+    """Return the sum of the elements of each segment; elements without a valid segment are dropped."""
+    result = np.zeros((segment_count, *x.shape[segment_ids.ndim :]), x.dtype)
+    for place in np.ndindex(*segment_ids.shape):
+        if 0 <= segment_ids[place] < segment_count:
+            result[segment_ids[place]] += x[place]
     return result
 
 

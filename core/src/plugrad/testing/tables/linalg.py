@@ -53,8 +53,8 @@ def diagonal(x: Array) -> Array:
     return np.diag(x.reshape(size, size)).reshape(shape)
 
 
-def transpose_shape_if(shape: tuple[int, ...], is_wanted: bool) -> tuple[int, ...]:
-    return (*shape[:-2], shape[-1], shape[-2]) if is_wanted else shape
+def transpose_shape_if(shape: tuple[int, ...], is_transposed: bool) -> tuple[int, ...]:
+    return (*shape[:-2], shape[-1], shape[-2]) if is_transposed else shape
 
 
 TEST_ROWS = [

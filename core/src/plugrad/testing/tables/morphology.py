@@ -32,7 +32,7 @@ DILATION_WINDOWS = [
 
 def window_sums(x: Array, filter: Array, window: Window) -> Array:
     """Return the sums of pixel and weight in each window, along the last axis; those of padding are -infinity."""
-    seen = extract_windows(x.astype(float), window, outside=-np.inf)
+    seen = extract_windows(x.astype(float), window, padding_value=-np.inf)
     added = seen + np.moveaxis(filter, 2, 0)
     return added.reshape(*added.shape[:4], -1)
 
@@ -44,7 +44,7 @@ def make_dilation_reference(window: Window) -> Callable[..., Array]:
 def make_input_gradient_reference(window: Window) -> Callable[..., Array]:
     def reference(x: Array, filter: Array, dy: Array) -> Array:
         numbered = np.arange(x.size).reshape(x.shape)
-        places = extract_windows(numbered, window, outside=-1)
+        places = extract_windows(numbered, window, padding_value=-1)
         first = window_sums(x, filter, window).argmax(-1)[..., None]
         found = np.take_along_axis(places.reshape(*first.shape[:4], -1), first, -1)
         dx = np.zeros(x.size, dy.dtype)

@@ -46,15 +46,17 @@ def movement_row(kernel: Kernel[..., Any], reference: Any, *inputs: Any, **attrs
     return Row(kernel, reference, shapes, attrs, dtypes=NUMBER_DTYPES, is_edge=is_edge, op=op)
 
 
-def zeros_with_slice(dy: Array, shape: tuple[int, ...], place: tuple[slice, ...]) -> Array:
+def zeros_with_slice(dy: Array, shape: tuple[int, ...], slices: tuple[slice, ...]) -> Array:
+    """Return zeros with dy in a slice."""
     result = np.zeros(shape, dy.dtype)
-    result[place] = dy
+    result[slices] = dy
     return result
 
 
-def update_slice(tensor: Array, updates: Array, place: tuple[slice, ...]) -> Array:
+def update_slice(tensor: Array, updates: Array, slices: tuple[slice, ...]) -> Array:
+    """Return the tensor with updates in a slice."""
     result = np.array(tensor)
-    result[place] = updates
+    result[slices] = updates
     return result
 
 

@@ -25,16 +25,16 @@ def rows(
     kernel: Kernel[..., Any],
     formula: Callable[..., tuple[Array, ...]],
     coefficients: list[float],
-    *kept: Callable[..., Input],
+    *state_inputs: Callable[..., Input],
 ) -> list[Row]:
-    """Return rows of two variables, of one, and of one that is empty."""
+    """Return rows of a step of two variables, of one, and of one that is empty."""
 
     def reference(numbers: Array, *tensors: Array) -> list[Array]:
-        count = len(tensors) // (2 + len(kept))
+        count = len(tensors) // (2 + len(state_inputs))
         each = [formula(*tensors[i::count], *numbers) for i in range(count)]
         return [x for values in zip(*each, strict=True) for x in values]
 
-    lists = (arbitrary_numbers, arbitrary_numbers, *kept)
+    lists = (arbitrary_numbers, arbitrary_numbers, *state_inputs)
     return [
         Row(
             kernel,
@@ -46,31 +46,36 @@ def rows(
     ]
 
 
-def reference_centered_rmsprop(v, g, s, a, mean, rate, decay, others, momentum, epsilon):
-    s, mean = decay * s + others * g**2, decay * mean + others * g
+def reference_centered_rmsprop(v, g, s, a, mean, rate, decay, one_minus_decay, momentum, epsilon):
+    """Return the variable and the averages after a step of centered RMSProp."""
+    s, mean = decay * s + one_minus_decay * g**2, decay * mean + one_minus_decay * g
     a = momentum * a + g / (np.sqrt(np.maximum(s - mean**2, 0)) + epsilon)
     return v - rate * a, s, a, mean
 
 
-def rmsprop(v, g, s, a, rate, decay, others, momentum, epsilon):
-    s = decay * s + others * g**2
+def rmsprop(v, g, s, a, rate, decay, one_minus_decay, momentum, epsilon):
+    """Return the variable and the averages after a step of RMSProp."""
+    s = decay * s + one_minus_decay * g**2
     a = momentum * a + g / (np.sqrt(s) + epsilon)
     return v - rate * a, s, a
 
 
-def adadelta(v, g, s, u, rate, rho, others, epsilon):
-    s = rho * s + others * g**2
+def adadelta(v, g, s, u, rate, rho, one_minus_rho, epsilon):
+    """Return the variable and the averages after a step of Adadelta."""
+    s = rho * s + one_minus_rho * g**2
     d = np.sqrt(u + epsilon) / np.sqrt(s + epsilon) * g
-    return v - rate * d, s, rho * u + others * d**2
+    return v - rate * d, s, rho * u + one_minus_rho * d**2
 
 
-def adam(v, g, m, s, rate, keep, beta1, others1, beta2, others2, epsilon):
-    m, s = beta1 * m + others1 * g, beta2 * s + others2 * g**2
-    return keep * v - rate * m / (np.sqrt(s) + epsilon), m, s
+def adam(v, g, m, s, rate, kept_fraction, beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon):
+    """Return the variable and the averages after a step of Adam."""
+    m, s = beta1 * m + one_minus_beta1 * g, beta2 * s + one_minus_beta2 * g**2
+    return kept_fraction * v - rate * m / (np.sqrt(s) + epsilon), m, s
 
 
-def adamax(v, g, m, u, rate, beta1, others, beta2, epsilon):
-    m, u = beta1 * m + others * g, np.maximum(beta2 * u, np.abs(g) + epsilon)
+def adamax(v, g, m, u, rate, beta1, one_minus_beta1, beta2, epsilon):
+    """Return the variable and the averages after a step of Adamax."""
+    m, u = beta1 * m + one_minus_beta1 * g, np.maximum(beta2 * u, np.abs(g) + epsilon)
     return v - rate * m / u, m, u
 
 

@@ -24,9 +24,9 @@ from plugrad.types.windows import Window, pool_window
 NAN, INF = np.nan, np.inf
 
 
-def window_cells(x: Array, window: Window, outside: Any) -> Array:
+def window_cells(x: Array, window: Window, padding_value: Any) -> Array:
     """Return the elements that each window covers, along the last axis."""
-    seen = extract_windows(x, window, outside=outside)
+    seen = extract_windows(x, window, padding_value=padding_value)
     return seen.reshape(*seen.shape[: x.ndim], -1)
 
 
@@ -60,7 +60,7 @@ def scatter_to_maxima(dy: Array, x: Array, window: Window) -> Array:
 
 
 def rows(
-    windows: list[tuple[Shape, Window]],
+    cases: list[tuple[Shape, Window]],
     max_pool: Kernel[..., Any],
     max_pool_gradient: Kernel[..., Any],
     avg_pool: Kernel[..., Any],
@@ -68,7 +68,7 @@ def rows(
 ) -> list[Row]:
     """Return the rows of two poolings and of their gradients."""
     found: list[Row] = []
-    for shape, window in windows:
+    for shape, window in cases:
         attrs = {"window": window}
         result = window_average(np.ones(shape), window).shape
         image = distinct_pixels(shape)

@@ -12,7 +12,7 @@ WORD_MASK = 0xFFFFFFFF
 
 
 def philox(state: Array, shape: tuple[int, ...]) -> Array:
-    """Return the words of blocks in Python's integers (Salmon and others, 2011)."""
+    """Return Philox's random words, computed with Python's integers (Salmon and others, 2011)."""
     low, high, *counter = (int(word) & WORD_MASK for word in state)
     start = sum(word << 32 * n for n, word in enumerate(counter))
     words: list[int] = []
@@ -33,7 +33,7 @@ def philox(state: Array, shape: tuple[int, ...]) -> Array:
 
 
 def normal(state: Array, shape: tuple[int, ...]) -> Array:
-    """Return pairs of normal numbers made of pairs of words."""
+    """Return normal numbers; each pair is computed from a pair of random words."""
     count = prod(shape)
     words = [int(word) & WORD_MASK for word in philox(state, (-(-count // 2) * 2,))]
     numbers: list[float] = []
@@ -67,12 +67,13 @@ STATES_NEAR_CARRIES = (
     [5, 6, -3, -1, -1, 7],
     [5, 6, -3, -1, -1, -1],
 )
-"""Counters that reach the next word, up to the first one again."""
+"""Random states with counters that are about to carry into the next word, or to wrap around."""
 WORDS_OF_ZERO_STATE = np.array(KNOWN_PHILOX_OUTPUTS["zero"])
 UNIFORM_OF_ZERO_STATE = (WORDS_OF_ZERO_STATE >> 8) * 2.0**-24
 
 
 def _as_words(numbers: list[int]) -> list[int]:
+    """Return numbers as 32-bit words, which are int32 in the state of a generator."""
     return np.array([n & WORD_MASK for n in numbers], "uint32").view("int32").tolist()
 
 

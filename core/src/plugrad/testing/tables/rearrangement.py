@@ -8,33 +8,33 @@ from plugrad.testing.rows import NUMBER_DTYPES, Array, Row, arbitrary_numbers, f
 MarginPairs = tuple[tuple[int, int], ...]
 
 
-def space_to_batch(x: Array, block: tuple[int, ...], paddings: MarginPairs) -> Array:
+def space_to_batch(x: Array, block_shape: tuple[int, ...], paddings: MarginPairs) -> Array:
     """Return images of the cells at each position within a block, concatenated along the batch axis."""
-    x = np.pad(x, [(0, 0), *paddings, *[(0, 0)] * (x.ndim - 1 - len(block))])
+    x = np.pad(x, [(0, 0), *paddings, *[(0, 0)] * (x.ndim - 1 - len(block_shape))])
     return np.concatenate(
         [
-            x[(slice(None), *(slice(i, None, b) for i, b in zip(cell, block, strict=True)))]
-            for cell in np.ndindex(*block)
+            x[(slice(None), *(slice(i, None, b) for i, b in zip(cell, block_shape, strict=True)))]
+            for cell in np.ndindex(*block_shape)
         ]
     )
 
 
-def batch_to_space(x: Array, block: tuple[int, ...], crops: MarginPairs) -> Array:
-    sizes = [n * b for n, b in zip(x.shape[1:], block, strict=False)]
-    batch = x.shape[0] // int(np.prod(block))
-    result = np.zeros((batch, *sizes, *x.shape[1 + len(block) :]), x.dtype)
-    for cell, part in zip(np.ndindex(*block), np.split(x, len(x) // batch), strict=True):
-        place = (slice(i, None, b) for i, b in zip(cell, block, strict=True))
+def batch_to_space(x: Array, block_shape: tuple[int, ...], crops: MarginPairs) -> Array:
+    sizes = [n * b for n, b in zip(x.shape[1:], block_shape, strict=False)]
+    batch = x.shape[0] // int(np.prod(block_shape))
+    result = np.zeros((batch, *sizes, *x.shape[1 + len(block_shape) :]), x.dtype)
+    for cell, part in zip(np.ndindex(*block_shape), np.split(x, len(x) // batch), strict=True):
+        place = (slice(i, None, b) for i, b in zip(cell, block_shape, strict=True))
         result[(slice(None), *place)] = part
     kept = (slice(b, n - a) for n, (b, a) in zip(sizes, crops, strict=True))
     return result[(slice(None), *kept)]
 
 
-def depth_to_space(x: Array, size: int) -> Array:
+def depth_to_space(x: Array, block_size: int) -> Array:
     """Return images whose channels have become blocks of pixels."""
     batch, height, width, depth = x.shape
-    x = x.reshape(batch, height, width, size, size, depth // size**2)
-    return x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, height * size, width * size, -1)
+    x = x.reshape(batch, height, width, block_size, block_size, depth // block_size**2)
+    return x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, height * block_size, width * block_size, -1)
 
 
 TEST_ROWS = [

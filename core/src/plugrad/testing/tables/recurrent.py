@@ -60,8 +60,8 @@ def gru_cell_gradients(dy: Array, x: Array, s: Array, h: Array) -> list[Array]:
 def recurrent_rows(shape: tuple[int, ...], *, is_edge: bool = False) -> list[Row]:
     """Return a test row of each recurrent kernel, for states of a shape."""
 
-    def gates_shape(count: int) -> tuple[int, ...]:
-        return (*shape[:-1], count * shape[-1])
+    def gates_shape(gate_count: int) -> tuple[int, ...]:
+        return (*shape[:-1], gate_count * shape[-1])
 
     state, gates, part = (
         numbers(shape=shape),

@@ -61,7 +61,7 @@ def reduction_rows(
     x_input: Input,
     *axes: tuple[int, ...],
     keep_dims: bool = False,
-    **options: Any,
+    **row_options: Any,
 ) -> list[Row]:
     """Return a row for each choice of axes."""
     name = "reduction_indices" if kernel is reduction.max else "axis"
@@ -72,15 +72,15 @@ def reduction_rows(
             [x_input],
             {name: axis, "keep_dims": keep_dims},
             op=OP_OF_KERNEL[kernel],
-            **options,
+            **row_options,
         )
         for axis in axes
     ]
 
 
-def count_in_bins(x: Array, weights: Array | None, size: int) -> Array:
+def count_in_bins(x: Array, weights: Array | None, bin_count: int) -> Array:
     """Return the count, or the sum of weights, of each number."""
-    hits = x[..., None] == np.arange(size)
+    hits = x[..., None] == np.arange(bin_count)
     return (hits if weights is None else hits * weights[..., None]).sum(-2)
 
 

@@ -21,9 +21,12 @@ RESIZE_CASES = [
 ]
 
 
-def resize_bilinear(images: Array, size: Shape, *how: bool) -> Array:
+def resize_bilinear(
+    images: Array, size: Shape, align_corners: bool, half_pixel_centers: bool
+) -> Array:
     points = [
-        resize_positions(n, out, *how) for n, out in zip(images.shape[1:3], size, strict=True)
+        resize_positions(n, out, align_corners, half_pixel_centers)
+        for n, out in zip(images.shape[1:3], size, strict=True)
     ]
     rows, columns = np.meshgrid(*points, indexing="ij")
     return np.stack([sample_image(image, rows, columns, "bilinear", "nearest") for image in images])

@@ -13,8 +13,8 @@ from plugrad.kernels import scan
 from plugrad.tensor.tensor import Tensor
 from plugrad.testing.rows import Array, Row, numbers
 
-SCAN_DIRECTIONS = list(product((False, True), repeat=2))
-"""Whether an element is left out of its own sum, and whether sums run backwards."""
+SCAN_FLAGS = list(product((False, True), repeat=2))
+"""Pairs of flags: whether an element is left out of its own sum, and whether sums run backwards."""
 
 
 def accumulate(x: Array, join: np.ufunc, axis: int, exclusive: bool, reverse: bool) -> Array:
@@ -48,16 +48,16 @@ TEST_ROWS = [
         (scan.cumprod, plugrad.cumulative_prod, np.multiply),
     ]
     for shape, axis, ways in [
-        ((4, 5), 0, SCAN_DIRECTIONS),
-        ((4, 5), 1, SCAN_DIRECTIONS),
-        ((7,), 0, SCAN_DIRECTIONS[:1]),
-        ((1,), 0, SCAN_DIRECTIONS[:1]),
-        ((3, 5, 2), 1, SCAN_DIRECTIONS[-1:]),
-        ((2, 1, 3, 2), 1, SCAN_DIRECTIONS[:1]),
-        ((0,), 0, SCAN_DIRECTIONS[:1]),
-        ((3, 0), 1, SCAN_DIRECTIONS[:1]),
-        ((2, 0, 3), 1, SCAN_DIRECTIONS[:1]),
-        ((2, 0, 3), 2, SCAN_DIRECTIONS[:1]),
+        ((4, 5), 0, SCAN_FLAGS),
+        ((4, 5), 1, SCAN_FLAGS),
+        ((7,), 0, SCAN_FLAGS[:1]),
+        ((1,), 0, SCAN_FLAGS[:1]),
+        ((3, 5, 2), 1, SCAN_FLAGS[-1:]),
+        ((2, 1, 3, 2), 1, SCAN_FLAGS[:1]),
+        ((0,), 0, SCAN_FLAGS[:1]),
+        ((3, 0), 1, SCAN_FLAGS[:1]),
+        ((2, 0, 3), 1, SCAN_FLAGS[:1]),
+        ((2, 0, 3), 2, SCAN_FLAGS[:1]),
     ]
     for way in ways
 ]

@@ -41,11 +41,13 @@ def stable_argsort(x: Array, axis: int, descending: bool) -> Array:
 
 
 def top_k(x: Array, k: int) -> list[Array]:
+    """Return the k largest elements of each row, and their indices."""
     places = stable_argsort(x, -1, descending=True)[..., :k]
     return [np.take_along_axis(x, places, -1), places]
 
 
 def search_rows(rows: Array, values: Array, side: str) -> Array:
+    """Return for each value the index at which it belongs in its sorted row."""
     found = [
         np.searchsorted(row, value, side)  # type: ignore[call-overload]
         for row, value in zip(

@@ -11,9 +11,10 @@ from plugrad.testing.rows import NUMBER_DTYPES, Array, Row, arbitrary_numbers, f
 ENTRY_COORDINATES = [[3, 1], [0, 4], [3, 0], [1, 1]]
 
 
-def sum_segments(x: Array, indices: Array, ids: Array) -> Array:
-    result = np.zeros((int(ids[-1]) + 1, *x.shape[1:]), x.dtype)
-    np.add.at(result, ids, x[indices])
+def sum_segments(x: Array, indices: Array, segment_ids: Array) -> Array:
+    """Return the sum of the selected rows of x in each segment."""
+    result = np.zeros((int(segment_ids[-1]) + 1, *x.shape[1:]), x.dtype)
+    np.add.at(result, segment_ids, x[indices])
     return result
 
 

@@ -41,18 +41,19 @@ def sigmoid_gradient(dy: Array, y: Array, out: Array | None = None) -> Array:
     return np.multiply(z, dy, out=out)
 
 
-SIGMOID_IS_FLAT_BEYOND = 800  # where it is 0 or 1 in every dtype: infinity is not multiplied by 0
+SIGMOID_SATURATION_LIMIT = 800
+"""The absolute value beyond which sigmoid is 0 or 1 in every dtype: infinity is not multiplied by 0."""
 
 
 def silu(x: Array) -> Array:
     """Return x times its sigmoid."""
-    return np.maximum(x, -SIGMOID_IS_FLAT_BEYOND) * sigmoid(x)
+    return np.maximum(x, -SIGMOID_SATURATION_LIMIT) * sigmoid(x)
 
 
 def silu_gradient(dy: Array, x: Array) -> Array:
     """Return dy s (1 + x (1 - s)), where s is the sigmoid of x."""
     s = sigmoid(x)
-    x = np.clip(x, -SIGMOID_IS_FLAT_BEYOND, SIGMOID_IS_FLAT_BEYOND)
+    x = np.clip(x, -SIGMOID_SATURATION_LIMIT, SIGMOID_SATURATION_LIMIT)
     return dy * (s * (x * (1 - s) + 1))
 
 
@@ -69,7 +70,8 @@ def softplus(x: Array) -> Array:
 
 GELU_SLOPE = 2 * sqrt(2 / pi)
 GELU_CUBIC = 0.044715
-BLOCK_ELEMENTS = 65_536  # elements: intermediate results stay in the cache, and calls are few
+BLOCK_ELEMENTS = 65_536
+"""How many elements are computed at a time: intermediate results stay in the cache, and calls are few."""
 # Where gelu has reached 0 or x, and its slope 0 or 1, in each precision: infinity is not multiplied by 0.
 GELU_ZERO_BEYOND = {np.dtype(np.float32): 14.5, np.dtype(np.float64): 40.0}
 GELU_TANH_ZERO_BEYOND = 40

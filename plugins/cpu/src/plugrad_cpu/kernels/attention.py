@@ -13,6 +13,7 @@ from plugrad_cpu.declare import Array, accumulation_dtype, table
 from plugrad_cpu.products import multiply_matrices
 
 MAX_BLOCK_WEIGHTS = 1 << 16
+"""How many attention weights are computed at a time, so that they stay in the cache."""
 
 
 @table.implements(contracts.attention)

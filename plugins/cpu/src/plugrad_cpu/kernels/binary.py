@@ -61,6 +61,7 @@ def compute_float32_in_blocks(
 
 
 BLOCK_ELEMENTS: Final = 16_384
+"""How many elements a formula computes at a time, so that intermediate results stay in the cache."""
 MAX_EXACT_QUOTIENT: Final = 2.0**29
 """Quotients up to here are exact: doubles have 29 more bits than the operands."""
 
@@ -154,7 +155,7 @@ NUMPY_WHERE_MAX_ELEMENTS: Final = 4096
 
 
 SELECT_PART_MIN_ELEMENTS: Final = 2048
-"""The elements for which copying a part of an array takes much longer than Python's loop over the parts."""
+"""How many elements a part must have for its copy to take much longer than a round of Python's loop."""
 
 
 def select(condition: Array, t: Array, e: Array) -> Array:

@@ -44,7 +44,8 @@ def iter_batch_blocks(x: Array, window: Window) -> Iterator[slice]:
         yield slice(start, start + count)
 
 
-MAX_BLOCK_BYTES = 2**20  # bytes
+MAX_BLOCK_BYTES = 2**20
+"""The most bytes of the window rows that are made at a time."""
 
 
 def filter_columns(filter: Array) -> Array:
@@ -85,22 +86,22 @@ def input_gradient(dy: Array, filter: Array, *, input_shape: Shape, window: Wind
     return np.ascontiguousarray(crop_padding(dx, tuple(size), window))
 
 
-def _input_gradient_stride_1(dy: Array, filter: Array, window: Window, size: Shape) -> Array:
+def _input_gradient_stride_1(dy: Array, filter: Array, window: Window, image_size: Shape) -> Array:
     """Return the input gradient for stride 1: dy correlated with the reversed filters."""
     margins: list[tuple[int, int]] = []
     kept = [slice(None)]
     for n, out, (start, _), length, step in zip(
-        size, window.out, window.padding, window.size, window.dilations, strict=True
+        image_size, window.out, window.padding, window.size, window.dilations, strict=True
     ):
         before = (length - 1) * step - start
         after = n - out + start
         margins.append((max(before, 0), max(after, 0)))
         # If the padding is wider than the filter, the outermost windows cover no pixel.
         kept.append(slice(max(-before, 0), out - max(-after, 0)))
-    back = Window(window.size, (1,) * len(size), tuple(margins), window.dilations, size)
-    reversed_filter = filter[(slice(None, None, -1),) * len(size)].swapaxes(-1, -2)
+    back = Window(window.size, (1,) * len(image_size), tuple(margins), window.dilations, image_size)
+    reversed_filter = filter[(slice(None, None, -1),) * len(image_size)].swapaxes(-1, -2)
     y = multiply_windows(dy[tuple(kept)], back, filter_columns(reversed_filter))
-    return y.reshape(dy.shape[0], *size, filter.shape[-2])
+    return y.reshape(dy.shape[0], *image_size, filter.shape[-2])
 
 
 table.update(

@@ -123,10 +123,14 @@ def _sample_boxes(
     return _sample_pixels(images, numbers, rows, columns, is_inside, method, "nearest")
 
 
-def _sample_points(first: Array, last: Array, count: int, length: int) -> Array:
+def _sample_points(
+    start_fraction: Array, end_fraction: Array, point_count: int, axis_length: int
+) -> Array:
     """Return equally spaced points between two fractions of an axis; a single point is in the middle."""
-    shares = np.linspace(0, 1, count) if count > 1 else np.array([0.5])
-    return (first[:, None] * (1 - shares) + last[:, None] * shares) * (length - 1)
+    shares = np.linspace(0, 1, point_count) if point_count > 1 else np.array([0.5])
+    return (start_fraction[:, None] * (1 - shares) + end_fraction[:, None] * shares) * (
+        axis_length - 1
+    )
 
 
 def _sample_rotated(
@@ -210,14 +214,14 @@ def _sample_pixels(
     return shown
 
 
-def _extend_positions(places: Array, length: int, fill_mode: FillMode) -> Array:
+def _extend_positions(positions: Array, length: int, fill_mode: FillMode) -> Array:
     """Return the positions, from 0 to length - 1, that continue an axis to places beyond its ends."""
     if fill_mode == "wrap":
-        places = np.mod(places, length)
+        positions = np.mod(positions, length)
     elif fill_mode == "reflect":
-        places = np.mod(places, 2 * length)
-        places = np.minimum(places, 2 * length - 1 - places)
-    return np.clip(places, 0, length - 1).astype(np.intp)
+        positions = np.mod(positions, 2 * length)
+        positions = np.minimum(positions, 2 * length - 1 - positions)
+    return np.clip(positions, 0, length - 1).astype(np.intp)
 
 
 def _weighted_sum(image: Array, sampled: list[SampledPixels], fill_value: FillValue) -> Array:

@@ -57,12 +57,16 @@ def _gather_in_batches(x: Array, positions: Array, axis: int, batch_dims: int) -
     return taken.reshape(*shape[:axis], *picked, *shape[axis + 1 :])
 
 
-def out_of_range_error(kernel: str, indices: Array, axis: int, size: int) -> TensorIndexError:
+def out_of_range_error(kernel: str, indices: Array, axis: int, axis_size: int) -> TensorIndexError:
     """Return the error for the first position that is out of range for an axis of a size."""
-    worst = indices[(indices < -size) | (indices >= size)].flat[0]
+    worst = indices[(indices < -axis_size) | (indices >= axis_size)].flat[0]
     return TensorIndexError(
-        f"{kernel}: index {worst} is out of range for axis {axis} of size {size}; "
-        + (f"indices run from {-size} to {size - 1}" if size else "an empty axis has no elements")
+        f"{kernel}: index {worst} is out of range for axis {axis} of size {axis_size}; "
+        + (
+            f"indices run from {-axis_size} to {axis_size - 1}"
+            if axis_size
+            else "an empty axis has no elements"
+        )
     )
 
 
@@ -115,7 +119,7 @@ def gather_nd(params: Array, indices: Array) -> Array:
 
 
 ONE_HOT_COMPARISON_MAX_ELEMENTS: Final = 1024
-"""Up to so many elements, all are compared with their positions."""
+"""The largest result that is made by comparing every position with the index."""
 
 
 @table.implements(indexing.one_hot)
@@ -154,26 +158,28 @@ def unsorted_segment_sum(x: Array, segment_ids: Array, *, num_segments: int) -> 
     return segment_sums(rows, segment_ids.reshape(-1), num_segments).reshape(shape)
 
 
-def segment_sums(rows: Array, ids: Array, count: int) -> Array:
+def segment_sums(rows: Array, segment_ids: Array, segment_count: int) -> Array:
     """Return the sum of the rows with each id; other ids are ignored.
 
     NumPy adds at the positions of elements far faster than at those of rows.
     """
-    is_inside = (ids >= 0) & (ids < count)
+    is_inside = (segment_ids >= 0) & (segment_ids < segment_count)
     if not is_inside.all():
-        rows, ids = rows[is_inside], ids[is_inside]
+        rows, segment_ids = rows[is_inside], segment_ids[is_inside]
     width = rows.shape[1]
-    starts = ids.astype(np.intp, copy=False) * width
+    starts = segment_ids.astype(np.intp, copy=False) * width
     places = np.add.outer(starts, np.arange(width)).reshape(-1)
-    return scatter_sums(places, rows.reshape(-1), count * width).reshape(count, width)
+    return scatter_sums(places, rows.reshape(-1), segment_count * width).reshape(
+        segment_count, width
+    )
 
 
-def scatter_sums(places: Array, values: Array, count: int) -> Array:
-    """Return the sum of the values at each place; sums of floats are in double precision."""
+def scatter_sums(positions: Array, values: Array, position_count: int) -> Array:
+    """Return the sum of the values at each position; sums of floats are in double precision."""
     if values.dtype.kind == "f":
-        return np.bincount(places, values, count).astype(values.dtype)
-    sums = np.zeros(count, values.dtype)
-    np.add.at(sums, places, values)
+        return np.bincount(positions, values, position_count).astype(values.dtype)
+    sums = np.zeros(position_count, values.dtype)
+    np.add.at(sums, positions, values)
     return sums
 
 

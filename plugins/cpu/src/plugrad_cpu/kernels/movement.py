@@ -62,14 +62,15 @@ def expand_dims(input: Array, *, dim: int) -> Array:
 @mark_results_tracked
 def broadcast_to(x: Array, *, shape: Shape) -> Array:
     """Return a view whose repeated axes have stride 0, or a copy, which takes less time for a few elements."""
-    if math.prod(shape) < BROADCAST_COPY_MAX_BYTES:
+    if math.prod(shape) < BROADCAST_VIEW_MIN_ELEMENTS:
         y = np.empty(shape, x.dtype)
         y[...] = x
         return y
     return np.broadcast_to(x, shape)
 
 
-BROADCAST_COPY_MAX_BYTES: Final = 4096
+BROADCAST_VIEW_MIN_ELEMENTS: Final = 4096
+"""How many elements a result must have to be a view; for fewer, kernels save more time with a copy than it takes."""
 
 
 @lru_cache(maxsize=1024)

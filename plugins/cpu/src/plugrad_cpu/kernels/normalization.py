@@ -12,7 +12,8 @@ from plugrad_cpu.kernels.reduction import sum_accurately
 from plugrad_cpu.memory import empty, empty_like
 from plugrad_cpu.sharing import run_in_ranges
 
-BLOCK_ELEMENTS = 65_536  # elements: intermediate results stay in the cache, and calls are few
+BLOCK_ELEMENTS = 65_536
+"""How many elements are computed at a time: intermediate results stay in the cache, and calls are few."""
 
 
 @table.implements(normalization.softmax)
@@ -212,11 +213,11 @@ class _ChannelView:
         """Yield slices of the outer axis with about `BLOCK_ELEMENTS` elements each."""
         return (slice(i, i + self.count) for i in range(0, len(self.parts), self.count))
 
-    def means(self, values: Callable[[slice], Array]) -> Array:
-        """Return the averages of what `values` returns for each slice, whose sums are added in double precision."""
+    def means(self, compute_values: Callable[[slice], Array]) -> Array:
+        """Return the averages of the values computed for each slice, whose sums are added in double precision."""
         total = np.zeros(self.parts.shape[1])
         for few in self.groups():
-            part = values(few)
+            part = compute_values(few)
             if part.shape[2] == 1:
                 total += sum_accurately(part[:, :, 0], (0,), keep_dims=False)
             else:
@@ -269,8 +270,8 @@ def _map_images(function: Callable[..., Array], *arrays: Array) -> Array:
     """Return the results of a function for all images; threads compute some images each."""
     out = empty(arrays[0].shape, arrays[0].dtype)
 
-    def compute(first: int, last: int) -> None:
-        out[first:last] = function(*[x[first:last] for x in arrays])
+    def compute(first_image: int, end_image: int) -> None:
+        out[first_image:end_image] = function(*[x[first_image:end_image] for x in arrays])
 
     run_in_ranges(compute, len(out), RESPONSE_COST_IN_ADDITIONS * out.size)
     return out

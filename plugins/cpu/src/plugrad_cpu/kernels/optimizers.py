@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from plugrad_cpu.declare import Array
 
 BLOCK_ELEMENTS: Final = 1 << 14
-"""Elements: what lies between the operations of a formula stays in the cache."""
+"""How many elements a formula computes at a time, so that intermediate results stay in the cache."""
 
 
 def run_in_blocks(kernel: Kernel[..., Any], body: Implementation) -> Implementation:

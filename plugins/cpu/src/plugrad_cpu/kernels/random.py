@@ -10,13 +10,14 @@ from plugrad.kernels.random import greatest_chosen_word
 from plugrad_cpu.declare import Array, table
 
 numpy_implementations: Final = host_implementations(random)
+"""The implementations of the core, by kernel."""
 table.update(numpy_implementations)
 
 
 def drop_elements(
     draw_bits: Implementation, x: Array, state: Array, rate: float, noise_shape: Shape
 ) -> Array:
-    """Return the elements of x that words choose, which a function draws, divided by 1 - rate; the others are 0."""
+    """Return x / (1 - rate) where the random word of `draw_bits` is small enough for the rate, and 0 elsewhere."""
     is_chosen = draw_bits(state, shape=noise_shape) <= greatest_chosen_word(rate)
     return np.where(is_chosen, x / np.array(1 - rate, x.dtype), np.array(0, x.dtype))
 

@@ -14,9 +14,9 @@ from plugrad.kernels.rearrangement import (
 from plugrad_cpu.declare import Array, table
 
 
-def rearrange(x: Array, plan: Rearrangement) -> Array:
+def rearrange(x: Array, steps: Rearrangement) -> Array:
     """Return the elements of an array after the reshapes and the transposition of a `Rearrangement`."""
-    return x.reshape(plan.cells).transpose(plan.order).reshape(plan.shape)
+    return x.reshape(steps.cells).transpose(steps.order).reshape(steps.shape)
 
 
 @table.implements(rearrangement.batch_to_space_nd)

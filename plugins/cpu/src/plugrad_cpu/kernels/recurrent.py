@@ -13,6 +13,7 @@ from plugrad_cpu.declare import Array, accumulation_dtype, table
 from plugrad_cpu.kernels.activation import sigmoid as numpy_sigmoid
 
 Sigmoid: TypeAlias = Callable[[Array], Array]
+"""A function that computes the sigmoid."""
 
 
 class _LSTMActivations(NamedTuple):

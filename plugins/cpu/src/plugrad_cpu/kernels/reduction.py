@@ -10,8 +10,11 @@ from plugrad_cpu.declare import Array, accumulation_dtype, table
 from plugrad_cpu.kernels.indexing import scatter_sums
 
 PAIRWISE_MAX_ELEMENTS = 4096
+"""How many elements are added at most one after the other: rounding errors stay small."""
 BLAS_ROW_MAX_ELEMENTS = 1024
+"""The length of the parts of long rows that are summed by a product with ones."""
 MAX_HALVED_ELEMENTS = 16
+"""How many factors of a product may be left after one half of an axis is multiplied by the other."""
 
 
 @table.implements(reduction.sum)
@@ -116,8 +119,9 @@ def variance(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
 
 
 MAX_SAFE_SQUARE_SUM = 2.0**800
+"""The largest sum of float64 squares of which none has lost digits; the smallest is its inverse."""
 SQUARE_SUM_SCALE = 2.0**700
-"""By what numbers of float64 are multiplied, or divided, whose squares would vanish, or overflow."""
+"""The factor for float64 numbers whose squares are too small, and the divisor if they are too large."""
 
 
 @table.implements(reduction.euclidean_norm)

@@ -84,20 +84,20 @@ def resize_nearest_neighbor_gradient(
 
 
 def _neighbour_positions(
-    images: Array, axis: int, count: int, align_corners: bool, half_pixel_centers: bool
+    images: Array, axis: int, output_size: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Array, Array, Array]:
     """Return, for each place along an axis, the positions before and after it and its distance from the first.
 
     The distance has as many axes as the images, so that it can be multiplied with them.
     """
     length = images.shape[axis]
-    steps = np.arange(count)
-    if align_corners and count > 1:
-        places = steps * ((length - 1) / (count - 1))
+    steps = np.arange(output_size)
+    if align_corners and output_size > 1:
+        places = steps * ((length - 1) / (output_size - 1))
     elif half_pixel_centers:
-        places = np.clip((steps + 0.5) * (length / count) - 0.5, 0, None)
+        places = np.clip((steps + 0.5) * (length / output_size) - 0.5, 0, None)
     else:
-        places = steps * (length / count)
+        places = steps * (length / output_size)
     places = np.minimum(places, length - 1)
     low = places.astype(np.intp)
     share: Array = (places - low).astype(images.dtype)
@@ -105,32 +105,36 @@ def _neighbour_positions(
 
 
 def _nearest_positions(
-    length: int, count: int, align_corners: bool, half_pixel_centers: bool
+    input_size: int, output_size: int, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
     """Return the position that each place along an axis shows; integers avoid rounding errors."""
-    steps = np.arange(count)
-    if align_corners and count > 1:
-        return (2 * steps * (length - 1) + count - 1) // (2 * (count - 1))
+    steps = np.arange(output_size)
+    if align_corners and output_size > 1:
+        return (2 * steps * (input_size - 1) + output_size - 1) // (2 * (output_size - 1))
     if half_pixel_centers:
-        return (2 * steps + 1) * length // (2 * count)
-    return steps * length // count
+        return (2 * steps + 1) * input_size // (2 * output_size)
+    return steps * input_size // output_size
 
 
-def _scatter_along_axis(parts: Array, places: Array, length: int, axis: int) -> Array:
+def _scatter_along_axis(parts: Array, positions: Array, axis_size: int, axis: int) -> Array:
     """Return zeros of a length along an axis with each part added at its place; places are sorted.
 
     First the first part of every place is added, then the second one of those that have two, and so on.
     """
-    starts = np.flatnonzero(np.diff(places, prepend=-1))
-    counts = np.diff(starts, append=len(places))
-    repeats, lead = len(places) // length if length else 0, (slice(None),) * axis
-    if repeats * length == len(places) and len(counts) == length and (counts == repeats).all():
+    starts = np.flatnonzero(np.diff(positions, prepend=-1))
+    counts = np.diff(starts, append=len(positions))
+    repeats, lead = len(positions) // axis_size if axis_size else 0, (slice(None),) * axis
+    if (
+        repeats * axis_size == len(positions)
+        and len(counts) == axis_size
+        and (counts == repeats).all()
+    ):
         total = np.array(parts[(*lead, slice(None, None, repeats))])
         for turn in range(1, repeats):
             total += parts[(*lead, slice(turn, None, repeats))]
         return total
-    sums: Array = np.zeros((*parts.shape[:axis], length, *parts.shape[axis + 1 :]), parts.dtype)
+    sums: Array = np.zeros((*parts.shape[:axis], axis_size, *parts.shape[axis + 1 :]), parts.dtype)
     for turn in range(counts.max(initial=0)):
         now = starts[counts > turn] + turn
-        sums[(*lead, places[now])] += parts.take(now, axis)
+        sums[(*lead, positions[now])] += parts.take(now, axis)
     return sums

@@ -6,7 +6,9 @@ from plugrad.kernels import scan
 from plugrad_cpu.declare import Array, accumulation_dtype, table
 
 FLOAT32_SCAN_MAX_ELEMENTS = 1024
-BLOCK_ELEMENTS = 65_536  # elements whose sums in double precision stay in the cache
+"""The longest axis along which float32 is added in single precision."""
+BLOCK_ELEMENTS = 65_536
+"""How many elements are added at a time, whose sums in double precision stay in the cache."""
 
 
 @table.implements(scan.cumsum)
@@ -22,6 +24,7 @@ def cumprod(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
 
 
 def _scan(combine: np.ufunc, x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
+    """Return the running results of a NumPy ufunc along an axis."""
     if reverse:
         return np.flip(_scan(combine, np.flip(x, axis), axis, exclusive, False), axis)
     if exclusive:

@@ -25,8 +25,8 @@ def with_shared_rows(sort: Implementation) -> Implementation:
             return track_allocation(sort(x, axis=axis, descending=descending))
         out = empty(x.shape, x.dtype)
 
-        def compute(first: int, last: int) -> None:
-            out[first:last] = sort(x[first:last], axis=axis, descending=descending)
+        def compute(first_row: int, end_row: int) -> None:
+            out[first_row:end_row] = sort(x[first_row:end_row], axis=axis, descending=descending)
 
         run_in_ranges(compute, len(out), work)
         return out
@@ -44,8 +44,10 @@ def with_shared_values(search: Implementation) -> Implementation:
             return track_allocation(search(sorted_sequence, values, **side))
         out = empty(values.shape, position_dtype(sorted_sequence.shape[-1] + 1).numpy)
 
-        def compute(first: int, last: int) -> None:
-            out[..., first:last] = search(sorted_sequence, values[..., first:last], **side)
+        def compute(first_row: int, end_row: int) -> None:
+            out[..., first_row:end_row] = search(
+                sorted_sequence, values[..., first_row:end_row], **side
+            )
 
         run_in_ranges(compute, values.shape[-1], work)
         return out
@@ -59,7 +61,7 @@ WRAPPER_BY_KERNEL: Final = {
         (sorting.search_sorted, sorting.lower_bound, sorting.upper_bound), with_shared_values
     ),
 }
-"""What divides the work of a kernel."""
+"""By kernel: the wrapper that divides its work among threads."""
 
 table.update(
     {

@@ -87,6 +87,7 @@ def erf(x: Array) -> Array:
 
 
 def _erf_float32(x: Array) -> Array:
+    """Return the error function of float32: a polynomial below 1, and 1 minus an exponential above."""
     m = np.minimum(np.abs(x, dtype=np.float32), 4)  # where erf has reached 1
     small = m + m * np.polyval(ERF_BELOW_1, m * m)
     large = 1 - np.exp(np.polyval(LOG_ERFC_ABOVE_1, m))
@@ -102,6 +103,7 @@ def _erf_float64(x: Array) -> Array:
 
 
 BLOCK_ELEMENTS = 16_384
+"""How many elements a formula computes at a time, so that intermediate results stay in the cache."""
 # Polynomials with the least relative error of erf in single precision, the highest power first. The
 # other backends use the same ones.
 ERF_BELOW_1 = np.array(
@@ -116,6 +118,7 @@ ERF_BELOW_1 = np.array(
     ],
     np.float32,
 )
+"""The coefficients of ``erf(x) / x - 1`` as a polynomial of ``x**2``, for absolute values below 1."""
 LOG_ERFC_ABOVE_1 = np.array(
     [
         -2.1697873307857662e-5,
@@ -129,6 +132,7 @@ LOG_ERFC_ABOVE_1 = np.array(
     ],
     np.float32,
 )
+"""The coefficients of ``log(1 - erf(x))`` as a polynomial of x, for absolute values from 1 on."""
 
 ERF_CODY_P = [
     0.185777706184603153,

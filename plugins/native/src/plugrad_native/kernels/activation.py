@@ -10,7 +10,7 @@ from plugrad_native.declare import (
     FLOAT_DTYPES,
     INTEGER_DTYPES,
     MAX_ELEMENTS,
-    PART_MULTIPLE_ELEMENTS,
+    PART_SIZE_MULTIPLE,
     as_contiguous,
     find_c_functions,
     make_binary_kernel,
@@ -38,7 +38,7 @@ def leaky_relu(x: Array, *, alpha: float) -> Array:
         return numpy_leaky_relu(x, alpha=alpha)
     out = empty(x.shape, x.dtype)
     places = (as_contiguous(x), 1), (out, 1)
-    parallel_for(run, places, x.size, alpha, work=x.size, multiple=PART_MULTIPLE_ELEMENTS)
+    parallel_for(run, places, x.size, alpha, work=x.size, part_size_multiple=PART_SIZE_MULTIPLE)
     return out
 
 
@@ -57,11 +57,14 @@ def make_binary_activation(name: str) -> Implementation:
 
 
 ACTIVATIONS_OF_NUMBERS: Final = ("relu", "relu6")
+"""Names of the activations that take integers and floats."""
 ACTIVATIONS_OF_FLOATS: Final = ("elu", "selu", "sigmoid", "silu", "softplus", "gelu", "gelu_tanh")
+"""Names of the activations that take floats."""
 BINARY_ACTIVATIONS: Final = (
     *("prelu", "relu6_gradient", "sigmoid_gradient", "silu_gradient"),
     *("elu_gradient", "gelu_gradient", "gelu_tanh_gradient"),
 )
+"""Names of the activations and gradients that take two tensors."""
 
 table.update(
     {

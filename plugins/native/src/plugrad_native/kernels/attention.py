@@ -22,14 +22,21 @@ C_ATTENTION = current_variant().kernel("attention_float32")
 C_ATTENTION_GRADIENT = current_variant().kernel("attention_gradient_float32")
 C_ATTENTION_OF_SMALL_HEADS = current_variant().kernel("attention_of_small_heads_float32")
 C_GRADIENT_OF_SMALL_HEADS = current_variant().kernel("attention_of_small_heads_gradient_float32")
-QUERIES_PER_TILE: Final = 64  # of a tile, as in csrc/attention.c
+QUERIES_PER_TILE: Final = 64
+"""The queries that C computes at a time, as in csrc/attention.c."""
 KEYS_PER_TILE: Final = 512
-MAX_STORED_WEIGHTS: Final = 1 << 17  # that the gradient keeps at a time, or those of one query
+"""The keys that C reads at a time, as in csrc/attention.c."""
+MAX_STORED_WEIGHTS: Final = 1 << 17
+"""The maximum weights that the gradient stores at a time, unless one query has more."""
 
-QUERIES_PER_BLOCK: Final = 32  # of a block in csrc/heads.c, or a divisor of this
-BLOCKS_MIN_QUERIES: Final = 8  # for which such blocks are worth it
-SMALL_HEAD_MAX_ROWS: Final = 128  # of queries, or of keys, of a small head
+QUERIES_PER_BLOCK: Final = 32
+"""The queries of a small head that C computes at a time: a multiple of those in csrc/heads.c."""
+SMALL_HEAD_MIN_QUERIES: Final = 8
+"""The minimum queries of a head for which blocks of queries side by side are faster."""
+SMALL_HEAD_MAX_ROWS: Final = 128
+"""The maximum queries, and the maximum keys, of a small head."""
 SMALL_HEAD_MAX_WIDTH: Final = 64
+"""The maximum length of a query or a value of a small head."""
 
 numpy_attention: Final = numpy_implementation(contracts.attention)
 numpy_attention_gradient: Final = numpy_implementation(contracts.attention_gradient)
@@ -42,24 +49,24 @@ def is_supported(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
     return q.dtype == FLOAT32 and 0 not in sizes and max(*sizes, result) < MAX_ELEMENTS
 
 
-def is_small_head(queries: int, keys: int, width: int, size: int) -> bool:
-    """Return whether a head is small enough for the kernels of small heads."""
+def is_small_head(query_count: int, key_count: int, query_length: int, value_length: int) -> bool:
+    """Return whether the kernels of small heads support a head of these sizes."""
     return (
-        BLOCKS_MIN_QUERIES <= queries <= SMALL_HEAD_MAX_ROWS
-        and keys <= SMALL_HEAD_MAX_ROWS
-        and width % 8 == size % 8 == 0
-        and max(width, size) <= SMALL_HEAD_MAX_WIDTH
+        SMALL_HEAD_MIN_QUERIES <= query_count <= SMALL_HEAD_MAX_ROWS
+        and key_count <= SMALL_HEAD_MAX_ROWS
+        and query_length % 8 == value_length % 8 == 0
+        and max(query_length, value_length) <= SMALL_HEAD_MAX_WIDTH
     )
 
 
-def count_scratch_elements(queries: int, keys: int, *columns: int) -> int:
+def count_scratch_elements(query_count: int, key_count: int, *row_lengths: int) -> int:
     """Return how many elements of scratch memory the attention of a small head needs."""
-    blocks = -(-queries // QUERIES_PER_BLOCK)
-    return QUERIES_PER_BLOCK * (keys * (blocks + 2) + sum(columns))
+    blocks = -(-query_count // QUERIES_PER_BLOCK)
+    return QUERIES_PER_BLOCK * (key_count * (blocks + 2) + sum(row_lengths))
 
 
 def find_mask_and_strides(q: Array, mask: Array | None) -> tuple[Array, tuple[int, int, int]]:
-    """Return the mask, or a single zero, and its strides along queries, keys and batches."""
+    """Return the mask, or a single zero, and its strides, in elements, along queries, keys and batches."""
     if mask is None:
         return np.zeros((1, 1), q.dtype), (0, 0, 0)
     rows, columns = mask.shape[-2:]
@@ -85,7 +92,7 @@ def attention(q: Array, k: Array, v: Array, mask: Array | None, *, scale: float)
         count_elements(tuple(batch)),
         *(queries, keys, width, size, *steps, scale),
         work=q.size * keys // 4,
-        scratch=count_scratch_elements(queries, keys, width, size)
+        scratch_floats=count_scratch_elements(queries, keys, width, size)
         if small
         else QUERIES_PER_TILE * min(KEYS_PER_TILE, keys),
     )
@@ -116,6 +123,8 @@ def attention_gradient(
         count_elements(tuple(batch)),
         *(queries, keys, width, size, *steps, scale, *(() if small else (most,))),
         work=q.size * keys,
-        scratch=count_scratch_elements(queries, keys, width, size) if small else 2 * most * keys,
+        scratch_floats=count_scratch_elements(queries, keys, width, size)
+        if small
+        else 2 * most * keys,
     )
     return results

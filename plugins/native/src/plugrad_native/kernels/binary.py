@@ -16,10 +16,11 @@ from plugrad_cpu.extend import (
     track_allocation,
 )
 from plugrad_native.declare import (
+    BOOL,
     C_MIN_BYTES,
     FLOAT_DTYPES,
     MAX_ELEMENTS,
-    PART_MULTIPLE_ELEMENTS,
+    PART_SIZE_MULTIPLE,
     as_contiguous,
     find_c_functions,
     make_binary_kernel,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from plugrad.extend import Implementation
     from plugrad_native.declare import Array
 
-NUMPY_BOOL: Final = np.dtype(np.bool_)
 COMPARISON_NAMES: Final = ("equal", "not_equal", "less", "less_equal")
 
 BROADCAST_INTEGER_DTYPES: Final = ("int32", "int64", "uint8")
@@ -43,18 +43,18 @@ BROADCAST_DTYPES_BY_KERNEL: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("add", "subtract", "multiply"), (*FLOAT_DTYPES, *BROADCAST_INTEGER_DTYPES)),
     "divide": FLOAT_DTYPES,
 }
-"""The dtypes for which C is faster than NumPy if an operand is to be broadcast, or its rows have gaps."""
+"""By kernel name: the dtypes for which C is faster than NumPy if an operand is broadcast or its rows have gaps."""
 
 
 def make_c_binary_kernel(
-    name: str, *dtypes: str, result: np.dtype[Any] | None = None
+    name: str, *dtypes: str, result_dtype: np.dtype[Any] | None = None
 ) -> Implementation:
     """Return the implementation of a binary kernel by its C functions, for the dtypes that have one."""
     functions, broadcast = (
         find_c_functions(name, *dtypes),
         find_c_functions(name, *dtypes, suffix="_broadcast"),
     )
-    return make_binary_kernel(vars(binary)[name], functions, broadcast, result)
+    return make_binary_kernel(vars(binary)[name], functions, broadcast, result_dtype)
 
 
 def swap_operands(implementation: Implementation) -> Implementation:
@@ -67,7 +67,7 @@ def swap_operands(implementation: Implementation) -> Implementation:
 
 
 float16_comparisons: Final = {
-    vars(binary)[name]: make_c_binary_kernel(name, "float16", result=NUMPY_BOOL)
+    vars(binary)[name]: make_c_binary_kernel(name, "float16", result_dtype=BOOL)
     for name in COMPARISON_NAMES
 }
 float16_comparisons[binary.greater] = swap_operands(float16_comparisons[binary.less])
@@ -90,37 +90,43 @@ DTYPES_OF_BINARY_KERNELS_BITWISE_AS_NUMPY: Final[dict[str, tuple[str, ...]]] = {
     "minimum": ("float16", *FLOAT_DTYPES),
     "remainder": ("float16", "float32"),
 }
-"""The dtypes for which there are functions that are faster than NumPy's, and give the same bits, by their names."""
+"""By kernel name: the dtypes for which C is faster than NumPy and gives the same bits."""
 
 DTYPES_OF_BINARY_KERNELS_UNLIKE_NUMPY: Final[dict[str, tuple[str, ...]]] = {
     "hypot": ("float16", *FLOAT_DTYPES),
     "log_add_exp": ("float16", *FLOAT_DTYPES),
     "squared_difference": ("float16", *FLOAT_DTYPES),
 }
-"""The same of functions that give other bits: they compute small arrays, too, so that ``f(x)[:5]`` is ``f(x[:5])``."""
+"""By kernel name: the dtypes for which C is faster than NumPy and gives other bits.
+
+C computes small arrays, too, so that ``f(x)[:5]`` is ``f(x[:5])``.
+"""
 
 for names, min_bytes in (
     (DTYPES_OF_BINARY_KERNELS_BITWISE_AS_NUMPY, C_MIN_BYTES),
     (DTYPES_OF_BINARY_KERNELS_UNLIKE_NUMPY, 0),
 ):
     for name, dtypes in names.items():
-        function = make_c_binary_kernel(name, *dtypes)
-        table.update({vars(binary)[name]: function}, dtypes=dtypes, min_bytes=min_bytes)
+        table.update(
+            {vars(binary)[name]: make_c_binary_kernel(name, *dtypes)},
+            dtypes=dtypes,
+            min_bytes=min_bytes,
+        )
 
 NUMPY_POWER_MAX_BYTES: Final = 4096
-"""The bytes of an array up to which a call of NumPy's function is as fast as the choice."""
+"""The bytes of an array below which NumPy's `power` takes less time than the choice of a faster function."""
 C_POWER: Final = find_c_functions("power", *FLOAT_DTYPES)
 SINGLE_PASS_EXPONENTS: Final = (3, 4, -1)
-"""The exponents that take one pass in C. NumPy is as fast at 2, and faster at others."""
+"""The exponents for which C takes one pass. NumPy is as fast for 2, and faster for others."""
 numpy_power: Final = numpy_implementation(binary.power)
 
 
-def power_in_threads(function: Callable[..., Array], a: Array, b: Array) -> Array:
-    """Return a to the power of b by a function of NumPy; threads share the elements."""
+def power_in_threads(numpy_function: Callable[..., Array], a: Array, b: Array) -> Array:
+    """Return a to the power of b, computed by a NumPy function in several threads."""
     if a.shape != b.shape and (b.size != 1 or b.ndim > a.ndim):
         return numpy_power(a, b)
     out = empty_like(a)
-    fill_in_threads(function, (a, b), out)
+    fill_in_threads(numpy_function, (a, b), out)
     return out
 
 
@@ -142,16 +148,16 @@ def power(a: Array, b: Array) -> Array:
         return power_in_threads(numpy_power, a, b)
     out = empty(a.shape, a.dtype)
     places = (a, 1), (b, 0), (out, 1)
-    parallel_for(run, places, a.size, 1, 0, work=a.size, multiple=PART_MULTIPLE_ELEMENTS)
+    parallel_for(run, places, a.size, 1, 0, work=a.size, part_size_multiple=PART_SIZE_MULTIPLE)
     return out
 
 
 C_SELECT_BY_ITEM_SIZE: Final = {
     size: current_variant().kernel(f"select_{size}") for size in (1, 2, 4, 8)
 }
+"""The C functions of `select`, by the bytes of an element."""
 numpy_select: Final = numpy_implementation(binary.select)
-for _name in ("bool", *FLOAT_DTYPES, "int32", "int64", "uint8"):
-    _dtype = np.dtype(_name)
+for _dtype in map(np.dtype, ("bool", *FLOAT_DTYPES, "int32", "int64", "uint8")):
     register_small_result_functions(
         binary.select, "each", {_dtype: C_SELECT_BY_ITEM_SIZE[_dtype.itemsize]}
     )
@@ -179,5 +185,7 @@ def select(condition: Array, t: Array, e: Array) -> Array:
         return out
     out = empty(shape, t.dtype)
     places = [(as_contiguous(x), step) for x, step in zip((condition, t, e), steps, strict=True)]
-    parallel_for(run, (*places, (out, 1)), size, *steps, work=size, multiple=PART_MULTIPLE_ELEMENTS)
+    parallel_for(
+        run, (*places, (out, 1)), size, *steps, work=size, part_size_multiple=PART_SIZE_MULTIPLE
+    )
     return out

@@ -39,28 +39,33 @@ C_CONVOLUTION_FLOAT64 = current_variant().kernel("convolution_float64")
 C_FILTER_GRADIENT_FLOAT32 = current_variant().kernel("convolution_direct_filter_gradient_float32")
 C_FILTER_GRADIENT_FLOAT64 = current_variant().kernel("convolution_filter_gradient_float64")
 C_INPUT_GRADIENT = find_c_functions("convolution_input_gradient", *FLOAT_DTYPES)
-C_DIRECT_SCRATCH_SIZE = current_variant().kernel("direct_scratch")
-C_CHUNK_SCRATCH_SIZE = current_variant().kernel("chunk_scratch")
+C_GET_DIRECT_SCRATCH_SIZE = current_variant().kernel("direct_scratch")
+C_GET_CHUNK_SCRATCH_SIZE = current_variant().kernel("chunk_scratch")
 
 
 NO_CLIPPING: Final = -math.inf, math.inf
+"""The limits that clamp nothing."""
 
 
-def is_in_range(image: Shape, filter: Shape, window: Window) -> bool:
+def is_in_range(image_shape: Shape, filter_shape: Shape, window: Window) -> bool:
     """Return whether images and filters are neither empty nor too large for C."""
-    positions = image[0] * count_elements(window.out)
-    largest = max(count_elements(image), count_elements(filter), positions * filter[-1])
-    return 0 < largest < MAX_ELEMENTS and 0 not in (*image, *window.out, *filter)
+    positions = image_shape[0] * count_elements(window.out)
+    largest = max(
+        count_elements(image_shape), count_elements(filter_shape), positions * filter_shape[-1]
+    )
+    return 0 < largest < MAX_ELEMENTS and 0 not in (*image_shape, *window.out, *filter_shape)
 
 
-def is_supported(image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]) -> bool:
-    """Return whether C supports these images in this dtype."""
-    return dtype in C_INPUT_GRADIENT and is_in_range(image, filter, window)
+def is_supported(
+    image_shape: Shape, filter_shape: Shape, window: Window, dtype: np.dtype[Any]
+) -> bool:
+    """Return whether C supports convolutions of images and filters of these shapes in a dtype."""
+    return dtype in C_INPUT_GRADIENT and is_in_range(image_shape, filter_shape, window)
 
 
-def is_pointwise(image: Shape, window: Window) -> bool:
+def is_pointwise(image_shape: Shape, window: Window) -> bool:
     """Return whether each window is one pixel, so that gradients are matrix products."""
-    is_dense = window.out == image[1:-1] and not any(before for before, _ in window.padding)
+    is_dense = window.out == image_shape[1:-1] and not any(before for before, _ in window.padding)
     return is_dense and count_elements(window.size) == 1
 
 
@@ -69,9 +74,9 @@ def as_pixel_rows(x: Array) -> Array:
     return as_contiguous(x).reshape(-1, x.shape[-1])
 
 
-def count_steps(images: Array, results: Array, products: int) -> int:
-    """Return the work of a convolution or a gradient in additions, including reading and writing."""
-    return products // INTEGER_PRODUCTS_PER_ADDITION + images.size + results.size
+def estimate_work(images: Array, results: Array, product_count: int) -> int:
+    """Return about how many additions a convolution or a gradient takes, including reading and writing."""
+    return product_count // INTEGER_PRODUCTS_PER_ADDITION + images.size + results.size
 
 
 def correlate_channels_last(
@@ -82,31 +87,43 @@ def correlate_channels_last(
     bias: Array | None = None,
     limits: tuple[float, float] = NO_CLIPPING,
 ) -> Array:
-    """Return the cross-correlation of images with filters; for float32 plus a bias, clamped to limits."""
+    """Return the cross-correlation of images with filters, in float32 plus a bias and clamped to `limits`."""
     filter = as_contiguous(filter)
     bias = bias if bias is None else as_contiguous(bias)
     channels = filter.shape[-1]
     out = empty((x.shape[0], *window.out, channels), x.dtype)
 
-    def make_c_call(part: Array, x: Array, out: Array, scratch: Array) -> Call:
+    def make_c_call(part_descriptor: Array, x: Array, out: Array, scratch: Array) -> Call:
         if is_direct:
-            return C_CONVOLUTION_FLOAT32, x, filter, bias, out, part, channels, *limits, scratch
-        return C_CONVOLUTION_FLOAT64, x, filter, out, part, channels, scratch
+            return (
+                C_CONVOLUTION_FLOAT32,
+                x,
+                filter,
+                bias,
+                out,
+                part_descriptor,
+                channels,
+                *limits,
+                scratch,
+            )
+        return C_CONVOLUTION_FLOAT64, x, filter, out, part_descriptor, channels, scratch
 
     is_direct = x.dtype == FLOAT32
-    work = count_steps(x, out, out.size * (filter.size // channels))
-    scratch = count_scratch(descriptor, channels, x.dtype, is_direct=is_direct)
-    run_windows(make_c_call, descriptor, [as_contiguous(x)], [out], work=work, scratch=scratch)
+    work = estimate_work(x, out, out.size * (filter.size // channels))
+    scratch = count_scratch_floats(descriptor, channels, x.dtype, is_direct=is_direct)
+    run_windows(
+        make_c_call, descriptor, [as_contiguous(x)], [out], work=work, scratch_floats=scratch
+    )
     return out
 
 
-def count_scratch(
+def count_scratch_floats(
     descriptor: Array, channels: int, dtype: np.dtype[Any], *, is_direct: bool
 ) -> int:
-    """Return the number of float32 in the scratch memory of a convolution or a gradient, by one thread."""
+    """Return how many float32 of scratch memory one thread needs for a convolution or a gradient."""
     if is_direct:
-        return C_DIRECT_SCRATCH_SIZE(descriptor)
-    return dtype.itemsize // FLOAT32.itemsize * C_CHUNK_SCRATCH_SIZE(descriptor, channels)
+        return C_GET_DIRECT_SCRATCH_SIZE(descriptor)
+    return dtype.itemsize // FLOAT32.itemsize * C_GET_CHUNK_SCRATCH_SIZE(descriptor, channels)
 
 
 def convolve(
@@ -164,9 +181,9 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
             descriptor,
             [dx],
             [as_contiguous(dy)],
-            work=count_steps(dx, dy, dy.size * (filter.size // channels)),
-            scratch=count_scratch(descriptor, channels, dy.dtype, is_direct=False),
-            by_images=True,
+            work=estimate_work(dx, dy, dy.size * (filter.size // channels)),
+            scratch_floats=count_scratch_floats(descriptor, channels, dy.dtype, is_direct=False),
+            keeps_images_whole=True,
         )
         return dx
 
@@ -176,7 +193,7 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
 def find_reversed_window(
     dy_shape: Shape, dtype: np.dtype[Any], input_shape: Shape, window: Window
 ) -> Window | None:
-    """Return the window of a correlation of dy with reversed filters, or None if a product is to be scattered."""
+    """Return the window of a correlation of dy with reversed filters, or None if a product and a scatter are faster."""
     is_dense = dtype == FLOAT32 and max(window.strides) == 1
     if not is_dense or not prefers_reversed_filters(count_elements(window.size), input_shape[-1]):
         return None
@@ -184,22 +201,25 @@ def find_reversed_window(
     return back if describe_window(dy_shape, back) is not None else None
 
 
-def prefers_reversed_filters(cells: int, channels: int) -> bool:
+def prefers_reversed_filters(window_cells: int, channels: int) -> bool:
     """Return whether correlation of dy with reversed filters is faster than a product followed by a scatter.
 
     The first is a product with `channels` columns for each cell, the second with all of them at a time.
     Columns are filled up to whole vectors.
     """
-    vectors, all_vectors = -(-channels // FLOAT32_LANES), -(-cells * channels // FLOAT32_LANES)
-    return cells * vectors <= 2 * all_vectors
+    vectors, all_vectors = (
+        -(-channels // FLOAT32_LANES),
+        -(-window_cells * channels // FLOAT32_LANES),
+    )
+    return window_cells * vectors <= 2 * all_vectors
 
 
 def add_filter_gradient(x: Array, dy: Array, dfilter: Array, descriptor: Array) -> None:
     """Add the gradient to `dfilter`; threads share the weights of the filter."""
     channels = dfilter.shape[-1]
     depth = dfilter.size // channels
-    parts = thread_pool.count_parts(count_steps(x, dy, dy.size * depth), depth)
-    size = C_DIRECT_SCRATCH_SIZE(descriptor)
+    parts = thread_pool.count_parts(estimate_work(x, dy, dy.size * depth), depth)
+    size = C_GET_DIRECT_SCRATCH_SIZE(descriptor)
     bounds = [depth * i // parts for i in range(parts + 1)]
     thread_pool.run(
         [
@@ -232,7 +252,7 @@ def make_filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
         if is_direct:
             add_filter_gradient(x, dy, dfilter, descriptor)
         else:
-            scratch = empty((C_CHUNK_SCRATCH_SIZE(descriptor, channels),), x.dtype)
+            scratch = empty((C_GET_CHUNK_SCRATCH_SIZE(descriptor, channels),), x.dtype)
             C_FILTER_GRADIENT_FLOAT64(x, dy, dfilter, descriptor, channels, scratch)
         return dfilter
 

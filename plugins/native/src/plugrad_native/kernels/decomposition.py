@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 C_SOLVE: Final = find_c_functions("solve", *FLOAT_DTYPES)
 PANEL_COLUMNS: Final = 16
+"""The number to a multiple of which C pads rows and columns, as in csrc/lu.c."""
 MAX_MATRIX_ROWS: Final = 512
-"""The multiple to which C pads rows and columns, and how many rows it takes, as in csrc/lu.c."""
+"""The maximum rows of a matrix that C factors, as in csrc/lu.c."""
 SOLVE_PRODUCTS_PER_ADDITION: Final = 16
-"""The number of products that take as long as one step such as an addition."""
+"""How many products take as long as one elementwise addition."""
 
 numpy_inverse: Final = numpy_implementation(decomposition.inverse)
 numpy_solve: Final = numpy_implementation(decomposition.solve)
@@ -53,29 +54,33 @@ def solve(matrix: Array, rhs: Array) -> Array:
     return numpy_solve(matrix, rhs) if found is None else found
 
 
-def solve_or_invert(matrix: Array, rhs: Array | None, columns: int) -> Array | None:
+def solve_or_invert(matrix: Array, rhs: Array | None, result_columns: int) -> Array | None:
     """Return X, where ``matrix @ X = rhs``, or the inverse if `rhs` is None; None if C does not support the matrix.
 
-    So it is if C is not made for the arrays, or meets a pivot that is 0 or not finite.
+    C supports no large or empty matrices, and stops at a pivot that is 0 or not finite.
     """
     batch, n = matrix.shape[:-2], matrix.shape[-1]
     run, count = C_SOLVE.get(matrix.dtype), count_elements(batch)
-    is_served = n <= MAX_MATRIX_ROWS and columns <= MAX_MATRIX_ROWS and count * n * columns > 0
-    if run is None or not is_served or count * n * max(n, columns) >= MAX_ELEMENTS:
+    is_served = (
+        n <= MAX_MATRIX_ROWS
+        and result_columns <= MAX_MATRIX_ROWS
+        and count * n * result_columns > 0
+    )
+    if run is None or not is_served or count * n * max(n, result_columns) >= MAX_ELEMENTS:
         return None
-    out, fails = empty((*batch, n, columns), matrix.dtype), np.zeros(1, INT32)
+    out, fails = empty((*batch, n, result_columns), matrix.dtype), np.zeros(1, INT32)
     places = (
         (as_contiguous(matrix), n * n),
-        (None if rhs is None else as_contiguous(rhs), n * columns),
-        (out, n * columns),
+        (None if rhs is None else as_contiguous(rhs), n * result_columns),
+        (out, n * result_columns),
         (fails, 0),
     )
-    rows, wide = (-(-size // PANEL_COLUMNS) * PANEL_COLUMNS for size in (n, columns))
+    rows, wide = (-(-size // PANEL_COLUMNS) * PANEL_COLUMNS for size in (n, result_columns))
     scratch = (rows * (rows + wide + FLOAT32_LANES) + FLOAT32_LANES) * (
         matrix.itemsize // FLOAT32.itemsize
     )
     work = count * rows * rows * (rows + wide) // SOLVE_PRODUCTS_PER_ADDITION
-    parallel_for(run, places, count, n, columns, work=work, scratch=scratch)
+    parallel_for(run, places, count, n, result_columns, work=work, scratch_floats=scratch)
     return None if fails[0] else out
 
 
@@ -84,11 +89,11 @@ C_CHOLESKY: Final = find_c_functions("cholesky", *FLOAT_DTYPES)
 C_QR: Final = find_c_functions("qr", *FLOAT_DTYPES)
 C_TRIANGULAR_SOLVE: Final = find_c_functions("triangular_solve", *FLOAT_DTYPES)
 MAX_SIDE_BY_SIDE_ROWS: Final = 32
-"""The rows and columns of matrices of which C factors as many side by side as a vector has numbers."""
+"""The maximum rows and columns of matrices that C factors side by side, one in each lane of a vector."""
 MAX_SINGLE_MATRIX_ROWS: Final = 16
-"""The rows and columns up to which C factors a single matrix in no more time than LAPACK."""
+"""The maximum rows and columns of a single matrix that C factors in no more time than LAPACK."""
 MIN_LARGER_MATRICES: Final = 4
-"""The least number of matrices with more rows than that which C takes."""
+"""The minimum number of matrices with more than `MAX_SINGLE_MATRIX_ROWS` rows that C factors."""
 
 numpy_determinant: Final = numpy_implementation(decomposition.determinant)
 numpy_log_determinant: Final = numpy_implementation(decomposition.log_determinant)
@@ -120,13 +125,19 @@ def log_determinant(input: Array) -> list[Array]:
 
 
 def find_binary_determinants(input: Array) -> tuple[Array, Array] | None:
-    """Return determinants as fractions in double precision and exponents of 2, or None if C does not find them."""
+    """Return determinants as fractions in float64 and exponents of 2, or None if C does not support the matrices."""
     batch, n = input.shape[:-2], input.shape[-1]
     if not is_side_by_side(C_DETERMINANT, input):
         return None
     fractions, exponents = empty(batch, FLOAT64), empty(batch, INT32)
     places = (as_contiguous(input), n * n), (fractions, 1), (exponents, 1)
-    if not factor_side_by_side(C_DETERMINANT[input.dtype], places, n, work=n**3, numbers=n * n):
+    if not factor_side_by_side(
+        C_DETERMINANT[input.dtype],
+        places,
+        n,
+        products_per_matrix=n**3,
+        scratch_numbers_per_matrix=n * n,
+    ):
         return None
     return fractions + 0.0, exponents
 
@@ -138,7 +149,13 @@ def cholesky(input: Array) -> Array:
     if is_side_by_side(C_CHOLESKY, input):
         out = empty(input.shape, input.dtype)
         places = (as_contiguous(input), n * n), (out, n * n)
-        if factor_side_by_side(C_CHOLESKY[input.dtype], places, n, work=n**3, numbers=n * n):
+        if factor_side_by_side(
+            C_CHOLESKY[input.dtype],
+            places,
+            n,
+            products_per_matrix=n**3,
+            scratch_numbers_per_matrix=n * n,
+        ):
             return out
     return numpy_cholesky(input)
 
@@ -155,7 +172,15 @@ def qr(input: Array, *, full_matrices: bool) -> list[Array]:
         numbers = rows * columns + columns + width * max(rows, columns)
         work = 4 * rows * columns * max(width, columns)
         run = C_QR[input.dtype]
-        if factor_side_by_side(run, places, rows, columns, width, work=work, numbers=numbers):
+        if factor_side_by_side(
+            run,
+            places,
+            rows,
+            columns,
+            width,
+            products_per_matrix=work,
+            scratch_numbers_per_matrix=numbers,
+        ):
             return [q, r]
     return numpy_qr(input, full_matrices=full_matrices)
 
@@ -174,14 +199,14 @@ def triangular_solve(matrix: Array, rhs: Array, *, lower: bool, unit_diagonal: b
         C_TRIANGULAR_SOLVE[rhs.dtype],
         places,
         *(n, columns, int(lower), int(unit_diagonal)),
-        work=n * n * columns,
-        numbers=n * (n + columns),
+        products_per_matrix=n * n * columns,
+        scratch_numbers_per_matrix=n * (n + columns),
     )
     return out
 
 
 def is_side_by_side(functions: CFunctionsByDtype, x: Array) -> bool:
-    """Return whether C factors these matrices side by side, one in each lane of a vector."""
+    """Return whether C factors a batch of matrices side by side, one in each lane of a vector."""
     *batch, rows, columns = x.shape
     is_many = count_elements(tuple(batch)) >= MIN_LARGER_MATRICES
     return (
@@ -192,26 +217,26 @@ def is_side_by_side(functions: CFunctionsByDtype, x: Array) -> bool:
 
 
 def factor_side_by_side(
-    run: CFunction, places: tuple[tuple[Array, int], ...], *sizes: int, work: int, numbers: int
+    c_function: CFunction,
+    operands: tuple[tuple[Array, int], ...],
+    *sizes_and_flags: int,
+    products_per_matrix: int,
+    scratch_numbers_per_matrix: int,
 ) -> bool:
-    """Call a C function for a batch of matrices; return False if it meets one that it leaves to LAPACK.
+    """Call a C function for a batch of matrices; return False if it leaves one of them to LAPACK.
 
-    Args:
-        run: takes the arrays, a number that it sets if it fails, the number of matrices, the sizes and scratch memory.
-        places: the arrays, and how many elements belong to each matrix.
-        sizes: those of a matrix, and flags.
-        work: the products for each matrix.
-        numbers: how many numbers of each matrix the scratch memory holds.
+    The function takes the arrays, a number that it sets if it fails, the number of matrices, the sizes and flags, and
+    scratch memory. Each operand is an array with the number of elements of one matrix.
     """
-    (x, size), *_ = places
+    (x, size), *_ = operands
     fails, count = np.zeros(1, INT32), x.size // size
     parallel_for(
-        run,
-        (*places, (fails, 0)),
+        c_function,
+        (*operands, (fails, 0)),
         count,
-        *sizes,
-        work=count * work // SOLVE_PRODUCTS_PER_ADDITION,
-        multiple=FLOAT32_LANES * FLOAT32.itemsize // x.itemsize,
-        scratch=(numbers + 1) * FLOAT32_LANES,
+        *sizes_and_flags,
+        work=count * products_per_matrix // SOLVE_PRODUCTS_PER_ADDITION,
+        part_size_multiple=FLOAT32_LANES * FLOAT32.itemsize // x.itemsize,
+        scratch_floats=(scratch_numbers_per_matrix + 1) * FLOAT32_LANES,
     )
     return not fails[0]

@@ -36,7 +36,7 @@ C_DEPTHWISE_INPUT_GRADIENT = find_c_functions("depthwise_input_gradient", *FLOAT
 C_DEPTHWISE_FILTER_GRADIENT = find_c_functions("depthwise_filter_gradient", *FLOAT_DTYPES)
 
 DEPTHWISE_PRODUCTS_PER_ADDITION: Final = 4
-"""How many products with filters take as long as an addition of two arrays takes for an element."""
+"""How many products with filters take as long as one elementwise addition."""
 
 numpy_depthwise_conv2d: Final = numpy_implementation(depthwise.depthwise_conv2d)
 numpy_input_gradient: Final = numpy_implementation(depthwise.depthwise_conv2d_input_gradient)
@@ -44,18 +44,18 @@ numpy_filter_gradient: Final = numpy_implementation(depthwise.depthwise_conv2d_f
 
 
 def describe_depthwise(
-    image: Shape, filter: Shape, window: Window, dtype: np.dtype[Any]
+    image_shape: Shape, filter_shape: Shape, window: Window, dtype: np.dtype[Any]
 ) -> Array | None:
-    """Return the descriptor for images with repeated channels, or None if C does not support the call."""
-    repeated = (*image[:-1], image[-1] * filter[-1])
-    sizes = (*repeated, *window.out, *filter)
+    """Return C's descriptor of windows over images with repeated channels, or None if C does not support them."""
+    repeated = (*image_shape[:-1], image_shape[-1] * filter_shape[-1])
+    sizes = (*repeated, *window.out, *filter_shape)
     largest = (
         repeated[0] * repeated[3] * max(count_elements(repeated[1:3]), count_elements(window.out))
     )
     if (
         dtype not in C_DEPTHWISE
         or 0 in sizes
-        or max(largest, count_elements(filter)) >= MAX_ELEMENTS
+        or max(largest, count_elements(filter_shape)) >= MAX_ELEMENTS
     ):
         return None
     return describe_window(repeated, window)
@@ -70,23 +70,23 @@ def depthwise_channels_last(
     x: Array,
     filter: Array,
     window: Window,
-    described: Array,
+    descriptor: Array,
     bias: Array | None = None,
     limits: tuple[float, float] = NO_CLIPPING,
 ) -> Array:
-    """Return the result for images with repeated channels, plus a bias, clamped to limits."""
+    """Return the convolution of images with repeated channels, plus a bias, clamped to `limits`."""
     filter = as_contiguous(filter)
     bias = bias if bias is None else as_contiguous(bias)
     out = empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
 
-    def make_call(part: Array, x: Array, out: Array, scratch: Array) -> Call:
-        return C_DEPTHWISE[x.dtype], x, filter, out, part, bias, *limits, scratch
+    def make_c_call(part_descriptor: Array, x: Array, out: Array, scratch: Array) -> Call:
+        return C_DEPTHWISE[x.dtype], x, filter, out, part_descriptor, bias, *limits, scratch
 
     cells = count_elements(window.size)
     pointers = window.size[0] + cells + 1
     scratch = 2 * pointers + x[0, 0].nbytes // FLOAT32.itemsize
     work = out.size * cells // DEPTHWISE_PRODUCTS_PER_ADDITION
-    run_windows(make_call, described, [x], [out], work=work, scratch=scratch)
+    run_windows(make_c_call, descriptor, [x], [out], work=work, scratch_floats=scratch)
     return out
 
 
@@ -98,11 +98,11 @@ def convolve(
     limits: tuple[float, float] = NO_CLIPPING,
 ) -> Array | None:
     """Return the convolution plus a bias, clamped to `limits`, or None if C does not support it."""
-    described = describe_depthwise(x.shape, filter.shape, window, x.dtype)
-    if described is None:
+    descriptor = describe_depthwise(x.shape, filter.shape, window, x.dtype)
+    if descriptor is None:
         return None
     x = repeat_channels(x, filter.shape[3])
-    return depthwise_channels_last(x, filter, window, described, bias, limits)
+    return depthwise_channels_last(x, filter, window, descriptor, bias, limits)
 
 
 @table.implements(depthwise.depthwise_conv2d)
@@ -118,8 +118,8 @@ def depthwise_conv2d_input_gradient(
 ) -> Array:
     """Return the gradient of `depthwise_conv2d` with respect to its images."""
     batch, height, width, channels = input_shape
-    described = describe_depthwise(input_shape, filter.shape, window, dy.dtype)
-    if described is None:
+    descriptor = describe_depthwise(input_shape, filter.shape, window, dy.dtype)
+    if descriptor is None:
         return numpy_input_gradient(dy, filter, input_shape=input_shape, window=window)
     dy = as_contiguous(dy)
     back = reverse_window((height, width), window)
@@ -131,11 +131,11 @@ def depthwise_conv2d_input_gradient(
         run, weights = C_DEPTHWISE_INPUT_GRADIENT[dy.dtype], as_contiguous(filter)
         run_windows(
             lambda part, dx, dy: (run, dy, weights, dx, part),
-            described,
+            descriptor,
             [dx],
             [dy],
             work=dy.size * count_elements(window.size) // DEPTHWISE_PRODUCTS_PER_ADDITION,
-            by_images=True,
+            keeps_images_whole=True,
         )
     if filter.shape[3] != 1:
         dx = dx.reshape(batch, height, width, channels, filter.shape[3]).sum(-1)
@@ -147,8 +147,8 @@ def depthwise_conv2d_filter_gradient(
     x: Array, dy: Array, *, filter_shape: Shape, window: Window
 ) -> Array:
     """Return the gradient of `depthwise_conv2d` with respect to its filters."""
-    described = describe_depthwise(x.shape, filter_shape, window, x.dtype)
-    if described is None:
+    descriptor = describe_depthwise(x.shape, filter_shape, window, x.dtype)
+    if descriptor is None:
         return numpy_filter_gradient(x, dy, filter_shape=filter_shape, window=window)
     x = repeat_channels(x, filter_shape[3])
     dfilter = zeros(filter_shape, x.dtype)
@@ -160,7 +160,7 @@ def depthwise_conv2d_filter_gradient(
     flat = dfilter.reshape(-1)
     thread_pool.run(
         [
-            (run, x, dy, flat[first * row :], with_filter_rows(described, first, last))
+            (run, x, dy, flat[first * row :], with_filter_rows(descriptor, first, last))
             for first, last in pairwise(bounds)
         ]
     )

@@ -25,14 +25,14 @@ from plugrad_native.kernels.linalg import matmul as product
 if TYPE_CHECKING:
     from plugrad.extend import Window
 
-C_BIAS_AND_ACTIVATE = find_c_functions("finish", *FLOAT_DTYPES)
+C_ADD_BIAS_AND_ACTIVATE = find_c_functions("finish", *FLOAT_DTYPES)
 
 CLAMPING_ACTIVATIONS: Final[dict[str, tuple[float, float]]] = {
     "linear": NO_CLIPPING,
     "relu": (0, math.inf),
     "relu6": (0, 6),
 }
-"""The activations that limit numbers, which a convolution does before it stores them."""
+"""By activation: the limits to which it clamps numbers, which a convolution does before it stores them."""
 
 native_conv2d: Final = make_convolution(convolutions.conv2d)
 
@@ -40,21 +40,21 @@ native_conv2d: Final = make_convolution(convolutions.conv2d)
 def add_bias_and_activate_in_c(
     y: Array,
     bias: Array | None,
-    weights: Array | None,
+    prelu_weights: Array | None,
     activation: Activation,
-    alpha: float,
+    leakyrelu_alpha: float,
 ) -> Array:
     """Add the bias to y in place, apply the activation, and return y."""
-    if y.dtype not in C_BIAS_AND_ACTIVATE or y.size >= MAX_ELEMENTS or not y.flags.c_contiguous:
-        return add_bias_and_activate(y, bias, weights, activation, alpha)
+    if y.dtype not in C_ADD_BIAS_AND_ACTIVATE or y.size >= MAX_ELEMENTS or not y.flags.c_contiguous:
+        return add_bias_and_activate(y, bias, prelu_weights, activation, leakyrelu_alpha)
     if y.size and (bias is not None or activation != "linear"):
-        given = [x if x is None else as_contiguous(x) for x in (bias, weights)]
+        given = [x if x is None else as_contiguous(x) for x in (bias, prelu_weights)]
         shapes = [() if x is None else x.shape for x in given]
         descriptor = describe_broadcast(y.shape, *shapes)
         places = (y, 0), (given[0], 1), (given[1], 2)
-        attributes = ACTIVATIONS.index(activation), alpha
+        attributes = ACTIVATIONS.index(activation), leakyrelu_alpha
         parallel_strided_loop(
-            C_BIAS_AND_ACTIVATE[y.dtype], places, descriptor, *attributes, work=2 * y.size
+            C_ADD_BIAS_AND_ACTIVATE[y.dtype], places, descriptor, *attributes, work=2 * y.size
         )
     return y
 

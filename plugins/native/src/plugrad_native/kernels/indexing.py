@@ -35,14 +35,16 @@ if TYPE_CHECKING:
 C_GATHER_BY_ITEM_SIZE: Final = {
     size: current_variant().kernel(f"gather_{size}") for size in (1, 2, 4, 8)
 }
+"""The C functions that gather slices, by the bytes of an element."""
 C_GATHER_ELEMENTS_BY_ITEM_SIZE: Final = {
     size: current_variant().kernel(f"pick_{size}") for size in (1, 2, 4, 8)
 }
-"""Functions by the size of elements; the second is for single elements."""
+"""The C functions that gather single elements, by the bytes of an element."""
 C_NORMALIZE_INDICES: Final = find_c_functions("wrapped", "int32", "int64")
-GATHER_MIN_POSITIONS: Final = 256
-"""The minimum number of positions for which C gathers faster than NumPy: in batches, with few elements each."""
+GATHER_MIN_INDICES: Final = 256
+"""The minimum number of indices for which C gathers faster than NumPy, from batches of short slices."""
 LONG_SLICE_MIN_ELEMENTS: Final = 16
+"""The minimum elements of a slice for which NumPy gathers as fast as C, and threads share the sums of segments."""
 
 numpy_gather: Final = numpy_implementation(indexing.gather)
 
@@ -51,7 +53,7 @@ numpy_gather: Final = numpy_implementation(indexing.gather)
 @mark_results_tracked
 def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
     """Return the slices of x at `indices` along an axis."""
-    if indices.size < GATHER_MIN_POSITIONS:
+    if indices.size < GATHER_MIN_INDICES:
         return numpy_gather(x, indices, axis=axis, batch_dims=batch_dims)
     if batch_dims == 0:
         found = gather_in_threads(x, indices, axis)
@@ -124,14 +126,16 @@ def gather_in_threads(x: Array, indices: Array, axis: int) -> Array | None:
     return out
 
 
-def normalize_indices(indices: Array, size: int) -> Array | None:
+def normalize_indices(indices: Array, axis_size: int) -> Array | None:
     """Return indices as non-negative int32, or None if one is out of range."""
     if indices.dtype not in C_NORMALIZE_INDICES:
         indices = indices.astype(np.int64)
     places = empty(indices.shape, INT32)
     return (
         None
-        if C_NORMALIZE_INDICES[indices.dtype](as_contiguous(indices), places, indices.size, size)
+        if C_NORMALIZE_INDICES[indices.dtype](
+            as_contiguous(indices), places, indices.size, axis_size
+        )
         else places
     )
 
@@ -144,46 +148,70 @@ numpy_segment_sum: Final = numpy_implementation(indexing.unsorted_segment_sum)
 numpy_gather_gradient: Final = numpy_implementation(indexing.gather_gradient)
 
 
-def is_segment_sum_supported(x: Array, ids: Array, shape: Shape) -> bool:
+def is_segment_sum_supported(x: Array, segment_ids: Array, result_shape: Shape) -> bool:
     """Return whether C supports this sum of segments."""
     has_function = x.dtype in C_SEGMENT_SUM or x.dtype == FLOAT32
-    size = count_elements(shape)
-    return has_function and min(ids.size, size) > 0 and max(x.size, ids.size, size) < MAX_ELEMENTS
+    size = count_elements(result_shape)
+    return (
+        has_function
+        and min(segment_ids.size, size) > 0
+        and max(x.size, segment_ids.size, size) < MAX_ELEMENTS
+    )
 
 
-def compute_segment_sums(x: Array, ids: Array, shape: Shape, batch: int = 1) -> Array:
-    """Return the sums of the slices of x with each id; ids out of range are ignored.
+def compute_segment_sums(
+    x: Array, segment_ids: Array, result_shape: Shape, batch_size: int = 1
+) -> Array:
+    """Return the sums of the slices of x with equal segment ids; ids out of range are ignored.
 
-    The first axis of `shape` are the segments, all those of the first batch before all those of the next one.
+    The first axis of `result_shape` has the segments, batch by batch.
     """
-    count, segments, inner = ids.size // batch, shape[0] // batch, count_elements(shape[1:])
+    count, segments, inner = (
+        segment_ids.size // batch_size,
+        result_shape[0] // batch_size,
+        count_elements(result_shape[1:]),
+    )
     run, counts, scratch = C_SEGMENT_SUM.get(x.dtype), (count, inner, segments), 0
     if run is None and inner == 1:
         run, counts = C_SEGMENT_SUM_OF_ELEMENTS, (count, segments)
-        scratch = 3 * (segments if batch > 1 else min(count, segments))
+        scratch = 3 * (segments if batch_size > 1 else min(count, segments))
     elif run is None:
         run, scratch = C_SEGMENT_SUM_OF_ROWS, count + segments
-    out = empty(shape, x.dtype)
-    if batch == 1 and inner >= LONG_SLICE_MIN_ELEMENTS:
-        run_segment_sum(run, as_contiguous(x), ids, out, (count, inner), scratch)
+    out = empty(result_shape, x.dtype)
+    if batch_size == 1 and inner >= LONG_SLICE_MIN_ELEMENTS:
+        run_segment_sum(run, as_contiguous(x), segment_ids, out, (count, inner), scratch)
         return out
-    places = (as_contiguous(x), count * inner), (ids, count), (out, segments * inner)
-    parallel_for(run, places, batch, *counts, work=x.size + out.size, scratch=scratch)
+    places = (as_contiguous(x), count * inner), (segment_ids, count), (out, segments * inner)
+    parallel_for(run, places, batch_size, *counts, work=x.size + out.size, scratch_floats=scratch)
     return out
 
 
 def run_segment_sum(
-    run: CFunction, x: Array, ids: Array, out: Array, sizes: tuple[int, int], scratch: int
+    c_function: CFunction,
+    x: Array,
+    segment_ids: Array,
+    out: Array,
+    id_count_and_slice_size: tuple[int, int],
+    scratch_floats: int,
 ) -> None:
-    """Write the sums of rows by segment; threads share the segments, and each reads all ids."""
+    """Write the sums of slices by segment; threads share the segments, and each reads all ids."""
     segments = out.shape[0]
     parts = thread_pool.count_parts(x.size + out.size, segments)
     bounds = [segments * i // parts for i in range(parts + 1)]
 
-    def sum_part(first: int, last: int) -> tuple[object, ...]:
-        others = (empty((scratch,), FLOAT32),) if scratch else ()
-        some = ids - np.int32(first) if first else ids
-        return run, x, some, out[first:last], 1, *sizes, last - first, *others
+    def sum_part(first_segment: int, end_segment: int) -> tuple[object, ...]:
+        others = (empty((scratch_floats,), FLOAT32),) if scratch_floats else ()
+        some = segment_ids - np.int32(first_segment) if first_segment else segment_ids
+        return (
+            c_function,
+            x,
+            some,
+            out[first_segment:end_segment],
+            1,
+            *id_count_and_slice_size,
+            end_segment - first_segment,
+            *others,
+        )
 
     thread_pool.run([sum_part(first, last) for first, last in pairwise(bounds)])
 
@@ -199,10 +227,10 @@ def unsorted_segment_sum(x: Array, segment_ids: Array, *, num_segments: int) -> 
     )
 
 
-def cast_ids_to_int32(ids: Array, count: int) -> Array:
-    """Cast ids to int32; those out of [0, count) stay out of range."""
+def cast_ids_to_int32(ids: Array, segment_count: int) -> Array:
+    """Cast segment ids to int32; ids out of [0, segment_count) stay out of range."""
     if ids.itemsize >= INT32.itemsize and ids.dtype != INT32:
-        ids = ids.clip(0 if ids.dtype.kind == "u" else -1, count)
+        ids = ids.clip(0 if ids.dtype.kind == "u" else -1, segment_count)
     return ids.astype(INT32, copy=False)
 
 

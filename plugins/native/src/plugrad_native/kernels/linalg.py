@@ -47,36 +47,37 @@ if TYPE_CHECKING:
 
 C_MATMUL = find_c_functions("matmul", *INTEGER_DTYPES, *FLOAT_DTYPES)
 HAS_FAST_FLOAT32_MATMUL: Final = FLOAT32_LANES >= 16
-"""Whether C multiplies float32 faster than NumPy's BLAS: with registers for 24 vectors of sums."""
+"""Whether C multiplies float32 faster than NumPy's BLAS: it does with registers for 24 vectors of sums."""
 INTEGER_MATMUL_MAX_PRODUCTS: Final = 1 << 26
-"""The number of products up to which C is faster than BLAS in double precision, after it is known that it is exact."""
+"""The maximum products of integers for which C is faster than BLAS in float64 and a check that this is exact."""
 BLAS_MATRIX_MAX_PRODUCTS: Final = 1_000_000 if HAS_FAST_FLOAT32_MATMUL else 1 << 18
-"""The products of numbers in a product of matrices up to which BLAS computes it in one thread.
+"""The maximum products of numbers in a product of matrices that BLAS computes in one thread.
 
 OpenBLAS divides larger ones than 2^18. For AVX-512, it has kernels without packing that it never divides.
 """
 BLAS_VECTOR_MAX_PRODUCTS: Final = 9_000
-"""The same if one of the factors is a vector. OpenBLAS divides such products from 9,216 on, or from 10,000 on."""
+"""The maximum products of a matrix and a vector that BLAS computes in one thread: less than 9,216 in OpenBLAS."""
 BLAS_COMPLEX_MAX_PRODUCTS: Final = 1 << 15
-"""The same of complex numbers, for which OpenBLAS has no kernels without packing."""
+"""The maximum products of complex numbers that BLAS computes in one thread; its complex kernels always pack."""
 FLOAT32_MATMUL_MIN_SIDE: Final = 2
-"""The rows, vectors of columns, and depth of float32 matrices of a batch from which on C is faster than BLAS."""
+"""The minimum rows, vectors of columns, and depth of large float32 matrices in a batch that C multiplies faster."""
 BATCHED_MATMUL_MIN_PRODUCTS: Final = 1 << 17
+"""The minimum products of numbers in a batch of small float32 matrices that C multiplies faster than BLAS."""
 BATCHED_MATMUL_MIN_SIDE: Final = 8
-"""The same for many small matrices with whole vectors of columns, for each of which NumPy calls BLAS.
+"""The minimum rows, columns and depth of small float32 matrices in a batch that C multiplies faster than BLAS.
 
-C takes half of its time to nine tenths.
+NumPy calls BLAS for each of them. C takes half of its time to nine tenths.
 """
 INTEGER_PRODUCTS_PER_ADDITION: Final = 24
-"""How many products of integers take as long as an addition of two arrays takes for an element."""
+"""How many products of integers take as long as one elementwise addition."""
 FLOAT32_PRODUCTS_PER_ADDITION: Final = 64
-"""The same of float32: two threads take less time from products of about 200 × 200 matrices on."""
+"""How many products of float32 take as long as one elementwise addition."""
 VECTOR_PRODUCTS_PER_ADDITION: Final = 2
-"""The same of a matrix and a vector, whose product reads one number of memory for each."""
+"""How many products of a matrix and a vector take as long as one elementwise addition."""
 MATMUL_TILE_ROWS: Final = 8
-"""Those of the tiles in csrc/matmul.h, or twice as many."""
+"""The rows of a tile of the result in csrc/matmul.h, or twice as many; a thread's part has whole tiles."""
 MATMUL_COLUMN_MULTIPLE: Final = 64
-"""The elements of which each part of a column has a multiple: whole vectors of them."""
+"""If the result is one column, each thread's part has a multiple of so many elements: whole vectors."""
 
 numpy_matmul: Final = numpy_implementation(linalg.matmul)
 
@@ -85,6 +86,7 @@ class MatmulPlan(NamedTuple):
     """The geometry of matrix products, and C's arguments for it."""
 
     shape: Shape
+    """The shape of the result."""
     sizes_and_strides: tuple[int, ...]
     """Rows, columns and depth, and the strides of rows and columns in the factors."""
     batch_descriptor: Array
@@ -93,7 +95,7 @@ class MatmulPlan(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def plan_matmul(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> MatmulPlan:
-    """Return the geometry of a product of contiguous arrays."""
+    """Return the geometry of a product of contiguous arrays of two shapes."""
     depth, rows = a[-2:] if transpose_a else a[-2:][::-1]
     columns = b[-2] if transpose_b else b[-1]
     batch = broadcast(a[:-2], b[:-2])
@@ -142,11 +144,11 @@ def is_divided_by_blas(rows: int, columns: int, depth: int) -> bool:
 class FloatMatmulPlan(NamedTuple):
     """How C multiplies float matrices."""
 
-    plan: MatmulPlan
+    geometry: MatmulPlan
     work: int
-    """About how many additions of two numbers take as long."""
-    is_row: bool
-    """Whether the factors are exchanged: a row is computed as a column, which threads share."""
+    """About how many additions take as long."""
+    are_factors_swapped: bool
+    """Whether the product of a row and a matrix is computed as that of the matrix and a column, which threads share."""
 
 
 @lru_cache(maxsize=1024)
@@ -253,21 +255,23 @@ def multiply_complex(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -
 
 
 def multiply(a: Array, b: Array) -> Array:
-    """Return the products of matrices that another kernel of plugrad-cpu needs."""
+    """Return ``a @ b``, for kernels of plugrad-cpu that need a product of matrices."""
     return matmul(a, b, transpose_a=False, transpose_b=False)
 
 
-def run_matmul(run: CFunction, a: Array, b: Array, out: Array, plan: MatmulPlan, work: int) -> None:
-    """Write the products; threads share long work, by products or by the rows of a single one."""
+def run_matmul(
+    c_function: CFunction, a: Array, b: Array, out: Array, plan: MatmulPlan, work: int
+) -> None:
+    """Write the products; threads share them, or the rows of a single one, if `work`, in additions, is large."""
     if work < thread_pool.part_min_work or plan.batch_descriptor[0] > 1:
-        run(a, b, out, *plan.sizes_and_strides, plan.batch_descriptor)
+        c_function(a, b, out, *plan.sizes_and_strides, plan.batch_descriptor)
         return
     _, count, *steps = plan.batch_descriptor.tolist()
     if count > 1:
         arguments = a, b, out, *plan.sizes_and_strides, plan.batch_descriptor
         matrix = count_elements(plan.shape[-2:])
         thread_pool.run_in_parts(
-            run,
+            c_function,
             arguments,
             (*steps, matrix, *(0 for _ in arguments[3:])),
             len(arguments) - 1,
@@ -278,12 +282,12 @@ def run_matmul(run: CFunction, a: Array, b: Array, out: Array, plan: MatmulPlan,
         rows, columns, *others = plan.sizes_and_strides
         places = (a, others[1]), (b, 0), (out, columns)
         parallel_for(
-            run,
+            c_function,
             places,
             *(rows, columns, *others, plan.batch_descriptor),
             work=work,
-            multiple=MATMUL_TILE_ROWS if columns > 1 else MATMUL_COLUMN_MULTIPLE,
-            per_thread=1,  # each part brings the second matrix into the order in which it is read
+            part_size_multiple=MATMUL_TILE_ROWS if columns > 1 else MATMUL_COLUMN_MULTIPLE,
+            parts_per_thread=1,  # each part brings the second matrix into the order in which it is read
         )
 
 
@@ -295,11 +299,11 @@ def as_matrix_operand(x: Array, is_transposed: bool) -> tuple[Array, bool]:
 
 
 BAND_PART_DTYPES: Final = ("bool", "float16", *FLOAT_DTYPES, *INTEGER_DTYPES[2:])
-"""Those whose small matrices C copies without Python."""
+"""The dtypes of small matrices whose bands C copies without a call of Python."""
 C_BAND_PART_BY_ITEM_SIZE: Final = {
     size: current_variant().kernel(f"band_part_{size}") for size in (1, 2, 4, 8)
 }
-"""Functions by the size of elements."""
+"""The C functions of `band_part`, by the bytes of an element."""
 
 numpy_band_part: Final = numpy_implementation(linalg.band_part)
 
@@ -316,7 +320,7 @@ register_small_result_functions(
 
 @lru_cache(maxsize=64)
 def as_int32_array(number: int) -> Array:
-    """Return a number as an array, from a cache; it must not be written to."""
+    """Return a number as a cached 0-d array of int32, which must not be written to."""
     return np.array(number, INT32)
 
 

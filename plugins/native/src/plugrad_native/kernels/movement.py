@@ -26,6 +26,7 @@ from plugrad_native.declare import (
     MAX_ELEMENTS,
     MAX_STRIDE_BYTES,
     as_contiguous,
+    merge_axes,
     parallel_strided_loop,
     table,
 )
@@ -56,45 +57,43 @@ def reshape(x: Array, *, shape: Shape) -> Array:
     return as_contiguous(y) if _is_transposed(y) else y
 
 
-def is_copied_in_threads(size: int, dtype: np.dtype[Any]) -> bool:
+def is_copied_in_threads(element_count: int, dtype: np.dtype[Any]) -> bool:
     """Return whether threads share the copy of so many elements."""
     return (
-        thread_pool.count_parts(COPY_COST_IN_ADDITIONS * size, size) > 1
-        and size < MAX_ELEMENTS
+        thread_pool.count_parts(COPY_COST_IN_ADDITIONS * element_count, element_count) > 1
+        and element_count < MAX_ELEMENTS
         and dtype.itemsize in C_COPY_BY_ITEM_SIZE
         and not dtype.hasobject
     )
 
 
-def copy_to_block(x: Array, out: Array, first: int, strides: Shape) -> None:
-    """Copy an array to a block of `out`, which is contiguous; threads share the first of the axes.
+def copy_to_block(x: Array, out: Array, first_position: int, block_strides: Shape) -> None:
+    """Copy an array to a block of `out`, which is contiguous; threads share the block's first axis.
 
-    Args:
-        x: the array, with any strides.
-        out: where it goes.
-        first: the position of the block's first element among those of `out`.
-        strides: those of the block, in bytes.
+    `first_position` counts the elements of `out` before the block, and `block_strides` are in bytes.
     """
-    descriptor = plan_copy_to_block(x.shape, x.strides, strides, x.itemsize)
+    descriptor = plan_copy_to_block(x.shape, x.strides, block_strides, x.itemsize)
     if descriptor is None:
-        np.lib.stride_tricks.as_strided(out.reshape(-1)[first:], x.shape, strides)[...] = x
+        np.lib.stride_tricks.as_strided(out.reshape(-1)[first_position:], x.shape, block_strides)[
+            ...
+        ] = x
         return
-    places = (x, 1), (out.reshape(-1)[first:], 2)
+    places = (x, 1), (out.reshape(-1)[first_position:], 2)
     work = COPY_COST_IN_ADDITIONS * x.size
     parallel_strided_loop(C_COPY_BY_ITEM_SIZE[x.itemsize], places, descriptor, work=work)
 
 
 @lru_cache(maxsize=1024)
 def plan_copy_to_block(
-    shape: Shape, strides: Shape, targets: Shape, item_size: int
+    shape: Shape, source_strides: Shape, target_strides: Shape, item_size: int
 ) -> Array | None:
-    """Return C's descriptor of a copy from strides to others; None if NumPy is to make it, or there is nothing to copy.
+    """Return C's descriptor of a copy between strides in bytes; None if there is none, or NumPy is as fast.
 
     Adjacent axes are one if both arrays move along them in equal steps, but two axes remain, of which threads share the
     first one.
     """
     axes = [axis for axis, size in enumerate(shape) if size != 1]
-    steps = [[each[axis] for axis in axes] for each in (strides, targets)]
+    steps = [[each[axis] for axis in axes] for each in (source_strides, target_strides)]
     if (
         len(axes) < 2
         or 0 in shape
@@ -102,11 +101,7 @@ def plan_copy_to_block(
     ):
         return None
     sizes = [shape[axis] for axis in axes]
-    for axis in range(len(sizes) - 1, 0, -1):
-        if len(sizes) > 2 and all(step[axis - 1] == step[axis] * sizes[axis] for step in steps):
-            sizes[axis - 1] *= sizes.pop(axis)
-            for step in steps:
-                del step[axis - 1]
+    merge_axes(sizes, steps, min_axes=2)
     numbers = [n // item_size for step in steps for n in step]
     return np.array([len(sizes), *sizes, *numbers], np.int32)
 
@@ -166,7 +161,7 @@ def depth_to_space(x: Array, *, block_size: int, data_format: DataFormat) -> Arr
 
 
 SMALL_CONCATENATION_MAX_BYTES: Final = 1 << 16
-"""The bytes from which on a result is tracked, may be a view, or may be copied by threads."""
+"""The bytes of a result from which on it is tracked, may be a view, or may be copied by threads."""
 SMALL_CONCATENATION_DTYPES: Final = tuple(
     [
         np.dtype(name)
@@ -176,13 +171,13 @@ SMALL_CONCATENATION_DTYPES: Final = tuple(
 
 
 def with_small_concatenations_in_c(
-    kernel: Kernel[..., Any], otherwise: Implementation
+    kernel: Kernel[..., Any], fallback: Implementation
 ) -> Implementation:
-    """Return an implementation of concatenation that handles small arrays in C, which takes half of NumPy's time."""
+    """Return an implementation of `concat` or `pack` that joins small arrays in C, in half of NumPy's time."""
     is_stack = kernel is movement.pack
     return mark_results_tracked(
         current_variant().make_small_concatenation(
-            is_stack, SMALL_CONCATENATION_DTYPES, SMALL_CONCATENATION_MAX_BYTES, otherwise
+            is_stack, SMALL_CONCATENATION_DTYPES, SMALL_CONCATENATION_MAX_BYTES, fallback
         )
     )
 
@@ -195,6 +190,7 @@ for _kernel, _otherwise in (
 
 
 def _as_view(x: Array, shape: Shape) -> Array | None:
+    """Return a reshaped view, or None if only a copy can have this shape."""
     try:
         return x.reshape(shape, copy=False)
     except ValueError:

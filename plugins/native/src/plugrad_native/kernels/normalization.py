@@ -48,12 +48,12 @@ EXP_COST_IN_ADDITIONS = 4
 
 
 def make_kernel_along_axis(
-    kernel: Kernel[..., Any], name: str, axis_name: str
+    kernel: Kernel[..., Any], c_name: str, axis_attribute: str
 ) -> Callable[..., Array]:
     """Return the implementation of a kernel along an axis: C functions for rows, and for columns of float32."""
-    rows = find_c_functions(name, *FLOAT_DTYPES)
+    rows = find_c_functions(c_name, *FLOAT_DTYPES)
     columns, pitched = (
-        current_variant().kernel(f"{name}_{lines}_float32") for lines in ("columns", "pitched")
+        current_variant().kernel(f"{c_name}_{lines}_float32") for lines in ("columns", "pitched")
     )
     numpy_function = numpy_implementation(kernel)
 
@@ -70,7 +70,9 @@ def make_kernel_along_axis(
         elif outer == 1:
             places = [(array, 1) for array, _ in places]
             sizes = length, inner
-            parallel_for(pitched, places, inner, *sizes, work=work, multiple=CACHE_LINE_FLOATS)
+            parallel_for(
+                pitched, places, inner, *sizes, work=work, part_size_multiple=CACHE_LINE_FLOATS
+            )
         else:
             parallel_for(columns, places, outer, length, inner, work=work)
         return out
@@ -87,7 +89,7 @@ def make_kernel_along_axis(
             return compute_along_axis(x, axis)
         if x.dtype == FLOAT16:
             return cast_to_float16(implementation(cast_to_float32(x), axis))
-        return track_allocation(numpy_function(x, **{axis_name: axis}))
+        return track_allocation(numpy_function(x, **{axis_attribute: axis}))
 
     return implementation
 
@@ -161,11 +163,17 @@ numpy_batch_norm_training: Final = numpy_implementation(normalization.batch_norm
 numpy_batch_norm_gradient: Final = numpy_implementation(normalization.batch_norm_gradient)
 
 
-def as_offset_or_scale(x: Array, part: Array | None, shape: Shape, value: float) -> Array:
-    """Return an offset or scale as a contiguous array in x's dtype; an absent one is filled with `value`."""
-    if part is None:
-        return get_constant_array(shape, value, x.dtype)
-    return as_contiguous(part if part.dtype is x.dtype else np.asarray(part, x.dtype))
+def as_offset_or_scale(
+    x: Array, offset_or_scale: Array | None, shape: Shape, default: float
+) -> Array:
+    """Return an offset or scale as a contiguous array in x's dtype; None becomes an array filled with `default`."""
+    if offset_or_scale is None:
+        return get_constant_array(shape, default, x.dtype)
+    return as_contiguous(
+        offset_or_scale
+        if offset_or_scale.dtype is x.dtype
+        else np.asarray(offset_or_scale, x.dtype)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -221,64 +229,63 @@ def layer_norm_gradient(
         length,
         *(count, length, moments),
         work=2 * x.size,
-        multiple=CACHE_LINE_FLOATS,
+        part_size_multiple=CACHE_LINE_FLOATS,
     )
     return [dx, *sums]
 
 
 def find_channel_layout(x: Array, axis: int) -> tuple[int, int, int, int]:
-    """Return the number of channels, and the layout of x as (outer, channels, inner)."""
+    """Return the channels, the blocks before them, and the elements of a block and of a channel in it."""
     channels, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
     return channels, x.size // (channels * inner), channels * inner, inner
 
 
 ROWS_PER_PART: Final = 2048
-"""The rows of columns that are summed at a time, as in csrc/normalization.c."""
+"""The rows that are summed at a time, as in csrc/normalization.c."""
 C_CHANNEL_SUMS: Final = find_c_functions("channel_sums", *FLOAT_DTYPES)
 C_CHANNEL_GRADIENT_SUMS: Final = find_c_functions("channel_slopes", *FLOAT_DTYPES)
 C_COMBINE_CHANNELS: Final = find_c_functions("combine_channels", *FLOAT_DTYPES)
 
 
 def run_for_channels(
-    run: CFunction, arrays: Sequence[Array], sizes: tuple[int, int, int, int], epsilon: float
+    c_function: CFunction,
+    arrays: Sequence[Array],
+    channel_layout: tuple[int, int, int, int],
+    epsilon: float,
 ) -> None:
-    """Call a C function on images and on arrays of one number per channel, with channels divided among threads."""
-    channels, outer, pitch, inner = sizes
+    """Call a C function on images and on arrays of one number per channel; threads share the channels."""
+    channels, outer, pitch, inner = channel_layout
     places = [(x, inner if x.ndim > 1 else 1) for x in arrays]
     work = 3 * channels * outer * inner if inner > 1 else 0  # columns are not divided
-    parallel_for(run, places, channels, outer, pitch, inner, epsilon, work=work)
+    parallel_for(c_function, places, channels, outer, pitch, inner, epsilon, work=work)
 
 
-def has_shared_rows(sizes: tuple[int, int, int, int]) -> bool:
+def has_shared_rows(channel_layout: tuple[int, int, int, int]) -> bool:
     """Return whether channels are columns with enough rows to be shared by threads."""
-    channels, outer, _, inner = sizes
+    channels, outer, _, inner = channel_layout
     return (
         inner == 1 and thread_pool.count_parts(3 * channels * outer, -(-outer // ROWS_PER_PART)) > 1
     )
 
 
 def sum_rows_by_parts(
-    run: CFunction,
+    c_function: CFunction,
     inputs: Sequence[tuple[Array | None, bool]],
     rows: int,
     channels: int,
-    width: int,
+    sum_count: int,
 ) -> Array:
     """Return sums over all rows in double precision, computed by parts of fixed size.
 
-    Args:
-        run: takes arrays, and writes `width` sums for each part.
-        inputs: the arrays, and whether each has a row of channels for each row.
-        rows: the number of rows.
-        channels: the number of channels.
-        width: the number of sums.
+    The function writes `sum_count` sums for each part. Each input is an array, and whether it has all rows of
+    channels.
     """
     count = -(-rows // ROWS_PER_PART)
-    totals = np.empty((count, width))
+    totals = np.empty((count, sum_count))
     thread_pool.run_in_parts(
-        run,
+        c_function,
         (*(x for x, _ in inputs), totals, rows, channels),
-        (*(ROWS_PER_PART * channels * is_long for _, is_long in inputs), width, 0, 0),
+        (*(ROWS_PER_PART * channels * is_long for _, is_long in inputs), sum_count, 0, 0),
         len(inputs) + 1,
         rows,
         parts=thread_pool.count_parts(2 * rows * channels, count, PARTS_PER_THREAD),

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 
-def make_optimizer_kernel(kernel: Kernel[..., Any], function: str) -> Implementation:
-    """Return the implementation of an optimizer kernel by its C functions."""
-    functions = find_c_functions(function, *FLOAT_DTYPES)
+def make_optimizer_kernel(kernel: Kernel[..., Any], c_name: str) -> Implementation:
+    """Return the implementation of an optimizer kernel by its C functions, which `c_name` and the dtypes name."""
+    functions = find_c_functions(c_name, *FLOAT_DTYPES)
     lists = optimizers.LIST_COUNT_OF_KERNEL[kernel]
     numpy_function = numpy_implementation(kernel)
 
@@ -59,7 +59,7 @@ def make_optimizer_kernel(kernel: Kernel[..., Any], function: str) -> Implementa
 
 @lru_cache(maxsize=64)
 def as_array_of_sizes(sizes: tuple[int, ...]) -> Array:
-    """Return sizes as C reads them; each step asks for the same ones."""
+    """Return sizes as a cached array of int32; each training step asks for the same ones."""
     return np.array(sizes, np.int32)
 
 
@@ -67,7 +67,7 @@ OPTIMIZER_NAMES: Final = (
     *("adadelta", "adagrad", "adam", "adamax", "centered_rmsprop", "gradient_descent", "momentum"),
     "rmsprop",
 )
-"""The kernels with functions in C. A newer core may have more."""
+"""The names of kernels that have C functions. A newer core may have more kernels."""
 
 table.update(
     {

@@ -35,27 +35,29 @@ numpy_pool: Final = numpy_implementation(pooling.pool)
 numpy_max_pool_with_argmax: Final = numpy_implementation(pooling.max_pool_with_argmax)
 
 
-def describe_pooling(shape: Shape, window: Window) -> Array | None:
+def describe_pooling(image_shape: Shape, window: Window) -> Array | None:
     """Return C's descriptor of windows over images, or None if it would be empty or exceed 32 bits."""
-    largest = max(count_elements(shape), shape[0] * shape[-1] * count_elements(window.out))
-    if 0 in (*shape, *window.out) or largest >= MAX_ELEMENTS:
+    largest = max(
+        count_elements(image_shape), image_shape[0] * image_shape[-1] * count_elements(window.out)
+    )
+    if 0 in (*image_shape, *window.out) or largest >= MAX_ELEMENTS:
         return None
-    return describe_window(shape, window)
+    return describe_window(image_shape, window)
 
 
-def pooling_descriptor_if_supported(
-    functions: CFunctionsByDtype, image: Array, window: Window
+def describe_pooling_if_supported(
+    functions: CFunctionsByDtype, images: Array, window: Window
 ) -> Array | None:
-    """Return C's descriptor of windows, or None if C does not support the call."""
-    return describe_pooling(image.shape, window) if image.dtype in functions else None
+    """Return C's descriptor of windows over images, or None if C does not support them."""
+    return describe_pooling(images.shape, window) if images.dtype in functions else None
 
 
-def run_pooling(run: CFunction, x: Array, window: Window, described: Array) -> Array:
-    """Return the maxima or the averages of windows."""
+def run_pooling(c_function: CFunction, x: Array, window: Window, descriptor: Array) -> Array:
+    """Return the maxima or the averages of windows, computed by a C function."""
     out = empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
     run_windows(
-        lambda some, x, out: (run, x, out, some),
-        described,
+        lambda some, x, out: (c_function, x, out, some),
+        descriptor,
         [as_contiguous(x)],
         [out],
         work=out.size * count_elements(window.size),
@@ -68,10 +70,10 @@ def make_pooling(kernel: Kernel[..., Any], functions: CFunctionsByDtype) -> Call
     in_python = numpy_implementation(kernel)
 
     def implementation(x: Array, *, window: Window) -> Array:
-        described = pooling_descriptor_if_supported(functions, x, window)
-        if described is None:
+        descriptor = describe_pooling_if_supported(functions, x, window)
+        if descriptor is None:
             return in_python(x, window=window)
-        return run_pooling(functions[x.dtype], x, window, described)
+        return run_pooling(functions[x.dtype], x, window, descriptor)
 
     return implementation
 
@@ -81,18 +83,18 @@ def make_max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, input: Array, output: Array, *, window: Window) -> Array:
-        described = pooling_descriptor_if_supported(C_MAX_POOL_GRADIENT, input, window)
-        if described is None:
+        descriptor = describe_pooling_if_supported(C_MAX_POOL_GRADIENT, input, window)
+        if descriptor is None:
             return numpy_gradient(dy, input, output, window=window)
         dx = empty(input.shape, input.dtype)
         run = C_MAX_POOL_GRADIENT[input.dtype]
         run_windows(
             lambda some, x, dx, dy, y: (run, dy, x, y, dx, some),
-            described,
+            descriptor,
             [as_contiguous(input), dx],
             [as_contiguous(dy), as_contiguous(output)],
             work=dy.size * count_elements(window.size),
-            by_images=True,
+            keeps_images_whole=True,
         )
         return dx
 
@@ -104,18 +106,18 @@ def make_avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, input: Array, *, window: Window) -> Array:
-        described = pooling_descriptor_if_supported(C_AVERAGE_POOL_GRADIENT, input, window)
-        if described is None:
+        descriptor = describe_pooling_if_supported(C_AVERAGE_POOL_GRADIENT, input, window)
+        if descriptor is None:
             return numpy_gradient(dy, input, window=window)
         dx = empty(input.shape, input.dtype)
         run = C_AVERAGE_POOL_GRADIENT[dy.dtype]
         run_windows(
             lambda some, dx, dy: (run, dy, dx, some),
-            described,
+            descriptor,
             [dx],
             [as_contiguous(dy)],
             work=dy.size * count_elements(window.size),
-            by_images=True,
+            keeps_images_whole=True,
         )
         return dx
 
@@ -127,15 +129,15 @@ def max_pool_with_argmax(
     x: Array, *, window: Window, include_batch_in_index: bool
 ) -> tuple[Array, Array]:
     """Return the maxima and the index of the first cell with each; NaN counts as the maximum."""
-    described = pooling_descriptor_if_supported(C_MAX_POOL_WITH_ARGMAX, x, window)
-    if described is None:
+    descriptor = describe_pooling_if_supported(C_MAX_POOL_WITH_ARGMAX, x, window)
+    if descriptor is None:
         return numpy_max_pool_with_argmax(
             x, window=window, include_batch_in_index=include_batch_in_index
         )
     out = empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
     positions = empty(out.shape, INT32)
     offset = 0 if include_batch_in_index else -count_elements(x.shape[1:])
-    C_MAX_POOL_WITH_ARGMAX[x.dtype](as_contiguous(x), out, described, positions, offset)
+    C_MAX_POOL_WITH_ARGMAX[x.dtype](as_contiguous(x), out, descriptor, positions, offset)
     return out, positions
 
 
@@ -143,10 +145,10 @@ def max_pool_with_argmax(
 def pool(input: Array, *, window: Window, pooling_type: pooling.PoolingType) -> Array:
     """Return the maxima or the averages of dilated windows."""
     functions = C_MAX_POOL if pooling_type == "max" else C_AVERAGE_POOL
-    described = pooling_descriptor_if_supported(functions, input, window)
-    if described is None:
+    descriptor = describe_pooling_if_supported(functions, input, window)
+    if descriptor is None:
         return numpy_pool(input, window=window, pooling_type=pooling_type)
-    return run_pooling(functions[input.dtype], input, window, described)
+    return run_pooling(functions[input.dtype], input, window, descriptor)
 
 
 table.update(

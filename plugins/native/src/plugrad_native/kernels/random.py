@@ -30,17 +30,18 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array, CFunction
 
 RANDOM_NUMBER_COST_IN_ADDITIONS: Final = 4
-"""How long a number takes, in additions."""
-PART_MULTIPLE_NUMBERS: Final = 1024
-"""The numbers of which each part but the last has a multiple: whole blocks of words."""
+"""The cost of a random number, in additions."""
+PART_SIZE_MULTIPLE: Final = 1024
+"""Each thread's part but the last has a multiple of so many numbers: whole blocks of words."""
 PHILOX_BLOCK_WORDS: Final = 4
+"""The words of 32 bits that Philox makes from one counter."""
 
 
 def make_random_kernel(
-    kernel: Kernel[..., Any], name: str, dtype: np.dtype[np.generic]
+    kernel: Kernel[..., Any], c_name: str, result_dtype: np.dtype[np.generic]
 ) -> Implementation:
-    """Return the implementation of a kernel whose C function makes a number of each word of Philox."""
-    run: CFunction = current_variant().kernel(name)
+    """Return the implementation of a kernel whose C function makes one number of each Philox word."""
+    run: CFunction = current_variant().kernel(c_name)
     numpy_function = numpy_implementation(kernel)
 
     def implementation(state: Array, *, shape: Shape) -> Array:
@@ -48,7 +49,7 @@ def make_random_kernel(
         if count >= MAX_ELEMENTS:
             return numpy_function(state, shape=shape)
         state = as_contiguous(state)
-        out = empty(shape, dtype)
+        out = empty(shape, result_dtype)
         draw_in_parts(run, state, (out,))
         return out
 
@@ -56,24 +57,24 @@ def make_random_kernel(
 
 
 def draw_in_parts(
-    run: CFunction, state: Array, arrays: Sequence[Array], *attributes: object
+    c_function: CFunction, state: Array, arrays: Sequence[Array], *attributes: object
 ) -> None:
     """Call a C function that draws a word for each element of contiguous arrays, in threads if it takes long."""
     count = arrays[0].size
     parts = thread_pool.count_parts(
-        RANDOM_NUMBER_COST_IN_ADDITIONS * count, count // PART_MULTIPLE_NUMBERS
+        RANDOM_NUMBER_COST_IN_ADDITIONS * count, count // PART_SIZE_MULTIPLE
     )
     if parts < 2:
-        run(state, *arrays, count, 0, *attributes)
+        c_function(state, *arrays, count, 0, *attributes)
         return
     flat = [x.reshape(-1) for x in arrays]
-    step = PART_MULTIPLE_NUMBERS
+    step = PART_SIZE_MULTIPLE
     bounds = [*(count * i // parts // step * step for i in range(parts)), count]
     calls: list[Call] = []
     for first, last in pairwise(bounds):
         some = [x[first:last] for x in flat]
         block = first // PHILOX_BLOCK_WORDS
-        calls.append((run, state, *some, last - first, block, *attributes))
+        calls.append((c_function, state, *some, last - first, block, *attributes))
     thread_pool.run(calls)
 
 

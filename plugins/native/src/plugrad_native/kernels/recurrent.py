@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 CELL_COST_IN_ADDITIONS: Final = 24
-"""How many additions take as long as the activations of one unit."""
+"""How many additions take as long as the activations of one unit of a cell."""
 
 C_SIGMOID: Final = find_c_functions("sigmoid", *FLOAT_DTYPES)
 
 
 def _sigmoid(x: Array) -> Array:
-    """Return the sigmoid with the bits of the kernel of that name."""
+    """Return the sigmoid, with the same bits as the kernel `sigmoid`."""
     y = empty(x.shape, x.dtype)
     if x.size:
         C_SIGMOID[x.dtype](as_contiguous(x), y, x.size)
@@ -36,10 +36,10 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _make_kernel(
-    kernel: Kernel[..., Any], name: str, result_places: tuple[int, ...]
+    kernel: Kernel[..., Any], c_name: str, shape_inputs: tuple[int, ...]
 ) -> Implementation:
-    """Return the implementation of a recurrent cell; `result_places` are the inputs whose shapes the results have."""
-    run = current_variant().kernel(f"{name}_float32")
+    """Return the implementation of a recurrent cell; each result has the shape of an input, by its position."""
+    run = current_variant().kernel(f"{c_name}_float32")
     numpy_function = numpy_implementation(kernel)
 
     def implementation(*inputs: Array) -> Any:
@@ -48,7 +48,7 @@ def _make_kernel(
         size = state.size
         if state.dtype != FLOAT32 or not 0 < 4 * size < MAX_ELEMENTS:
             return numpy_function(*inputs, sigmoid=_sigmoid)
-        outs = [empty(inputs[place].shape, state.dtype) for place in result_places]
+        outs = [empty(inputs[place].shape, state.dtype) for place in shape_inputs]
         arrays = [*map(as_contiguous, inputs), *outs]
         places = [(x, x.shape[-1]) for x in arrays]
         parallel_for(run, places, size // units, units, work=CELL_COST_IN_ADDITIONS * size)

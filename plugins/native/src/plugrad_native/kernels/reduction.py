@@ -19,6 +19,7 @@ from plugrad_cpu.extend import (
     track_allocation,
 )
 from plugrad_native.declare import (
+    BOOL,
     CACHE_LINE_FLOATS,
     FLOAT_DTYPES,
     INT32,
@@ -42,17 +43,17 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array, CFunction, CFunctionsByDtype
 
 ROWS_REDUCED_TOGETHER = 8
-"""Short rows that C reduces side by side."""
+"""The number of short rows that C reduces side by side."""
 LONG_ROW_PART_ELEMENTS: Final = 1 << 17
-"""The elements of a long row that are reduced at a time, as in csrc/reduction.c."""
+"""The elements in each part of a long row, as in csrc/reduction.c."""
 UNSHARED_MAX_COLUMNS: Final = 16
-"""Up to so many columns, C reduces several rows of them at a time, which threads do not share."""
+"""The maximum columns of which C reduces several rows at a time; threads do not share so few columns."""
 COLUMNS_REDUCED_TOGETHER: Final = 64
-"""Columns that C reduces side by side."""
+"""The number of columns that C reduces side by side."""
 REDUCED_BY_RUNS_MIN_ELEMENTS: Final = 1 << 15
-"""From so many elements on, to order the axes of an array as they lie in memory, some 10 microseconds, gains time."""
+"""The minimum elements for which it pays to order the axes as in memory, which takes about 10 microseconds."""
 REDUCED_IN_COPIES_MIN_ELEMENTS: Final = 1 << 11
-"""From so many elements on, C computes variances of a copy faster than NumPy, which makes two."""
+"""The minimum elements for which C computes variances of a copy faster than NumPy, which makes two copies."""
 
 
 @lru_cache(maxsize=1024)
@@ -90,22 +91,21 @@ def split_into_runs(axes: list[int]) -> list[Shape]:
 
 
 def reduce_in_memory_order(
-    reduce: Callable[..., Array], x: Array, axes: Shape, keep_dims: bool, *, by_runs: bool
+    reduce_adjacent_axes: Callable[..., Array],
+    x: Array,
+    axes: Shape,
+    keep_dims: bool,
+    *,
+    is_stepwise_exact: bool,
 ) -> Array | None:
-    """Return the reduction of axes in any order that are not adjacent, or None where NumPy computes it as fast.
+    """Return the reduction of axes that are not adjacent, in the order of memory, or None if NumPy is as fast.
 
     NumPy does so with small arrays, with those that repeat elements, of which a copy may be large, and with those that
-    have gaps, unless it makes copies itself.
-
-    Args:
-        reduce: the reduction of adjacent axes of a contiguous array, which takes ``axis`` and ``keep_dims``.
-        x: the array.
-        axes: the axes, sorted.
-        keep_dims: whether they remain with the size 1.
-        by_runs: whether the reduction of some axes and then of the others is that of all of them. Otherwise NumPy makes
-            copies, and this function does if the axes or the elements are not adjacent.
+    have gaps, unless it makes copies itself: it does if the reduction of some axes and then of the others is not the
+    reduction of all of them (`is_stepwise_exact`). Then this function copies as well, if axes or elements are not
+    adjacent.
     """
-    least = REDUCED_BY_RUNS_MIN_ELEMENTS if by_runs else REDUCED_IN_COPIES_MIN_ELEMENTS
+    least = REDUCED_BY_RUNS_MIN_ELEMENTS if is_stepwise_exact else REDUCED_IN_COPIES_MIN_ELEMENTS
     if not least <= x.size < MAX_ELEMENTS or 0 in x.strides:
         return None
     flips = tuple([slice(None, None, -1 if stride < 0 else 1) for stride in x.strides])
@@ -113,16 +113,16 @@ def reduce_in_memory_order(
     # Axes of one element come first, where they do not separate others.
     order = sorted(range(x.ndim), key=lambda axis: (x.shape[axis] > 1, -x.strides[axis]))
     runs = split_into_runs(sorted(map(order.index, axes)))
-    if not by_runs and len(runs) > 1:
+    if not is_stepwise_exact and len(runs) > 1:
         order = [axis for axis in order if axis not in axes] + [a for a in order if a in axes]
         runs = split_into_runs(sorted(map(order.index, axes)))
     found = x.transpose(order)
     if not found.flags.c_contiguous:
-        if by_runs:
+        if is_stepwise_exact:
             return None
         found = as_contiguous(found)
     for run in reversed(runs):  # long rows first
-        found = reduce(found, axis=run, keep_dims=True)
+        found = reduce_adjacent_axes(found, axis=run, keep_dims=True)
     found = found.transpose(sorted(range(x.ndim), key=order.__getitem__))[flips]
     return found if keep_dims else found.squeeze(axes)
 
@@ -134,7 +134,7 @@ C_SUM_ROWS, C_SUM_COLUMNS = (
     }
     for lines in ("rows", "columns")
 )
-"""Sums of halves along the last axis and along others, divided by a number, by the letters of dtypes."""
+"""C functions by NumPy's letters for the dtypes of halves: sums along the last or other axes, divided by a number."""
 
 
 def sum_halves(x: Array, axis: Shape, keep_dims: bool, *, is_mean: bool) -> Array | None:
@@ -155,31 +155,31 @@ def sum_halves(x: Array, axis: Shape, keep_dims: bool, *, is_mean: bool) -> Arra
 
 
 def make_reduction(
-    kernel: Kernel[..., Any], name: str, *dtypes: str, attribute: str = "axis"
+    kernel: Kernel[..., Any], c_name: str, *dtypes: str, axes_attribute: str = "axis"
 ) -> Implementation:
-    """Return the implementation in C of a kernel that reduces axes, which are its attribute called `attribute`."""
-    functions, numpy_function = find_c_functions(name, *dtypes), numpy_implementation(kernel)
-    columns = find_c_functions(f"{name}_pitched", *dtypes)
-    part = PARTIAL_REDUCTION_BY_NAME.get(name)
+    """Return the implementation in C of a kernel that reduces the axes in its attribute `axes_attribute`."""
+    functions, numpy_function = find_c_functions(c_name, *dtypes), numpy_implementation(kernel)
+    columns = find_c_functions(f"{c_name}_pitched", *dtypes)
+    part = PARTIAL_REDUCTION_BY_NAME.get(c_name)
     parts: CFunctionsByDtype = find_c_functions(f"{part}_parts", *FLOAT_DTYPES) if part else {}
     combine: CFunctionsByDtype = find_c_functions(f"{part}_total", *FLOAT_DTYPES) if part else {}
 
     @mark_results_tracked
     def implementation(x: Array, *, keep_dims: bool, **axes: Shape) -> Array:
-        axis = axes[attribute]
+        axis = axes[axes_attribute]
         run = functions.get(x.dtype)
         plan = find_reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
         if run is None or plan is None:
             if x.dtype.char == "e" and 0 < x.size < MAX_ELEMENTS:
-                if name in ("sum", "mean"):
-                    found = sum_halves(x, axis, keep_dims, is_mean=name == "mean")
+                if c_name in ("sum", "mean"):
+                    found = sum_halves(x, axis, keep_dims, is_mean=c_name == "mean")
                     if found is not None:
                         return found
                 return cast_to_float16(
                     implementation(cast_to_float32(x), keep_dims=keep_dims, **axes)
                 )
             if run is not None and axis:
-                found = reduce_in_memory_order(reduce, x, axis, keep_dims, by_runs=True)
+                found = reduce_in_memory_order(reduce, x, axis, keep_dims, is_stepwise_exact=True)
                 if found is not None:
                     return found
             return track_allocation(numpy_function(x, keep_dims=keep_dims, **axes))
@@ -190,51 +190,61 @@ def make_reduction(
         elif outer == inner == 1:
             if x.dtype in parts:
                 both = parts[x.dtype], combine[x.dtype]
-                reduce_long_row_by_parts(run, both, x, out, length if name == "mean" else 1)
+                reduce_long_row_by_parts(run, both, x, out, length if c_name == "mean" else 1)
             else:
                 reduce_long_row_in_any_order(run, x, out)
         elif outer == 1 and inner > UNSHARED_MAX_COLUMNS:
             places, how = ((x, 1), (out, 1)), (length, inner)
             reduce_columns = columns[x.dtype]
             parallel_for(
-                reduce_columns, places, inner, *how, work=x.size, multiple=COLUMNS_REDUCED_TOGETHER
+                reduce_columns,
+                places,
+                inner,
+                *how,
+                work=x.size,
+                part_size_multiple=COLUMNS_REDUCED_TOGETHER,
             )
         else:
             places = (x, length * inner), (out, inner)
             parallel_for(
-                run, places, outer, length, inner, work=x.size, multiple=ROWS_REDUCED_TOGETHER
+                run,
+                places,
+                outer,
+                length,
+                inner,
+                work=x.size,
+                part_size_multiple=ROWS_REDUCED_TOGETHER,
             )
         return out
 
     def reduce(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
-        return implementation(x, keep_dims=keep_dims, **{attribute: axis})
+        return implementation(x, keep_dims=keep_dims, **{axes_attribute: axis})
 
-    register_small_result_functions(kernel, "axes", functions, attribute)
+    register_small_result_functions(kernel, "axes", functions, axes_attribute)
     return implementation
 
 
 PARTIAL_REDUCTION_BY_NAME: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
-"""What is computed of the parts of a long row of floats, in double precision, by the names of reductions."""
+"""By reduction: the reduction of each part of a long row of floats, in double precision."""
 
 
 def reduce_long_row_by_parts(
-    run: CFunction, parts: tuple[CFunction, CFunction], x: Array, out: Array, divisor: int
+    c_function: CFunction,
+    part_functions: tuple[CFunction, CFunction],
+    x: Array,
+    out: Array,
+    divisor: int,
 ) -> None:
     """Reduce all elements to one number by fixed parts, which threads share.
 
-    Args:
-        run: reduces rows.
-        parts: reduce the parts of a row to floats in double precision, and these to one, divided.
-        x: the elements.
-        out: where the result goes.
-        divisor: by what it is divided.
+    The part functions reduce parts of a row to numbers in double precision, and these to one number, divided.
     """
     size, count = x.size, -(-x.size // LONG_ROW_PART_ELEMENTS)
     shares = thread_pool.count_parts(size, count, PARTS_PER_THREAD)
     if shares == 1:
-        run(x, out, 1, size, 1)
+        c_function(x, out, 1, size, 1)
         return
-    run_parts, combine = parts
+    run_parts, combine = part_functions
     totals = np.empty(count)
     thread_pool.run_in_parts(
         run_parts,
@@ -248,17 +258,22 @@ def reduce_long_row_by_parts(
     combine(totals, out, count, divisor)
 
 
-def reduce_long_row_in_any_order(run: CFunction, x: Array, out: Array) -> None:
-    """Reduce all elements to one number, where order does not matter, by parts that threads share."""
+def reduce_long_row_in_any_order(c_function: CFunction, x: Array, out: Array) -> None:
+    """Reduce all elements to one number by parts that threads share, where the order of elements does not matter."""
     size, x = x.size, x.reshape(-1)
     whole, rest = divmod(size, LONG_ROW_PART_ELEMENTS)
     totals = np.empty((whole + bool(rest),), x.dtype)
     parallel_for(
-        run, ((x, LONG_ROW_PART_ELEMENTS), (totals, 1)), whole, LONG_ROW_PART_ELEMENTS, 1, work=size
+        c_function,
+        ((x, LONG_ROW_PART_ELEMENTS), (totals, 1)),
+        whole,
+        LONG_ROW_PART_ELEMENTS,
+        1,
+        work=size,
     )
     if rest:
-        run(x[whole * LONG_ROW_PART_ELEMENTS :], totals[whole:], 1, rest, 1)
-    run(totals, out, 1, totals.size, 1)
+        c_function(x[whole * LONG_ROW_PART_ELEMENTS :], totals[whole:], 1, rest, 1)
+    c_function(totals, out, 1, totals.size, 1)
 
 
 table.update(
@@ -267,17 +282,16 @@ table.update(
         reduction.prod: make_reduction(reduction.prod, "prod", *FLOAT_DTYPES, *INTEGER_DTYPES),
         reduction.mean: make_reduction(reduction.mean, "mean", *FLOAT_DTYPES),
         reduction.max: make_reduction(
-            reduction.max, "max", *FLOAT_DTYPES, *INTEGER_DTYPES, attribute="reduction_indices"
+            reduction.max, "max", *FLOAT_DTYPES, *INTEGER_DTYPES, axes_attribute="reduction_indices"
         ),
         reduction.min: make_reduction(reduction.min, "min", *FLOAT_DTYPES, *INTEGER_DTYPES),
     }
 )
 
-NUMPY_BOOL: Final = np.dtype(np.bool_)
 for _kernel, _name in ((reduction.all, "min_uint8"), (reduction.any, "max_uint8")):
     # bools are stored as 0 and 1
     register_small_result_functions(
-        _kernel, "axes", {NUMPY_BOOL: current_variant().kernel(_name)}, "axis"
+        _kernel, "axes", {BOOL: current_variant().kernel(_name)}, "axis"
     )
 
 
@@ -285,8 +299,9 @@ for _kernel, _name in ((reduction.all, "min_uint8"), (reduction.any, "max_uint8"
 
 C_MOMENTS: Final = find_c_functions("moments", *FLOAT_DTYPES)
 MAX_SAFE_SQUARE_SUM: Final = 2.0**800
+"""The maximum sum of squares in float64 that is taken without scaling, to be sure that none overflowed."""
 OVERFLOW_GUARD_SCALE: Final = 2.0**700
-"""By what numbers of float64 are multiplied, or divided, whose squares would vanish, or overflow."""
+"""The factor of float64 numbers whose squares would underflow, and the divisor of those that would overflow."""
 
 
 def compute_row_moments(x: Array, start: float, scale: float = 1.0) -> tuple[float, float]:
@@ -330,12 +345,15 @@ def compute_row_norm(x: Array) -> float:
 
 
 def make_moments(
-    kernel: Kernel[..., Any], name: str, reduce_long_row: Callable[[Array], float]
+    kernel: Kernel[..., Any], c_name: str, reduce_long_row: Callable[[Array], float]
 ) -> Implementation:
     """Return the implementation of a variance or a norm; `reduce_long_row` is for one row with many parts."""
-    functions, numpy_function = find_c_functions(name, *FLOAT_DTYPES), numpy_implementation(kernel)
-    columns = find_c_functions(f"{name}_pitched", *FLOAT_DTYPES)
-    is_norm = name == "norm"  # the norm of norms is one
+    functions, numpy_function = (
+        find_c_functions(c_name, *FLOAT_DTYPES),
+        numpy_implementation(kernel),
+    )
+    columns = find_c_functions(f"{c_name}_pitched", *FLOAT_DTYPES)
+    is_norm = c_name == "norm"  # the norm of norms is one
 
     @mark_results_tracked
     def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
@@ -347,7 +365,9 @@ def make_moments(
                     implementation(cast_to_float32(x), axis=axis, keep_dims=keep_dims)
                 )
             if run is not None and axis:
-                found = reduce_in_memory_order(implementation, x, axis, keep_dims, by_runs=is_norm)
+                found = reduce_in_memory_order(
+                    implementation, x, axis, keep_dims, is_stepwise_exact=is_norm
+                )
                 if found is not None:
                     return found
             return track_allocation(numpy_function(x, axis=axis, keep_dims=keep_dims))
@@ -360,7 +380,13 @@ def make_moments(
             places = (x, 1), (out, 1)
             run = columns[x.dtype]
             parallel_for(
-                run, places, inner, length, inner, work=x.size, multiple=COLUMNS_REDUCED_TOGETHER
+                run,
+                places,
+                inner,
+                length,
+                inner,
+                work=x.size,
+                part_size_multiple=COLUMNS_REDUCED_TOGETHER,
             )
         else:
             places = (x, length * inner), (out, inner)
@@ -379,14 +405,14 @@ table.update(
 )
 
 
-def make_arg_reduction(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
-    """Return the implementation of a kernel that finds the position of an extreme value along an axis."""
+def make_arg_reduction(kernel: Kernel[..., Any], c_name: str) -> Callable[..., Array]:
+    """Return the implementation of a kernel that finds the index of an extreme value along an axis."""
     functions, columns = (
-        find_c_functions(each, *FLOAT_DTYPES, "int32") for each in (name, f"{name}_pitched")
+        find_c_functions(each, *FLOAT_DTYPES, "int32") for each in (c_name, f"{c_name}_pitched")
     )
     numpy_function = numpy_implementation(kernel)
 
-    register_small_result_functions(kernel, "indices", functions, "axis", result=INT32)
+    register_small_result_functions(kernel, "indices", functions, "axis", result_dtype=INT32)
 
     @mark_results_tracked
     def implementation(x: Array, *, axis: int) -> Array:
@@ -407,7 +433,9 @@ def make_arg_reduction(kernel: Kernel[..., Any], name: str) -> Callable[..., Arr
         if outer == 1:
             places, how = ((x, 1), (out, 1)), (length, inner)
             run = columns[x.dtype]
-            parallel_for(run, places, inner, *how, work=x.size, multiple=CACHE_LINE_FLOATS)
+            parallel_for(
+                run, places, inner, *how, work=x.size, part_size_multiple=CACHE_LINE_FLOATS
+            )
         else:
             places = (x, length * inner), (out, inner)
             parallel_for(run, places, outer, length, inner, work=x.size)
@@ -426,21 +454,21 @@ table.update(
 
 C_COUNT_IDS = current_variant().kernel("count_ids")
 COUNT_COST_IN_ADDITIONS: Final = 4
-"""How long counting takes for each element, in additions."""
+"""The cost of counting one element, in additions."""
 
 numpy_bincount: Final = numpy_implementation(reduction.bincount)
 
 
-def count_elements_by_value(x: Array, size: int) -> Array:
-    """Return how many elements have each value below `size`; each thread counts some of the elements."""
+def count_elements_by_value(x: Array, value_count: int) -> Array:
+    """Return how many elements have each value below `value_count`; threads share the elements."""
     parts = thread_pool.count_parts(
-        COUNT_COST_IN_ADDITIONS * x.size, x.size // size, PARTS_PER_THREAD
+        COUNT_COST_IN_ADDITIONS * x.size, x.size // value_count, PARTS_PER_THREAD
     )
-    counts = empty((parts, size), INT32)
+    counts = empty((parts, value_count), INT32)
     thread_pool.run_in_parts(
         C_COUNT_IDS,
-        (x.reshape(-1), counts.reshape(-1), 1, x.size, size, False),
-        (1, -size, 0, 0, 0, 0),
+        (x.reshape(-1), counts.reshape(-1), 1, x.size, value_count, False),
+        (1, -value_count, 0, 0, 0, 0),
         3,
         x.size,
         parts=parts,

@@ -31,38 +31,39 @@ C_RESIZE_BILINEAR: Final = find_c_functions("resize_bilinear", *FLOAT_DTYPES)
 C_RESIZE_NEAREST_BY_ITEM_SIZE: Final = {
     size: current_variant().kernel(f"resize_nearest_{size}") for size in (1, 2, 4, 8)
 }
-"""Functions by the size of elements."""
+"""The C functions of nearest-neighbour resizing, by the bytes of an element."""
 C_RESIZE_GRADIENT: Final = find_c_functions("resize_gradient", *FLOAT_DTYPES)
-FLOATS_PER_SAMPLE: Final = 4
-"""The numbers of float32 that a place in csrc/resize.c takes."""
+SCRATCH_FLOATS_PER_COLUMN: Final = 4
+"""The float32 of scratch memory for each column of the result: a struct ``place`` of csrc/resize.c."""
 
 
 @lru_cache(maxsize=1024)
 def describe_resize(
-    images: Shape, size: Pair, align_corners: bool, half_pixel_centers: bool
+    image_shape: Shape, result_size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
     """Return the fields of the struct ``resizing`` in csrc/resize.c, for all rows of the results."""
-    fields = *images[1:], *size, align_corners, half_pixel_centers, 0, size[0]
+    fields = *image_shape[1:], *result_size, align_corners, half_pixel_centers, 0, result_size[0]
     return np.array(fields, INT32)
 
 
 def run_resize(
-    run: CFunction,
+    c_function: CFunction,
     x: Array,
     out: Array,
-    images: Shape,
+    image_shape: Shape,
     size_and_flags: tuple[Pair, bool, bool],
     *is_nearest: bool,
 ) -> Array:
-    """Call a function that writes results or gradients to `out`, and return `out`."""
-    count, (_, width), itemsize = images[0], size_and_flags[0], x.itemsize
+    """Call a C function that writes resized images or gradients to `out`, and return `out`."""
+    count, (_, width), itemsize = image_shape[0], size_and_flags[0], x.itemsize
     parallel_for(
-        run,
+        c_function,
         ((as_contiguous(x), x.size // count), (out, out.size // count)),
         count,
-        *(describe_resize(images, *size_and_flags), *is_nearest),
+        *(describe_resize(image_shape, *size_and_flags), *is_nearest),
         work=2 * (x.size + out.size),
-        scratch=FLOATS_PER_SAMPLE * width + -(-images[2] * images[3] * itemsize // 4),
+        scratch_floats=SCRATCH_FLOATS_PER_COLUMN * width
+        + -(-image_shape[2] * image_shape[3] * itemsize // 4),
     )
     return out
 

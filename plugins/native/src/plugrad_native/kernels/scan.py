@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from plugrad.extend import Kernel, Shape
     from plugrad_native.declare import Array
 
-ROWS_SCANNED_TOGETHER = 8  # rows that are scanned at a time, as in csrc/scan.c
-COLUMNS_SCANNED_TOGETHER = 16  # columns
+ROWS_SCANNED_TOGETHER = 8
+"""The rows that C scans at a time, as in csrc/scan.c."""
+COLUMNS_SCANNED_TOGETHER = 16
+"""The columns that C scans at a time, as in csrc/scan.c."""
 NUMBER_DTYPES = (*FLOAT_DTYPES, *INTEGER_DTYPES)
 
 
@@ -38,10 +40,13 @@ def find_sizes_around_axis(shape: Shape, axis: int) -> tuple[int, int, int]:
     return count_elements(shape[:axis]), shape[axis], count_elements(shape[axis + 1 :])
 
 
-def make_scan(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
+def make_scan(kernel: Kernel[..., Any], c_name: str) -> Callable[..., Array]:
     """Return the implementation of a cumulative sum or product by its C functions."""
-    functions, numpy_function = find_c_functions(name, *NUMBER_DTYPES), numpy_implementation(kernel)
-    columns = find_c_functions(f"{name}_pitched", *FLOAT_DTYPES)
+    functions, numpy_function = (
+        find_c_functions(c_name, *NUMBER_DTYPES),
+        numpy_implementation(kernel),
+    )
+    columns = find_c_functions(f"{c_name}_pitched", *FLOAT_DTYPES)
 
     @mark_results_tracked
     def implementation(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
@@ -62,7 +67,7 @@ def make_scan(kernel: Kernel[..., Any], name: str) -> Callable[..., Array]:
             run, count, step, multiple = columns[x.dtype], inner, 1, COLUMNS_SCANNED_TOGETHER
         places = (as_contiguous(x), step), (out, step)
         attributes = length, inner, exclusive, reverse
-        parallel_for(run, places, count, *attributes, work=x.size, multiple=multiple)
+        parallel_for(run, places, count, *attributes, work=x.size, part_size_multiple=multiple)
         return out
 
     register_small_result_functions(kernel, "scan", functions, "axis", "exclusive", "reverse")

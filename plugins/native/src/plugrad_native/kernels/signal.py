@@ -25,13 +25,13 @@ from plugrad_native.variants import current_variant
 if TYPE_CHECKING:
     from plugrad_native.declare import Array, CFunction
 
-C_FFT_TABLE: Final = current_variant().kernel("fft_table")
-C_FFT_TABLE_SIZE: Final = current_variant().kernel("fft_table_size")
+C_FILL_FFT_TABLE: Final = current_variant().kernel("fft_table")
+C_GET_FFT_TABLE_SIZE: Final = current_variant().kernel("fft_table_size")
 C_FFT: Final = current_variant().kernel("fft_complex64")
 C_RFFT: Final = current_variant().kernel("rfft_float32")
 C_IRFFT: Final = current_variant().kernel("irfft_complex64")
 MAX_ROW_ELEMENTS: Final = 1 << 24
-"""The longest rows; for longer ones, the tables would be large."""
+"""The maximum length of a row; longer rows would need large tables of twiddle factors."""
 
 numpy_fft: Final = numpy_implementation(signal.fft)
 numpy_ifft: Final = numpy_implementation(signal.ifft)
@@ -40,45 +40,48 @@ numpy_irfft: Final = numpy_implementation(signal.irfft)
 
 
 class FftPlan(NamedTuple):
-    """The FFT of rows of one length: the descriptor ``plan`` of csrc/signal.c, its twiddle factors, and the length."""
+    """The FFT of rows of one length: the struct ``plan`` of csrc/signal.c, and the twiddle factors."""
 
     descriptor: Array
-    factors: Array
-    size: int
+    twiddle_factors: Array
+    transform_length: int
+    """The complex numbers of a transform, more than those of a row if it has a large prime factor."""
 
 
 @lru_cache(maxsize=32)
-def plan_complex_fft(row: int, length: int = 0) -> FftPlan:
-    """Plan the transform of complex rows; `length` is that of the real rows that they represent, if any."""
-    size, radices = plan_fft_stages(row)
-    descriptor = np.array([row, size, length, len(radices), *radices], INT32)
-    factors = np.empty(C_FFT_TABLE_SIZE(descriptor, 0), FLOAT64)
-    C_FFT_TABLE(factors, descriptor)
+def plan_complex_fft(row_length: int, real_row_length: int = 0) -> FftPlan:
+    """Plan the FFT of complex rows; `real_row_length` is the length of the real rows that they stand for, or 0."""
+    size, radices = plan_fft_stages(row_length)
+    descriptor = np.array([row_length, size, real_row_length, len(radices), *radices], INT32)
+    factors = np.empty(C_GET_FFT_TABLE_SIZE(descriptor, 0), FLOAT64)
+    C_FILL_FFT_TABLE(factors, descriptor)
     return FftPlan(descriptor, factors, size)
 
 
-def plan_real_fft(length: int) -> FftPlan:
-    """Plan the transform of real rows; an even length becomes half as many complex numbers."""
-    return plan_complex_fft(length if length % 2 else length // 2, length)
+def plan_real_fft(row_length: int) -> FftPlan:
+    """Plan the FFT of real rows; a row of even length becomes half as many complex numbers."""
+    return plan_complex_fft(row_length if row_length % 2 else row_length // 2, row_length)
 
 
-def transform_rows(run: CFunction, plan: FftPlan, x: Array, out: Array, *attributes: bool) -> Array:
-    """Transform the rows of x to the rows of `out`, which is returned."""
+def transform_rows(
+    c_function: CFunction, plan: FftPlan, x: Array, out: Array, *flags: bool
+) -> Array:
+    """Write the transforms of the rows of x to the rows of `out`, and return `out`."""
     row = x.shape[-1]
     parallel_for(
-        run,
+        c_function,
         ((as_contiguous(x), row), (out, out.shape[-1])),
         x.size // row,
-        *(plan.descriptor, plan.factors, *attributes),
-        work=x.size // row * plan.size * len(plan.descriptor),
-        scratch=2 * (4 * plan.size + 2),  # of double precision
+        *(plan.descriptor, plan.twiddle_factors, *flags),
+        work=x.size // row * plan.transform_length * len(plan.descriptor),
+        scratch_floats=2 * (4 * plan.transform_length + 2),  # of double precision
     )
     return out
 
 
-def is_supported(x: Array, length: int, dtype: np.dtype[Any]) -> bool:
-    """Return whether C supports rows of this length: single precision, and not too long."""
-    return x.dtype == dtype and length <= MAX_ROW_ELEMENTS and x.size < MAX_ELEMENTS // 2
+def is_supported(x: Array, row_length: int, dtype: np.dtype[Any]) -> bool:
+    """Return whether C supports x: its dtype is `dtype`, and its rows are not too long."""
+    return x.dtype == dtype and row_length <= MAX_ROW_ELEMENTS and x.size < MAX_ELEMENTS // 2
 
 
 @table.implements(signal.fft)

@@ -16,7 +16,7 @@ from plugrad_native.declare import (
     FLOAT_DTYPES,
     INTEGER_DTYPES,
     MAX_ELEMENTS,
-    PART_MULTIPLE_ELEMENTS,
+    PART_SIZE_MULTIPLE,
     UNTRACKED_MAX_ELEMENTS,
     SmallResults,
     as_contiguous,
@@ -37,7 +37,7 @@ DTYPE_CHARS: Final = {
     "bfloat16": "E",
     **{name: np.dtype(name).char for name in ("bool", "float16", *FLOAT_DTYPES, *INTEGER_DTYPES)},
 }
-"""NumPy's letters for dtypes; that of bfloat16 is the one that ml_dtypes has chosen."""
+"""NumPy's letters for dtypes; the letter for bfloat16 is that of ml_dtypes."""
 C_STEP_BY_DTYPE_CHAR: Final = {
     DTYPE_CHARS[dtype]: current_variant().kernel(f"step_{dtype}")
     for dtype in ("float16", "bfloat16", *FLOAT_DTYPES)
@@ -56,8 +56,11 @@ C_CASTS_BY_DTYPE_CHARS: Final = {
     )
     for target in targets
 }
-"""Casts that NumPy makes without vectors, or for which it has to check the range first, and the most usual ones, which
-threads share, by the characters of dtypes."""
+"""The C functions of casts, by the letters of both dtypes.
+
+They are casts that NumPy makes without vectors, or for which it has to check the range first, and the most usual ones,
+which threads share.
+"""
 
 numpy_step: Final = numpy_implementation(unary.step)
 numpy_cast: Final = numpy_implementation(unary.cast)
@@ -81,7 +84,7 @@ def step(x: Array, *, alpha: float) -> Array:
         size,
         alpha,
         work=size,
-        multiple=PART_MULTIPLE_ELEMENTS,
+        part_size_multiple=PART_SIZE_MULTIPLE,
     )
     return out
 
@@ -100,7 +103,11 @@ def cast(x: Array, *, dtype: DType) -> Array:
         return out
     out = empty(x.shape, dtype.numpy)
     parallel_for(
-        run, ((as_contiguous(x), 1), (out, 1)), size, work=size, multiple=PART_MULTIPLE_ELEMENTS
+        run,
+        ((as_contiguous(x), 1), (out, 1)),
+        size,
+        work=size,
+        part_size_multiple=PART_SIZE_MULTIPLE,
     )
     return out
 
@@ -117,19 +124,22 @@ cast_to_float32: Final = with_small_results_in_c(
     SmallResults("each", {(FLOAT16, FLOAT32): C_CASTS_BY_DTYPE_CHARS["ef"]}, ()),
     _cast_to_float32,
 )
-"""Returns numbers of float16 in float32, in which they are computed; a small product takes as long as a cast."""
+"""Casts float16 to float32; small arrays are cast in C, as a call of Python takes as long as a small product."""
 cast_to_float16: Final = with_small_results_in_c(
     SmallResults("each", {(FLOAT32, FLOAT16): C_CASTS_BY_DTYPE_CHARS["fe"]}, ()),
     _cast_to_float16,
 )
-"""Returns numbers of float32 in float16."""
+"""Casts float32 to float16; small arrays are cast in C."""
 
-for _name in ("bool", *FLOAT_DTYPES, "int32", "int64", "uint8"):
-    _dtype = np.dtype(_name)
+for _dtype in map(np.dtype, ("bool", *FLOAT_DTYPES, "int32", "int64", "uint8")):
     register_small_result_functions(unary.cast, "cast", {_dtype: None})
     if _dtype.kind in "iu":
-        _casts = {np.dtype(f): C_CASTS_BY_DTYPE_CHARS[f + _dtype.char] for f in "fd"}
-        register_small_result_functions(unary.cast, "cast", _casts, result=_dtype)
+        register_small_result_functions(
+            unary.cast,
+            "cast",
+            {np.dtype(f): C_CASTS_BY_DTYPE_CHARS[f + _dtype.char] for f in "fd"},
+            result_dtype=_dtype,
+        )
 
 
 DTYPES_OF_UNARY_KERNELS_BITWISE_AS_NUMPY: Final[dict[str, tuple[str, ...]]] = {
@@ -143,7 +153,7 @@ DTYPES_OF_UNARY_KERNELS_BITWISE_AS_NUMPY: Final[dict[str, tuple[str, ...]]] = {
     "square": ("float16",),
     "trunc": ("float16",),
 }
-"""The dtypes for which there are functions that are faster than NumPy's, and give the same bits, by their names."""
+"""By kernel name: the dtypes for which C is faster than NumPy and gives the same bits."""
 
 DTYPES_OF_UNARY_KERNELS_UNLIKE_NUMPY: Final[dict[str, tuple[str, ...]]] = {
     "erf": ("float16", *FLOAT_DTYPES),
@@ -154,13 +164,22 @@ DTYPES_OF_UNARY_KERNELS_UNLIKE_NUMPY: Final[dict[str, tuple[str, ...]]] = {
     "rsqrt": ("float16", *FLOAT_DTYPES),
     "tanh": ("float32",),
 }
-"""The same of functions that give other bits: they compute small arrays, too, so that ``f(x)[:5]`` is ``f(x[:5])``."""
+"""By kernel name: the dtypes for which C is faster than NumPy and gives other bits.
+
+C computes small arrays, too, so that ``f(x)[:5]`` is ``f(x[:5])``.
+"""
 
 for _names, _min_bytes in (
     (DTYPES_OF_UNARY_KERNELS_BITWISE_AS_NUMPY, C_MIN_BYTES),
     (DTYPES_OF_UNARY_KERNELS_UNLIKE_NUMPY, 0),
 ):
     for _name, _dtypes in _names.items():
-        _kernel = vars(unary)[_name]
-        _implementation = make_unary_kernel(_kernel, find_c_functions(_name, *_dtypes))
-        table.update({_kernel: _implementation}, dtypes=_dtypes, min_bytes=_min_bytes)
+        table.update(
+            {
+                vars(unary)[_name]: make_unary_kernel(
+                    vars(unary)[_name], find_c_functions(_name, *_dtypes)
+                )
+            },
+            dtypes=_dtypes,
+            min_bytes=_min_bytes,
+        )

@@ -39,11 +39,13 @@ def bypass_broadcasts(graph: Graph) -> Graph:
     return replace(remove_dead_steps(replace(graph, steps=tuple(steps))), variables=graph.variables)
 
 
-def _replace_broadcast_inputs(step: Call, graph: Graph, sources: dict[Value, Value]) -> Call:
-    """Return a call that reads the sources, if its other inputs have the full shape."""
+def _replace_broadcast_inputs(
+    step: Call, graph: Graph, broadcast_sources: dict[Value, Value]
+) -> Call:
+    """Return a call that reads the inputs of broadcasts, if its other inputs have the full shape."""
     shape, inputs = graph.specs[step.outputs[0]].shape, [*step.inputs]
     for place, value in enumerate(step.inputs):
-        source = sources.get(value) if value is not None else None
+        source = broadcast_sources.get(value) if value is not None else None
         if source is not None:
             changed = [*inputs[:place], source, *inputs[place + 1 :]]
             if broadcast(*[graph.specs[v].shape for v in changed if v is not None]) == shape:

@@ -1,4 +1,4 @@
-"""Calls of C as data: the function, and what stands for each of its arguments."""
+"""Calls of C as data: the function, and an operand for each of its arguments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class OffsetOperand(NamedTuple):
     """An operand of a C call: the part of a value's array after an offset."""
 
     value: Value
-    offset: int
+    offset_bytes: int
 
 
 class StepOperand(NamedTuple):
@@ -55,6 +55,7 @@ class CountOperand(NamedTuple):
     """An operand: the number of elements of an elementwise call, or the number of items times a factor."""
 
     factor: int = 0
+    """The factor of the number of items, or 0 for the number of elements."""
 
 
 SymbolicOperand: TypeAlias = (
@@ -66,13 +67,16 @@ SymbolicOperand: TypeAlias = (
     | ScratchOperand
     | CountOperand
 )
+"""An operand that becomes an address or a number when the call is written to a program."""
 Operand: TypeAlias = SymbolicOperand | tuple[InputOperand | OutputOperand, ...] | int | float | None
+"""Any operand of a C call."""
 
 
 class CCall(NamedTuple):
     """A call of a C function of the extension."""
 
     function: str
+    """The name of the function."""
     operands: tuple[Operand, ...]
 
 
@@ -80,13 +84,14 @@ class UfuncCall(NamedTuple):
     """A call of an inner loop of a NumPy ufunc: elementwise, or generalized with sizes and steps in bytes."""
 
     ufunc: np.ufunc
-    loop: int
+    loop_index: int
     operands: tuple[InputOperand | ConstantOperand | OutputOperand, ...]
-    sizes: tuple[int, ...] = ()
-    steps: tuple[int, ...] = ()
+    loop_sizes: tuple[int, ...] = ()
+    step_bytes: tuple[int, ...] = ()
 
 
 AnyCall: TypeAlias = CCall | UfuncCall
+"""A call of a C function or of a ufunc's loop."""
 
 
 def get_inputs(call: Call) -> list[Value]:

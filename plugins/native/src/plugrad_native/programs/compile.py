@@ -1,4 +1,4 @@
-"""The compiler of the pack: all that C can run of a graph becomes programs, and the rest is called back."""
+"""The compiler of the pack: what C can run of a graph becomes programs, and Python runs the rest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from plugrad.extend import (
 )
 from plugrad.kernels import fused as fused_kernels
 from plugrad_cpu.extend import empty, make_room, thread_pool
-from plugrad_native.declare import PART_MULTIPLE_ELEMENTS, UNTRACKED_MAX_ELEMENTS
+from plugrad_native.declare import PART_SIZE_MULTIPLE, UNTRACKED_MAX_ELEMENTS
 from plugrad_native.programs.control import write_control
 from plugrad_native.programs.elementwise import lower_elementwise
 from plugrad_native.programs.epilogues import (
@@ -81,6 +81,7 @@ def compile_graph(graph: Graph) -> GraphFunction | None:
 
 
 def _compile_or_replay(graph: Graph) -> GraphFunction:
+    """Return a function of a graph, which replays its calls if C can run none of it."""
     return compile_graph(graph) or compile_replay(graph)
 
 
@@ -90,10 +91,11 @@ def _compile_without_in_place_updates(graph: Graph) -> GraphFunction:
 
 
 def _compile(graph: Graph) -> GraphFunction | None:
+    """Return a function of a graph whose updates are new arrays, or None if C can run none of it."""
     own = CompiledStepSelector(graph)
     grouped = own.prepare(graph)
     groups = [step.body for step in grouped.steps if isinstance(step, Fused)]
-    fused = order_steps(fuse_regions(grouped, own.is_compiled), is_own=own.has_own_kernel)
+    fused = order_steps(fuse_regions(grouped, own.is_compiled), is_effect_free=own.has_own_kernel)
     bodies = [step.body for step in fused.steps if isinstance(step, Fused)]
     groups = [body for body in bodies if any(body is group for group in groups)]
     regions = [body for body in bodies if body not in groups]
@@ -109,16 +111,18 @@ def _compile(graph: Graph) -> GraphFunction | None:
     memory = MemoryUses(fused)
     compiled: dict[Graph, Region] = {}
 
-    def compile_inner(inner: Graph) -> GraphFunction:
-        if not any(inner is body for body in bodies):
-            return _compile_or_replay(inner)
-        dying = memory.find_dying_values(inner)
-        if any(inner is region for region in regions):
-            made = compile_region(inner, inner.arguments, inner.results, dying=dying)
+    def compile_inner(inner_graph: Graph) -> GraphFunction:
+        if not any(inner_graph is body for body in bodies):
+            return _compile_or_replay(inner_graph)
+        dying = memory.find_dying_values(inner_graph)
+        if any(inner_graph is region for region in regions):
+            made = compile_region(
+                inner_graph, inner_graph.arguments, inner_graph.results, dying_arguments=dying
+            )
         else:
-            made = compile_shared_group(inner, dying)
+            made = compile_shared_group(inner_graph, dying)
         memory.add_owners(made.memory_owners)
-        compiled[inner] = made
+        compiled[inner_graph] = made
         return made.run
 
     run = compile_replay(fused, compile_body=compile_inner)
@@ -126,20 +130,25 @@ def _compile(graph: Graph) -> GraphFunction | None:
 
 
 def _attach_memory_plan(
-    run: GraphFunction, fused: Graph, compiled: Mapping[Graph, Region], own: CompiledStepSelector
+    graph_function: GraphFunction,
+    fused_graph: Graph,
+    regions: Mapping[Graph, Region],
+    selector: CompiledStepSelector,
 ) -> GraphFunction:
     """Return a function of a graph that also reports its fused steps and its peak memory."""
-    places = {v: x for region in compiled.values() for v, x in region.memory_owners.items()}
+    places = {v: x for region in regions.values() for v, x in region.memory_owners.items()}
 
     def scratch_bytes(step: Step) -> int:
         if isinstance(step, Call):
-            return count_scratch_bytes(step, fused.specs) if own.has_own_kernel(step) else 0
-        return compiled[step.body].scratch_bytes if isinstance(step, Fused) else 0
+            return (
+                count_scratch_bytes(step, fused_graph.specs) if selector.has_own_kernel(step) else 0
+            )
+        return regions[step.body].scratch_bytes if isinstance(step, Fused) else 0
 
-    plan = plan_memory(fused, in_place=False, places=places, scratch_bytes=scratch_bytes)
-    graph = replace(fused, peak_bytes=plan.peak_bytes)
-    run.graph = graph  # type: ignore[attr-defined] # pyright: ignore[reportFunctionMemberAccess]
-    return run
+    plan = plan_memory(fused_graph, in_place=False, places=places, scratch_bytes=scratch_bytes)
+    graph = replace(fused_graph, peak_bytes=plan.peak_bytes)
+    graph_function.graph = graph  # type: ignore[attr-defined] # pyright: ignore[reportFunctionMemberAccess]
+    return graph_function
 
 
 NO_CONSTANTS: Final[Mapping[Value, Array]] = MappingProxyType({})
@@ -152,9 +161,9 @@ class Region(NamedTuple):
 
     run: GraphFunction
     memory_owners: Mapping[Value, Value]
-    """The values in whose memory some of its results lie."""
+    """By result: the value in whose memory it lies; other results have memory of their own."""
     scratch_bytes: int
-    """What it allocates beside its results while it runs. What programs hold between calls does not count."""
+    """The bytes that it allocates beside its results while it runs; memory kept between calls does not count."""
 
 
 def compile_region(
@@ -162,16 +171,12 @@ def compile_region(
     arguments: Sequence[Value],
     results: Sequence[Value],
     constants: Mapping[Value, Array] = NO_CONSTANTS,
-    dying: Set[Value] = frozenset(),
+    dying_arguments: Set[Value] = frozenset(),
 ) -> Region:
-    """Return a function from the arrays of arguments to those of results.
+    """Compile a fused step to a function from the arrays of its arguments to those of its results.
 
-    Args:
-        body: calls of kernels, and groups of elementwise ones.
-        arguments: the values that are given; the body reads some of them.
-        results: what is returned: arguments, constants, and results of the body.
-        constants: more of them than the body has.
-        dying: the arguments that the graph around the body has made and needs no more.
+    The results may be arguments, constants, and results of the body. The graph around the body has made the dying
+    arguments, and no longer needs them.
     """
     steps = body.steps
     if all(isinstance(step, Call) and step.kernel in VIEW_KERNELS for step in steps):
@@ -182,7 +187,7 @@ def compile_region(
             constants={**constants, **body.constants},
         )
         return Region(compile_replay(viewed), find_storage(viewed), 0)
-    body = order_steps(body, apart=frozenset(body.results))
+    body = order_steps(body, preallocated_values=frozenset(body.results))
     steps = body.steps
     plan = plan_memory(
         body,
@@ -195,7 +200,7 @@ def compile_region(
     sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
     births = {v: i for i, step in enumerate(steps) for v in step.outputs if storage[v] == v}
     inputs = [v for v in body.arguments if v in storage]
-    found = find_reusable_arguments(body, dying) if dying else {}
+    found = find_reusable_arguments(body, dying_arguments) if dying_arguments else {}
     reused = {v: x for v, x in found.items() if storage[v] == v and x in inputs}
     outputs = [v for v in births if v in reused or plan.last_uses[v] == len(steps)]
     last_uses = {v: last for v, last in plan.last_uses.items() if v in births and v not in outputs}
@@ -233,20 +238,20 @@ def compile_region(
     return Region(run, {**lying, **reused}, _count_allocated_bytes(table))
 
 
-def _count_allocated_bytes(table: ProgramTable) -> int:
+def _count_allocated_bytes(program: ProgramTable) -> int:
     """Return the bytes that each call allocates for the arena; a small arena belongs to the program."""
-    return table.arena_bytes if table.arena_bytes >= LARGE_ARENA_BYTES else 0
+    return program.arena_bytes if program.arena_bytes >= LARGE_ARENA_BYTES else 0
 
 
-def compile_shared_group(body: Graph, dying: Set[Value]) -> Region:
-    """Return a function that computes a group in several threads, each running a program for its part."""
+def compile_shared_group(body: Graph, dying_arguments: Set[Value]) -> Region:
+    """Compile a group to a function that runs in several threads, with a program for the part of each."""
     specs, inputs, outputs = body.specs, body.arguments, body.results
     sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
     places = {v: Location(1 + i, 0, sizes[v]) for i, v in enumerate([*inputs, *outputs])}
     given = [sizes[v] for v in inputs], [sizes[v] for v in outputs]
     shape = _find_elementwise_shape(body, specs)
     count = count_elements(shape) if shape is not None else specs[outputs[0]].shape[0]
-    multiple = PART_MULTIPLE_ELEMENTS if shape is not None else ROW_BLOCK_MULTIPLE
+    multiple = PART_SIZE_MULTIPLE if shape is not None else ROW_BLOCK_MULTIPLE
     multiple = 1 if is_image_group(body.steps) else multiple
     work = sum(count_elements(specs[v].shape) for step in body.steps for v in step.outputs)
     parts = thread_pool.count_parts(work, count // multiple)
@@ -259,7 +264,7 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Region:
         programs.append((part.make_function(), part.arena_bytes))
         scratch_bytes += _count_allocated_bytes(part)
 
-    def program(*arrays: Array) -> None:
+    def run_programs(*arrays: Array) -> None:
         thread_pool.run(
             [
                 (run, *arrays, empty((arena,), _BYTE_DTYPE))
@@ -271,9 +276,9 @@ def compile_shared_group(body: Graph, dying: Set[Value]) -> Region:
 
     storage = {v: v for v in places}
     whole = replace(body, steps=(Fused(body, body.steps[-1].line),))
-    reused = find_reusable_arguments(whole, dying)
+    reused = find_reusable_arguments(whole, dying_arguments)
     caller = _ProgramCaller(body, inputs, outputs, inputs, outputs, storage, body.constants, reused)
-    return Region(caller.compile(program, sum(given[1]), 0), reused, scratch_bytes)
+    return Region(caller.compile(run_programs, sum(given[1]), 0), reused, scratch_bytes)
 
 
 def _find_elementwise_shape(body: Graph, specs: Mapping[Value, Shaped]) -> Shape | None:
@@ -284,17 +289,21 @@ def _find_elementwise_shape(body: Graph, specs: Mapping[Value, Shaped]) -> Shape
 
 
 def _write_group(
-    writer: ProgramWriter, body: Graph, first: int = 0, last: int | None = None
+    writer: ProgramWriter, body: Graph, first_item: int = 0, end_item: int | None = None
 ) -> None:
-    """Write a group for a range of its elements or rows."""
+    """Write a group for its elements or rows from `first_item` to before `end_item`."""
     shape = _find_elementwise_shape(body, writer.specs)
     if shape is not None:
-        writer.write_loop(shape, lower_group(body, writer.specs), body.results, first, last)
+        writer.write_loop(
+            shape, lower_group(body, writer.specs), body.results, first_item, end_item
+        )
     elif is_image_group(body.steps):
-        write_image_group(writer, body, first, last)
+        write_image_group(writer, body, first_item, end_item)
     else:
         rows = writer.specs[body.results[0]].shape[0]
-        writer.write_row_loop(rows, _make_row_steps(body, writer.specs), body.results, first, last)
+        writer.write_row_loop(
+            rows, _make_row_steps(body, writer.specs), body.results, first_item, end_item
+        )
 
 
 def _is_control_flow(step: Step) -> bool:
@@ -336,7 +345,7 @@ def _write_step(writer: ProgramWriter, step: Step) -> None:
 
 
 class _ProgramCaller(NamedTuple):
-    """The caller of a program: it makes the results, and replays the calls where an array is not contiguous.
+    """The caller of a program: it allocates the results, and replays the calls if an array is not contiguous.
 
     For the order in which elements lie in memory decides in which order they are added, and on the last bits of some
     functions.
@@ -346,17 +355,19 @@ class _ProgramCaller(NamedTuple):
     arguments: Sequence[Value]
     results: Sequence[Value]
     inputs: Sequence[Value]
+    """The arguments that the program reads."""
     outputs: Sequence[Value]
-    """Those that own memory; others are views of them."""
+    """The results that own memory; others are views of them."""
     storage: Mapping[Value, Value]
+    """By value: the value in whose memory it lies."""
     constants: Mapping[Value, Array]
     reused_arguments: Mapping[Value, Value] = MappingProxyType({})
-    """The arguments in whose memory outputs may lie, if nobody else has them."""
+    """By output: the argument in whose memory it may lie, if nothing else refers to that array."""
 
     def compile(
         self, program: Callable[..., None], output_bytes: int, arena_bytes: int
     ) -> GraphFunction:
-        """Compile the function for a program with these sizes of outputs and arena."""
+        """Return a function that calls a program, given the bytes of its outputs and its arena."""
         specs, storage = self.body.specs, self.storage
         names: dict[str, Any] = {
             "program": program,
@@ -398,16 +409,16 @@ class _ProgramCaller(NamedTuple):
         return names["run"]
 
     def _format_result(
-        self, value: Value, names: dict[str, Any], ends: Mapping[Value, Value]
+        self, value: Value, namespace: dict[str, Any], results_by_owner: Mapping[Value, Value]
     ) -> str:
         """Return the Python expression of a result: an argument, a new array, or a view of one."""
         owner = self.storage.get(value, value)
         if value in self.arguments or value in self.constants:
             return f"v{value}"
         name = f"o{owner}" if owner in self.outputs else f"v{owner}"
-        if ends.get(owner) == value and owner in self.outputs:
+        if results_by_owner.get(owner) == value and owner in self.outputs:
             return name
-        names[f"s{value}_"] = self.body.specs[value].shape
+        namespace[f"s{value}_"] = self.body.specs[value].shape
         return f"{name}.reshape(s{value}_)"
 
 
@@ -435,13 +446,15 @@ class _LoopwiseReplay:
             graph = fuse_steps(graph, loops) if len(graph.steps) > 1 else graph
             bodies = [step.body for step in graph.steps if isinstance(step, Fused)]
 
-            def compile_body(inner: Graph) -> GraphFunction:
-                """Compile the graph of a loop, or of its round, which may get other arrays."""
-                if any(inner is body for body in bodies):
-                    if _is_control_flow(inner.steps[0]):
-                        return compile_region(inner, inner.arguments, inner.results).run
-                    return compile_replay(inner)
-                return _compile_or_replay(inner)
+            def compile_body(inner_graph: Graph) -> GraphFunction:
+                """Return a function of the graph of a loop or of one iteration, for arrays of any layout."""
+                if any(inner_graph is body for body in bodies):
+                    if _is_control_flow(inner_graph.steps[0]):
+                        return compile_region(
+                            inner_graph, inner_graph.arguments, inner_graph.results
+                        ).run
+                    return compile_replay(inner_graph)
+                return _compile_or_replay(inner_graph)
 
             self.run = compile_replay(graph, compile_body=compile_body)
         return self.run(*arrays)

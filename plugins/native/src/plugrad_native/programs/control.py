@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Graph, Shaped, Step, Value
 
     StepWriter = Callable[[ProgramWriter, Step], None]
-    """Writes a step of a body."""
+    """A function that writes a step of a body to a program."""
 
 ControlFlow: TypeAlias = Scan | Cond | While
 
@@ -34,20 +34,20 @@ def has_supported_sizes(step: ControlFlow, specs: Mapping[Value, Shaped]) -> boo
     return all(s.dtype.name != "string" and 0 < _count_bytes(s) < MAX_ELEMENTS for s in found)
 
 
-def write_control(writer: ProgramWriter, step: ControlFlow, write: StepWriter) -> None:
-    """Write a control-flow step whose bodies have only steps that `write` can write."""
+def write_control(writer: ProgramWriter, step: ControlFlow, write_step: StepWriter) -> None:
+    """Write a control-flow step whose bodies have only steps that `write_step` can write."""
     if isinstance(step, Scan):
-        _write_scan(writer, step, write)
+        _write_scan(writer, step, write_step)
     elif isinstance(step, Cond):
-        _write_cond(writer, step, write)
+        _write_cond(writer, step, write_step)
     else:
-        _write_while(writer, step, write)
+        _write_while(writer, step, write_step)
 
 
 # --- the three kinds ------------------------------------------------------------------------------
 
 
-def _write_scan(writer: ProgramWriter, step: Scan, write: StepWriter) -> None:
+def _write_scan(writer: ProgramWriter, step: Scan, write_step: StepWriter) -> None:
     """Write a loop of known length.
 
     The places of the outputs hold the carry while it runs. What is stacked is written to its place in the output.
@@ -59,11 +59,14 @@ def _write_scan(writer: ProgramWriter, step: Scan, write: StepWriter) -> None:
     writer = aside.make_inner_writer()
     state = _copy_initial_carry(writer, sources[:carries], targets[:carries])
 
-    def locate_first_slice(place: Location) -> Location:
-        nbytes = place.nbytes // step.length
+    def locate_first_slice(location: Location) -> Location:
+        """Return the location of the slice in the first iteration, which moves on in each of the next ones."""
+        nbytes = location.nbytes // step.length
         if step.is_reversed:
-            return Location(place.slot, place.offset + place.nbytes - nbytes, nbytes, -nbytes)
-        return Location(place.slot, place.offset, nbytes, nbytes)
+            return Location(
+                location.slot, location.offset + location.nbytes - nbytes, nbytes, -nbytes
+            )
+        return Location(location.slot, location.offset, nbytes, nbytes)
 
     end = carries + len(step.slices)
     slices, captured = map(locate_first_slice, sources[carries:end]), sources[end:]
@@ -78,7 +81,7 @@ def _write_scan(writer: ProgramWriter, step: Scan, write: StepWriter) -> None:
         of_state = [value in body.find_views(step.body.arguments[:carries]) for value in stacked]
         pairs = [*zip(of_state, stacked, places, strict=True)]
         body.copy([(v, place) for is_early, v, place in pairs if is_early])
-        body.write_steps(write)
+        body.write_steps(write_step)
         body.copy([(v, place) for is_early, v, place in pairs if not is_early])
         body.copy_carry(nexts)
 
@@ -87,19 +90,20 @@ def _write_scan(writer: ProgramWriter, step: Scan, write: StepWriter) -> None:
     aside.copy_back()
 
 
-def _write_cond(writer: ProgramWriter, step: Cond, write: StepWriter) -> None:
+def _write_cond(writer: ProgramWriter, step: Cond, write_step: StepWriter) -> None:
     """Write a conditional: both branches write to the places of the outputs."""
     operands = [writer.locate(v) for v in step.operands]
     targets = [writer.locations[v] for v in step.outputs]
 
-    def write_branch(graph: Graph) -> EncodedNodes:
-        body = _BodyWriter(writer, graph, operands)
-        results = [*zip(graph.results, targets, strict=True)]
+    def write_branch(branch: Graph) -> EncodedNodes:
+        """Return the nodes of a branch, which write its results to the locations of the outputs."""
+        body = _BodyWriter(writer, branch, operands)
+        results = [*zip(branch.results, targets, strict=True)]
         for value, place in results:
             body.write_result_to(value, place)
 
         def write_steps_and_results() -> None:
-            body.write_steps(write)
+            body.write_steps(write_step)
             body.copy(results)
 
         return writer.table.collect_nodes(write_steps_and_results)
@@ -108,7 +112,7 @@ def _write_cond(writer: ProgramWriter, step: Cond, write: StepWriter) -> None:
     writer.table.add_conditional(writer.locate(step.flag), yes, no)
 
 
-def _write_while(writer: ProgramWriter, step: While, write: StepWriter) -> None:
+def _write_while(writer: ProgramWriter, step: While, write_step: StepWriter) -> None:
     """Write a loop of unknown length, which keeps its carry in the places of its outputs."""
     state = _copy_initial_carry(
         writer, [writer.locate(v) for v in step.carry], [writer.locations[v] for v in step.outputs]
@@ -119,11 +123,11 @@ def _write_while(writer: ProgramWriter, step: While, write: StepWriter) -> None:
     body.overwrite_arguments(step.body.results)
 
     def write_iteration() -> None:
-        body.write_steps(write)
+        body.write_steps(write_step)
         body.copy_carry(step.body.results)
 
     table = writer.table
-    condition = table.collect_nodes(lambda: test.write_steps(write))
+    condition = table.collect_nodes(lambda: test.write_steps(write_step))
     table.add_while(
         condition, test.locate(step.condition.results[0]), table.collect_nodes(write_iteration)
     )
@@ -146,21 +150,21 @@ class _FixedSliceCopies:
 
     def __init__(self, writer: ProgramWriter) -> None:
         self.writer = writer
-        self.end = writer.scratch
+        self.end = writer.scratch_offset
         self.back: list[tuple[Location, Location]] = []
 
-    def copy_input(self, place: Location) -> Location:
-        """Return the fixed copy that the inner loop reads instead of a moving place."""
-        stand_in = self._reserve_scratch(place)
-        if stand_in != place:
-            self.writer.write_copy(place, stand_in)
+    def copy_input(self, location: Location) -> Location:
+        """Copy a slice to a fixed location, which the inner loop reads, and return that."""
+        stand_in = self._reserve_scratch(location)
+        if stand_in != location:
+            self.writer.write_copy(location, stand_in)
         return stand_in
 
-    def reserve_output(self, place: Location) -> Location:
-        """Return a fixed place for the inner loop to write; its result is copied to one that moves on each time."""
-        stand_in = self._reserve_scratch(place)
-        if stand_in != place:
-            self.back.append((stand_in, place))
+    def reserve_output(self, location: Location) -> Location:
+        """Return a fixed location for the inner loop to write, which `copy_back` copies to the outer loop's slice."""
+        stand_in = self._reserve_scratch(location)
+        if stand_in != location:
+            self.back.append((stand_in, location))
         return stand_in
 
     def copy_back(self) -> None:
@@ -169,32 +173,37 @@ class _FixedSliceCopies:
             self.writer.write_copy(source, target)
 
     def make_inner_writer(self) -> ProgramWriter:
-        """Return a writer for the inner loop, which keeps the fixed places reserved."""
-        return replace(self.writer, scratch=self.end)
+        """Return a writer for the inner loop, which keeps the fixed locations reserved."""
+        return replace(self.writer, scratch_offset=self.end)
 
-    def _reserve_scratch(self, place: Location) -> Location:
-        if not place.bytes_per_iteration:
-            return place
-        start, self.end = self.end, self.end + _round_up_to_alignment(place.nbytes)
-        return self.writer.table.reserve(start, place.nbytes)
+    def _reserve_scratch(self, location: Location) -> Location:
+        """Return scratch memory in place of a location that moves on, or a fixed location itself."""
+        if not location.bytes_per_iteration:
+            return location
+        start, self.end = self.end, self.end + _round_up_to_alignment(location.nbytes)
+        return self.writer.table.reserve(start, location.nbytes)
 
 
 class _BodyWriter:
     """The graph of a loop's or branch's body, and the locations of its values."""
 
     def __init__(
-        self, writer: ProgramWriter, graph: Graph, arguments: Sequence[Location], carries: int = 0
+        self,
+        writer: ProgramWriter,
+        graph: Graph,
+        arguments: Sequence[Location],
+        carry_count: int = 0,
     ) -> None:
         self.outer, self.graph = writer, graph
-        places = find_accumulated_products(graph, carries)
+        places = find_accumulated_products(graph, carry_count)
         plan = plan_memory(graph, views=PACKED_VIEWS, in_place=False, places=places)
         self.storage = plan.storage
         self.owners = dict(zip(graph.arguments, arguments, strict=True))
         """Where the memory of values lies, by the values that own it."""
         for value, offset in plan.offsets.items():
             nbytes = _count_bytes(graph.specs[value])
-            self.owners[value] = writer.table.reserve(writer.scratch + offset, nbytes)
-        self.end = writer.scratch + _round_up_to_alignment(plan.arena_bytes)
+            self.owners[value] = writer.table.reserve(writer.scratch_offset + offset, nbytes)
+        self.end = writer.scratch_offset + _round_up_to_alignment(plan.arena_bytes)
         self.makers = {
             v: index
             for index, step in enumerate(graph.steps)
@@ -217,11 +226,11 @@ class _BodyWriter:
         places = {v: self.owners[o] for v, o in self.storage.items() if o in self.owners}
         return ProgramWriter(self.outer.table, self.graph.specs, places, self.end, self.constants)
 
-    def write_steps(self, write: StepWriter) -> None:
+    def write_steps(self, write_step: StepWriter) -> None:
         """Write all steps."""
         writer = self.writer
         for step in self.graph.steps:
-            write(writer, step)
+            write_step(writer, step)
 
     def locate(self, value: Value) -> Location:
         """Return the location of a value."""
@@ -234,12 +243,12 @@ class _BodyWriter:
         owners = frozenset(values)
         return frozenset([v for v, owner in self.storage.items() if owner in owners])
 
-    def write_result_to(self, value: Value, place: Location) -> None:
-        """Make a step write a value to a place, unless the value has one already."""
+    def write_result_to(self, value: Value, location: Location) -> None:
+        """Make a step write a value to a location, unless the value has one already."""
         owner = self.storage[value]
         if owner in self.makers and owner not in self.aimed:
             self.aimed.add(owner)
-            self.owners[owner] = place
+            self.owners[owner] = location
 
     def overwrite_arguments(self, results: Sequence[Value]) -> None:
         """Make steps write results over the arguments that they replace, where no step reads those later."""
@@ -266,15 +275,15 @@ class _BodyWriter:
             and can_overwrite_argument(argument, value, step.body)
         )
 
-    def copy(self, pairs: Iterable[tuple[Value, Location]]) -> None:
-        """Copy values to places where they are not already."""
-        for value, target in pairs:
+    def copy(self, values_and_locations: Iterable[tuple[Value, Location]]) -> None:
+        """Copy values to locations, unless they are already there."""
+        for value, target in values_and_locations:
             self.outer.write_copy(self.locate(value), target)
 
     def copy_carry(self, results: Sequence[Value]) -> None:
-        """Copy the next carry to the places of the carry.
+        """Copy the carry of the next iteration to the locations of the carry.
 
-        A part that takes another part's place is put aside before that is overwritten.
+        A part that another part overwrites is copied to scratch memory before.
         """
         state = [self.owners[v] for v, _ in zip(self.graph.arguments, results, strict=False)]
         end = self.end

@@ -16,18 +16,14 @@ if TYPE_CHECKING:
     from plugrad.extend import Graph, Step, Value
 
 DELAYED_STEP_MIN_BYTES: Final = 1 << 14
-"""The bytes of a result from which on its memory matters."""
+"""The minimum bytes of a result for which its call is delayed."""
 
 
 def find_delayed_results(graph: Graph, is_in_group: Callable[[Step], bool]) -> frozenset[Value]:
     """Return the results of calls that are better computed later, in the groups that read them.
 
-    Args:
-        graph: the graph.
-        is_in_group: says whether a call may be a part of a loop over elements.
-
-    A *stage* is the number of steps on the way to a value that are in no group. A call waits if all its readers have
-    later stages, and its inputs are in memory until then anyway.
+    A *stage* is the number of steps on the way to a value that are in no group over elements. A call waits if all its
+    readers have later stages, and its inputs are in memory until then anyway.
     """
     specs = graph.specs
     stages: dict[Value, int] = {}
@@ -49,9 +45,12 @@ def find_delayed_results(graph: Graph, is_in_group: Callable[[Step], bool]) -> f
     given = {*graph.arguments, *graph.variables, *graph.constants}
     waiting: dict[Value, Call] = {}
 
-    def can_delay(call: Call, until: int, others: Container[Value]) -> bool:
+    def can_delay(call: Call, last_stage: int, delayed_results: Container[Value]) -> bool:
         return all(
-            x in given or x in others or last[x] >= until or count_elements(specs[x].shape) == 1
+            x in given
+            or x in delayed_results
+            or last[x] >= last_stage
+            or count_elements(specs[x].shape) == 1
             for x in call.inputs
             if x is not None
         )
@@ -64,7 +63,7 @@ def find_delayed_results(graph: Graph, is_in_group: Callable[[Step], bool]) -> f
     for step in reversed(graph.steps):
         stage = stages[step.outputs[0]]
         call = makers.get(step.outputs[0])
-        if call is not None and _is_large(call, graph):
+        if call is not None and _has_large_result(call, graph):
             until = first.get(call.outputs[0], end)
             if stage < until < end and can_delay(call, until, makers):
                 waiting[call.outputs[0]] = call
@@ -79,6 +78,6 @@ def find_delayed_results(graph: Graph, is_in_group: Callable[[Step], bool]) -> f
     return frozenset(delayed)
 
 
-def _is_large(call: Call, graph: Graph) -> bool:
+def _has_large_result(call: Call, graph: Graph) -> bool:
     shape, dtype = graph.specs[call.outputs[0]]
     return count_elements(shape) * dtype.itemsize >= DELAYED_STEP_MIN_BYTES

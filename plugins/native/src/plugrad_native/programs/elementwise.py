@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     Rule = Callable[[Call, Specs], list[AnyCall] | None]
 
 MAX_UFUNC_OPERANDS: Final = 4
-"""The inputs and the result of a ufunc whose loop a program calls."""
+"""The maximum inputs and results of a ufunc whose loop a program calls."""
 MAX_REPEATED_ITEM_BYTES: Final = 8
-"""Larger elements cannot be broadcast by C, but for numbers without axes, which are read where they are."""
+"""The maximum bytes of an element that C broadcasts; it reads a 0-d array where it is, whatever its dtype."""
 ELEMENTWISE_RULES: Final[dict[Kernel[..., Any], Rule]] = {}
-"""How the calls of each kernel are computed; None for those that are not."""
+"""By elementwise kernel: the rule that lowers its calls to calls of C."""
 
 
 def lower_elementwise(call: Call, specs: Specs) -> list[AnyCall] | None:
@@ -68,7 +68,7 @@ def lower_elementwise(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 
 def find_ufunc_of_pack(kernel: Kernel[..., Any]) -> np.ufunc | None:
-    """Return the ufunc that implements a kernel of other packages, if its result depends on nothing but its elements.
+    """Return another package's ufunc that implements a kernel, if its result depends on its elements only.
 
     NumPy gives loops of ufuncs Python's lock only for objects, so these need none.
     """
@@ -84,9 +84,9 @@ def find_ufunc_of_pack(kernel: Kernel[..., Any]) -> np.ufunc | None:
 # --- by functions of C --------------------------------------------------------------------------
 
 
-def make_unary_rule(name: str, dtypes: tuple[str, ...], *attributes: str) -> Rule:
-    """Return the rule by which an elementwise call of some dtypes becomes a call of a unary C function."""
-    functions = {as_dtype(d): check_c_function(f"{name}_{d}") for d in dtypes}
+def make_unary_rule(c_name: str, dtypes: tuple[str, ...], *attributes: str) -> Rule:
+    """Return the rule that lowers an elementwise call of some dtypes to a call of a unary C function."""
+    functions = {as_dtype(d): check_c_function(f"{c_name}_{d}") for d in dtypes}
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         (x,), (y,) = get_inputs(call), call.outputs
@@ -99,9 +99,9 @@ def make_unary_rule(name: str, dtypes: tuple[str, ...], *attributes: str) -> Rul
     return rule
 
 
-def make_binary_rule(name: str, dtypes: tuple[str, ...], *, is_swapped: bool = False) -> Rule:
-    """Return the rule by which an elementwise call of some dtypes becomes a call of a binary C function."""
-    functions = {as_dtype(d): check_c_function(f"{name}_{d}") for d in dtypes}
+def make_binary_rule(c_name: str, dtypes: tuple[str, ...], *, is_swapped: bool = False) -> Rule:
+    """Return the rule that lowers an elementwise call of some dtypes to a call of a binary C function."""
+    functions = {as_dtype(d): check_c_function(f"{c_name}_{d}") for d in dtypes}
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         a, b = reversed(get_inputs(call)) if is_swapped else get_inputs(call)
@@ -130,7 +130,7 @@ def make_binary_rule(name: str, dtypes: tuple[str, ...], *, is_swapped: bool = F
 
 
 def make_ufunc_rule(ufunc: np.ufunc) -> Rule:
-    """Return the rule by which an elementwise call becomes a call of a ufunc's inner loop."""
+    """Return the rule that lowers an elementwise call to a call of a ufunc's inner loop."""
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         (y,) = call.outputs
@@ -152,7 +152,7 @@ def exclude_complex(rule: Rule) -> Rule:
 
 
 def combine_rules(*rules: Rule) -> Rule:
-    """Return a rule that applies the first of several rules that is applicable to a call."""
+    """Return a rule that applies the first of several rules that lowers a call."""
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         return next((found for r in rules if (found := r(call, specs)) is not None), None)
@@ -160,8 +160,8 @@ def combine_rules(*rules: Rule) -> Rule:
     return rule
 
 
-def _declare_ufuncs() -> None:
-    """Declare the rules of kernels whose NumPy implementation is a ufunc."""
+def _register_ufunc_rules() -> None:
+    """Register the rules of kernels whose NumPy implementation is a ufunc."""
     for module in (unary, binary, bitwise):
         for kernel in vars(module).values():
             function = None
@@ -192,41 +192,35 @@ def restrict_to_floats(rule: Rule) -> Rule:
 
 
 def _exclude_float16(rule: Rule) -> Rule:
+    """Return a rule that applies only to calls on dtypes other than float16."""
     return lambda call, specs: (
         None if specs[get_inputs(call)[0]].dtype.name == "float16" else rule(call, specs)
     )
 
 
-_declare_ufuncs()
+_register_ufunc_rules()
 
 # --- the functions of C ---------------------------------------------------------------------------
+
+
+def _add_rule(kernel: Kernel[..., Any], rule: Rule) -> None:
+    """Register a rule that comes before the present one of a kernel, if there is one."""
+    present = ELEMENTWISE_RULES.get(kernel)
+    ELEMENTWISE_RULES[kernel] = rule if present is None else combine_rules(rule, present)
+
 
 for _name, _dtypes in (
     DTYPES_OF_UNARY_KERNELS_BITWISE_AS_NUMPY | DTYPES_OF_UNARY_KERNELS_UNLIKE_NUMPY
 ).items():
-    _kernel = vars(unary)[_name]
-    _rule = make_unary_rule(_name, _dtypes)
-    ELEMENTWISE_RULES[_kernel] = (
-        combine_rules(_rule, ELEMENTWISE_RULES[_kernel]) if _kernel in ELEMENTWISE_RULES else _rule
-    )
+    _add_rule(vars(unary)[_name], make_unary_rule(_name, _dtypes))
 for _name, _dtypes in (
     DTYPES_OF_BINARY_KERNELS_BITWISE_AS_NUMPY | DTYPES_OF_BINARY_KERNELS_UNLIKE_NUMPY
 ).items():
-    _kernel = vars(binary)[_name]
-    _rule = make_binary_rule(_name, _dtypes)
-    ELEMENTWISE_RULES[_kernel] = (
-        combine_rules(_rule, ELEMENTWISE_RULES[_kernel]) if _kernel in ELEMENTWISE_RULES else _rule
-    )
+    _add_rule(vars(binary)[_name], make_binary_rule(_name, _dtypes))
 for _name in sorted(BROADCAST_DTYPES_BY_KERNEL):
-    _kernel = vars(binary)[_name]
-    ELEMENTWISE_RULES[_kernel] = combine_rules(
-        make_binary_rule(_name, FLOAT_DTYPES), ELEMENTWISE_RULES[_kernel]
-    )
+    _add_rule(vars(binary)[_name], make_binary_rule(_name, FLOAT_DTYPES))
 for _name in ("abs", "negative", "sqrt", "square"):
-    _kernel = vars(unary)[_name]
-    ELEMENTWISE_RULES[_kernel] = combine_rules(
-        make_unary_rule(_name, FLOAT_DTYPES), ELEMENTWISE_RULES[_kernel]
-    )
+    _add_rule(vars(unary)[_name], make_unary_rule(_name, FLOAT_DTYPES))
 
 C_SELECT_BY_ITEM_SIZE: Final = {size: check_c_function(f"select_{size}") for size in (1, 2, 4, 8)}
 
@@ -268,11 +262,11 @@ C_CASTS_BY_DTYPES: Final = {
     (as_dtype(source), as_dtype(target)): check_c_function(f"cast_{source}_{target}")
     for source, target in (("float16", "float32"), ("float32", "float16"))
 }
-"""The functions of C that cast, by the dtypes."""
+"""The names of the C functions that cast, by source and target dtype."""
 
 
 def lower_cast(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the C calls of a cast."""
+    """Return the C calls that compute a cast, or None if there are none."""
     (x,), (y,) = get_inputs(call), call.outputs
     function = C_CASTS_BY_DTYPES.get((specs[x].dtype, specs[y].dtype))
     return (

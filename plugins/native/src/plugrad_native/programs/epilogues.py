@@ -33,10 +33,7 @@ def can_join_epilogue(
 ) -> bool:
     """Return whether a call is a product or a convolution, or an epilogue of one, that C computes in one pass.
 
-    Args:
-        call: the call, before or after the epilogue has joined it.
-        specs: the shapes and dtypes of values.
-        accumulators: what `find_accumulators` returns.
+    `find_accumulators` returns the accumulators.
     """
     spec = specs[call.outputs[0]]
     if call.kernel is linalg.matmul:
@@ -52,14 +49,11 @@ def can_join_epilogue(
     return is_clamped and all(specs[v].shape == spec.shape[-1:] for v in bias)
 
 
-def find_accumulators(graph: Graph, carries: int) -> dict[Value, Value | None]:
+def find_accumulators(graph: Graph, carry_count: int) -> dict[Value, Value | None]:
     """Return the values that only one call reads, so that it may add a product to them in place.
 
-    Such are the results of other products, and the carry of a loop. That is mapped to what it must become.
-
-    Args:
-        graph: the graph.
-        carries: how many of the first arguments become the first results: none but in the body of a loop.
+    Such are the results of other products, and the carry of a loop: the first `carry_count` arguments, each of which
+    is mapped to the result that it must become.
     """
     reads = Counter(v for step in graph.steps for v in step.inputs)
     found: dict[Value, Value | None] = {
@@ -67,15 +61,15 @@ def find_accumulators(graph: Graph, carries: int) -> dict[Value, Value | None]:
         for step in graph.steps
         if isinstance(step, Call) and step.kernel in (linalg.matmul, fused.matmul)
     }
-    for value, following in zip(graph.arguments[:carries], graph.results, strict=False):
+    for value, following in zip(graph.arguments[:carry_count], graph.results, strict=False):
         if graph.results.count(following) == 1:
             found[value] = following
     return {v: end for v, end in found.items() if reads[v] == 1 and v not in graph.results}
 
 
-def find_accumulated_products(graph: Graph, carries: int = 0) -> dict[Value, Value]:
+def find_accumulated_products(graph: Graph, carry_count: int = 0) -> dict[Value, Value]:
     """Map results of products to the values to which they are added in place; see `find_accumulators`."""
-    accumulators = find_accumulators(graph, carries)
+    accumulators = find_accumulators(graph, carry_count)
     return {
         step.outputs[0]: step.inputs[2]
         for step in graph.steps

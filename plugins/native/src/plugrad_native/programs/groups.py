@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _BITWISE_EQUAL_KERNELS: Final = frozenset(
     {unary.negative, binary.add, binary.subtract, binary.multiply, binary.divide}
 )
-"""The kernels that give a number the bits that they give it as a part of an array."""
+"""The kernels whose result has the same bits for a single number as for an element of an array."""
 
 
 def is_repeated_number(call: Call, specs: Specs) -> bool:
@@ -58,10 +58,10 @@ class GroupCalls(NamedTuple):
     """The C calls of a group."""
 
     setup_calls: list[AnyCall]
-    """Those of single numbers, which run once, before the loop over the elements."""
-    calls: list[AnyCall]
-    specs: dict[Value, Shaped]
-    """Those of the numbers that the first ones make."""
+    """The calls that compute single numbers, which run once, before the loop over the elements."""
+    loop_calls: list[AnyCall]
+    number_specs: dict[Value, Shaped]
+    """The specs of the numbers that the setup calls make."""
 
 
 def lower_group(body: Graph, specs: Specs) -> GroupCalls:
@@ -87,7 +87,7 @@ class _GroupLowering:
         """What stands for a value that is equal to it."""
 
     def add(self, call: Call) -> None:
-        """Add a kernel call."""
+        """Add the C calls of a kernel call to the group."""
         (y,), inputs = call.outputs, get_inputs(call)
         is_kept = y in self.body.results
         if is_repeated_number(call, self.specs):
@@ -99,8 +99,8 @@ class _GroupLowering:
         assert made is not None
         is_number = any(v in self.numbers for v in inputs) and all(map(self._is_scalar, inputs))
         if is_number and call.kernel in _BITWISE_EQUAL_KERNELS:
-            number = self.numbers[y] = min(*self.specs, *self.found.specs, 0) - 1
-            self.found.specs[number] = Shaped((), self.specs[y].dtype)
+            number = self.numbers[y] = min(*self.specs, *self.found.number_specs, 0) - 1
+            self.found.number_specs[number] = Shaped((), self.specs[y].dtype)
             self.found.setup_calls.extend(_rename_values(each, self.numbers) for each in made)
             if is_kept:
                 self._expand_number(y)
@@ -114,12 +114,12 @@ class _GroupLowering:
                 isinstance(o, StepOperand) for o in each.operands
             )
             if has_steps and not is_number:
-                self.found.calls.append(_rename_values(each, self.names | self.numbers))
+                self.found.loop_calls.append(_rename_values(each, self.names | self.numbers))
                 continue
             for v in inputs:  # which are read element by element
                 if v in self.numbers and v not in self.written:
                     self._expand_number(v)
-            self.found.calls.append(_rename_values(each, self.names))
+            self.found.loop_calls.append(_rename_values(each, self.names))
         self.written.add(y)
 
     def _is_scalar(self, value: Value) -> bool:
@@ -128,7 +128,7 @@ class _GroupLowering:
         )
 
     def _expand_number(self, value: Value) -> None:
-        """Write a number repeatedly, as an array of a value's size."""
+        """Write a number to all elements of an array, for calls that read it element by element."""
         shape, dtype = self.specs[value]
         descriptor = ConstantOperand(describe_broadcast(shape, ()))
         operands = (
@@ -138,7 +138,7 @@ class _GroupLowering:
             0,
             descriptor,
         )
-        self.found.calls.append(CCall(C_EXPAND[dtype.itemsize], operands))
+        self.found.loop_calls.append(CCall(C_EXPAND[dtype.itemsize], operands))
         self.written.add(value)
 
     def _find_unit_product_factor(self, call: Call) -> Value | None:
@@ -160,13 +160,13 @@ class _GroupLowering:
         return None
 
 
-def _rename_values(call: AnyCall, names: Mapping[Value, Value]) -> AnyCall:
-    """Return a C call with other values for some operands."""
-    operands = [_rename_operand_value(operand, names) for operand in call.operands]
+def _rename_values(call: AnyCall, replacements: Mapping[Value, Value]) -> AnyCall:
+    """Return a C call with other values for some of its operands."""
+    operands = [_rename_operand_value(operand, replacements) for operand in call.operands]
     return call._replace(operands=tuple(operands))
 
 
-def _rename_operand_value(operand: Operand, names: Mapping[Value, Value]) -> Operand:
+def _rename_operand_value(operand: Operand, replacements: Mapping[Value, Value]) -> Operand:
     if isinstance(operand, InputOperand | OutputOperand | StepOperand):
-        return type(operand)(names.get(operand.value, operand.value))
+        return type(operand)(replacements.get(operand.value, operand.value))
     return operand

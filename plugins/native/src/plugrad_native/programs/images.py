@@ -44,11 +44,12 @@ C_POOLING_GRADIENTS: Final = {
     )
     for dtype in FLOAT_DTYPES
 }
-POOLING_GRADIENTS: Final = frozenset(kernel for kernel, _ in C_POOLING_GRADIENTS)
+"""The names of the C functions of pooling gradients, by kernel and dtype."""
+POOLING_GRADIENT_KERNELS: Final = frozenset(kernel for kernel, _ in C_POOLING_GRADIENTS)
 
 
-def lower_images(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the C call of the gradient of a pooling of several images, or None if there is none."""
+def lower_pooling_gradient(call: Call, specs: Specs) -> list[AnyCall] | None:
+    """Return the C call that computes the gradient of a pooling, or None if there is none."""
     dx = call.outputs[0]
     shape, dtype = specs[dx]
     function = C_POOLING_GRADIENTS.get((call.kernel, dtype.name))
@@ -61,7 +62,7 @@ def lower_images(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 def is_image_group(calls: Sequence[Step]) -> bool:
     """Return whether the calls of a group run for a few images at a time."""
-    return any(isinstance(call, Call) and call.kernel in POOLING_GRADIENTS for call in calls)
+    return any(isinstance(call, Call) and call.kernel in POOLING_GRADIENT_KERNELS for call in calls)
 
 
 def fits_in_image_group(calls: Sequence[Call], specs: Specs) -> bool:
@@ -76,11 +77,11 @@ def fits_in_image_group(calls: Sequence[Call], specs: Specs) -> bool:
 
 
 def write_image_group(
-    writer: ProgramWriter, body: Graph, first: int = 0, last: int | None = None
+    writer: ProgramWriter, body: Graph, first_image: int = 0, end_image: int | None = None
 ) -> None:
-    """Add the calls of a group to a program, for the images from `first` to before `last`."""
+    """Add the calls of a group to a program, for the images from `first_image` to before `end_image`."""
     shape = writer.specs[body.results[0]].shape
-    last = shape[0] if last is None else last
+    end_image = shape[0] if end_image is None else end_image
     divided = {
         v
         for step in body.steps
@@ -96,44 +97,46 @@ def write_image_group(
         for v in (*step.inputs, *step.outputs)
         if v is not None
     )
-    part = max(min(ROWS_MAX_L2_BYTES // image_bytes, last - first), 1)
-    whole = last - (last - first) % part
-    _write_parts(writer, body, divided, range(first, whole, part))
-    if whole < last:
-        _write_parts(writer, body, divided, range(whole, last, last - whole))
+    part = max(min(ROWS_MAX_L2_BYTES // image_bytes, end_image - first_image), 1)
+    whole = end_image - (end_image - first_image) % part
+    _write_parts(writer, body, divided, range(first_image, whole, part))
+    if whole < end_image:
+        _write_parts(writer, body, divided, range(whole, end_image, end_image - whole))
 
 
-def _write_parts(writer: ProgramWriter, body: Graph, divided: set[Value], starts: range) -> None:
-    """Add the calls of a group to a program, for equal parts of the images, given the first image of each part."""
-    images, part = writer.specs[body.results[0]].shape[0], starts.step
+def _write_parts(
+    writer: ProgramWriter, body: Graph, divided_values: set[Value], first_images: range
+) -> None:
+    """Add the calls of a group to a program for equal parts of the images, given each part's first image."""
+    images, part = writer.specs[body.results[0]].shape[0], first_images.step
     specs = {
-        v: Shaped((part, *shape[1:]), dtype) if v in divided else Shaped(shape, dtype)
+        v: Shaped((part, *shape[1:]), dtype) if v in divided_values else Shaped(shape, dtype)
         for v, (shape, dtype) in writer.specs.items()
     }
     made = {v for step in body.steps for v in step.outputs}
     places: dict[Value, Location] = dict(writer.locations)
-    for value in divided - (made - {*body.results}):
+    for value in divided_values - (made - {*body.results}):
         nbytes = writer.nbytes(value) // images
-        place = writer.locate(value).slice_bytes(starts[0] * nbytes, part * nbytes)
+        place = writer.locate(value).slice_bytes(first_images[0] * nbytes, part * nbytes)
         places[value] = place._replace(bytes_per_iteration=part * nbytes)
     gradients = [step for step in body.steps if is_image_group([step])]
     loop = [step for step in body.steps if not is_image_group([step])]
     inner = {v for step in gradients for v in step.outputs if v not in body.results}
-    end = writer.scratch
+    end = writer.scratch_offset
     for value in sorted(inner):
         nbytes = writer.nbytes(value) // images * part
-        places[value] = writer.reserve(end - writer.scratch, nbytes)
+        places[value] = writer.reserve(end - writer.scratch_offset, nbytes)
         end += -(-nbytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-    constants = {v: array for v, array in writer.constants.items() if v not in divided}
+    constants = {v: array for v, array in writer.constants.items() if v not in divided_values}
     inside = ProgramWriter(writer.table, specs, places, end, constants)
 
     def write_part() -> None:
         for step in gradients:
             assert isinstance(step, Call)
-            calls = lower_images(step, specs)
+            calls = lower_pooling_gradient(step, specs)
             assert calls is not None
             inside.write_calls(calls)
         group = lower_group(replace(body, steps=tuple(loop)), specs)
         inside.write_loop(specs[body.results[0]].shape, group, body.results)
 
-    writer.table.add_repeat(len(starts), writer.table.collect_nodes(write_part))
+    writer.table.add_repeat(len(first_images), writer.table.collect_nodes(write_part))

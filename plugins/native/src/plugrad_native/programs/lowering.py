@@ -58,8 +58,9 @@ if TYPE_CHECKING:
     Rule = Callable[[Call, Specs], list[AnyCall] | None]
 
 LOWERING_RULES: Final[dict[Kernel[..., Any], Rule]] = {}
+"""By kernel: the rule that lowers its calls to calls of C."""
 VIEW_KERNELS: Final = frozenset({unary.identity, movement.reshape, movement.expand_dims})
-"""The kernels that compute nothing."""
+"""The kernels whose result is a view of their input."""
 
 
 def lower_call(call: Call, specs: Specs) -> list[AnyCall] | None:
@@ -84,8 +85,9 @@ def register_lowering(kernel: Kernel[..., Any]) -> Callable[[Rule], Rule]:
 # --- movements ----------------------------------------------------------------------------------
 
 C_EXPAND: Final = {size: check_c_function(f"expand_{size}") for size in (1, 2, 4, 8)}
-"""What reads a broadcast array, by the bytes of an element."""
+"""The C functions that write a broadcast array, by the bytes of an element."""
 C_COPY_BY_ITEM_SIZE: Final = {size: check_c_function(f"copy_{size}") for size in (1, 2, 4, 8)}
+"""The C functions of strided copies, by the bytes of an element."""
 
 
 @register_lowering(movement.broadcast_to)
@@ -123,7 +125,7 @@ def transpose(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 
 def _describe_copy(source: NDArray[Any], target: NDArray[Any]) -> ConstantOperand:
-    """Return the descriptor of a copy between two views of equal shape.
+    """Return C's descriptor of a copy from one view to another of the same shape.
 
     It leaves out axes of one element: C has room for the 31 others that an array of less than 2³¹ elements can have.
     """
@@ -141,7 +143,7 @@ def make_strided_copy(
     source: tuple[Value, NDArray[Any], NDArray[Any]],
     target: tuple[Value, NDArray[Any], NDArray[Any]],
 ) -> list[AnyCall] | None:
-    """Return the copy of a view to another one. Each is a value, an array of its shape, and a view of this array."""
+    """Return the C call that copies one view to another, each given as a value, an array of its shape, and a view."""
     dtype = source[1].dtype
     if dtype.itemsize not in C_COPY_BY_ITEM_SIZE:
         return None
@@ -157,10 +159,11 @@ def make_strided_copy(
 
 
 def _make_dummy_array(spec: Shaped) -> NDArray[Any]:
+    """Return an uninitialized array of a value's shape and dtype."""
     return np.empty(spec.shape, spec.dtype.numpy)
 
 
-def _make_view_rule(view_of: Callable[[Call, NDArray[Any]], NDArray[Any]]) -> Rule:
+def _make_view_rule(make_view: Callable[[Call, NDArray[Any]], NDArray[Any]]) -> Rule:
     """Return the rule of a kernel that copies a view of its first input."""
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
@@ -169,13 +172,14 @@ def _make_view_rule(view_of: Callable[[Call, NDArray[Any]], NDArray[Any]]) -> Ru
             return None
         whole, made = _make_dummy_array(specs[x]), _make_dummy_array(specs[y])
         return make_strided_copy(
-            (x, whole, view_of(call, whole).reshape(made.shape)), (y, made, made)
+            (x, whole, make_view(call, whole).reshape(made.shape)), (y, made, made)
         )
 
     return rule
 
 
 def _make_slice_view(call: Call, x: NDArray[Any]) -> NDArray[Any]:
+    """Return the view of x that a call of `slice` takes."""
     begin, size = call.attrs["begin"], call.attrs["size"]
     return x[tuple([slice(b, b + n) for b, n in zip(begin, size, strict=True)])]
 
@@ -184,6 +188,7 @@ LOWERING_RULES[movement.slice] = _make_view_rule(_make_slice_view)
 
 
 def _make_strided_view(call: Call, x: NDArray[Any]) -> NDArray[Any]:
+    """Return the view of x that a call of `strided_slice` takes."""
     parts = zip(*[call.attrs[name] for name in ("begin", "end", "strides")], strict=True)
     # Behind the first element backwards, there is no position for Python that does not count from the end.
     return x[tuple([slice(b, None if e < 0 else e, step) for b, e, step in parts])]
@@ -287,6 +292,7 @@ _VIEW_MAKERS: Final = {
     movement.slice: _make_slice_view,
     movement.strided_slice: _make_strided_view,
 }
+"""By kernel: the function that makes the view of an array that a call takes."""
 
 
 def returns_strided_view(call: Call, specs: Specs) -> bool:
@@ -341,12 +347,12 @@ def find_transposed_values(graph: Graph, min_elements: int) -> frozenset[Value]:
 # --- elements at positions ------------------------------------------------------------------------
 
 
-C_GATHER_BY_DTYPE_AND_ITEM_SIZE: Final = {
+C_GATHER_BY_INDEX_DTYPE_AND_ITEM_SIZE: Final = {
     (dtype, size): check_c_function(f"{name}_{size}")
     for dtype, name in (("int32", "gather"), ("int64", "gather_by_int64"))
     for size in (4, 8)
 }
-"""The functions by the dtype of the positions and the size of an element; positions out of range give zeros."""
+"""The C functions by the dtype of the indices and the bytes of an element; indices out of range give zeros."""
 C_GATHER_GRADIENT_OF_ROWS: Final = {
     (index_dtype, dtype): check_c_function(f"{name}_{dtype}")
     for index_dtype, name in (
@@ -355,17 +361,20 @@ C_GATHER_GRADIENT_OF_ROWS: Final = {
     )
     for dtype in FLOAT_DTYPES
 }
+"""The C functions by the dtypes of the indices and of the elements."""
 
 
 @register_lowering(indexing.gather)
 def gather(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the C calls that take parts of few elements, at positions that are known to be in range."""
+    """Return the C calls that gather short slices, at indices that are known to be in range."""
     (x, indices), (y,) = get_inputs(call), call.outputs
     axis, batch_dims = call.attrs["axis"], call.attrs["batch_dims"]
     shape, dtype = specs[x]
-    function = C_GATHER_BY_DTYPE_AND_ITEM_SIZE.get((specs[indices].dtype.name, dtype.itemsize))
+    function = C_GATHER_BY_INDEX_DTYPE_AND_ITEM_SIZE.get(
+        (specs[indices].dtype.name, dtype.itemsize)
+    )
     inner = count_elements(shape[axis + 1 :])
-    if function is None or dtype.name == "string" or inner > GATHERED_PART_MAX_ELEMENTS:
+    if function is None or dtype.name == "string" or inner > GATHERED_SLICE_MAX_ELEMENTS:
         return None
     batch, outer = count_elements(shape[:batch_dims]), count_elements(shape[batch_dims:axis])
     count = count_elements(specs[indices].shape) // batch
@@ -375,7 +384,7 @@ def gather(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 @register_lowering(indexing.gather_gradient)
 def gather_gradient(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the C calls for one element of each row, at positions that are known to be in range."""
+    """Return the C calls of the gradient of one gathered element per row, at indices known to be in range."""
     (dy, indices), (y,) = get_inputs(call), call.outputs
     rows = count_elements(specs[indices].shape)
     key = specs[indices].dtype.name, specs[dy].dtype.name
@@ -388,8 +397,8 @@ def gather_gradient(call: Call, specs: Specs) -> list[AnyCall] | None:
     return [CCall(function, (*operands, rows, shape[axis]))]
 
 
-GATHERED_PART_MAX_ELEMENTS: Final = 16
-"""The elements of a part up to which C takes it as fast as NumPy does."""
+GATHERED_SLICE_MAX_ELEMENTS: Final = 16
+"""The maximum elements of a slice that C gathers as fast as NumPy."""
 
 
 # --- products -----------------------------------------------------------------------------------
@@ -398,12 +407,12 @@ GATHERED_PART_MAX_ELEMENTS: Final = 16
 C_OUTER_PRODUCT_BY_DTYPE: Final = {
     dtype: check_c_function(f"outer_{dtype}") for dtype in FLOAT_DTYPES
 }
-"""What multiplies columns by rows in a tenth of the time of BLAS."""
+"""The C functions that multiply columns by rows, in a tenth of the time of BLAS."""
 
 
 @register_lowering(linalg.matmul)
 def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the calls of a matrix product: C for a single term, and where it multiplies untraced ones; else BLAS."""
+    """Return the calls of a matrix product: of C for a depth of 1 or if C multiplies untraced ones, else of BLAS."""
     (a, b), (y,) = get_inputs(call), call.outputs
     dtype = specs[y].dtype
     if dtype.name not in FLOAT_DTYPES:
@@ -445,12 +454,12 @@ def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 C_ADD_MATMUL: Final = check_c_function("add_matmul_float32")
 MATMUL_BLOCK_DEPTH: Final = 192
-"""The depth up to which C makes a sum in one piece, as in csrc/linalg.c."""
+"""The maximum depth of a product whose sums C adds in one pass, as in csrc/linalg.c."""
 
 
 @register_lowering(fused.matmul)
 def add_matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the C call that adds a product to a bias of its size, which lies at the place of the result.
+    """Return the C call that adds a product to a bias of its shape, which is in the memory of the result.
 
     The bits are those of a product and a sum.
     """
@@ -476,13 +485,18 @@ def add_matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
 # --- reductions and normalizations -----------------------------------------------------------------
 
 
-def _make_reduction_rule(name: str, dtypes: tuple[str, ...], attribute: str = "axis") -> Rule:
-    functions = {dtype: check_c_function(f"{name}_{dtype}") for dtype in dtypes}
+def _make_reduction_rule(
+    c_name: str, dtypes: tuple[str, ...], axes_attribute: str = "axis"
+) -> Rule:
+    """Return the rule of a reduction over the axes in its attribute `axes_attribute`."""
+    functions = {dtype: check_c_function(f"{c_name}_{dtype}") for dtype in dtypes}
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         (x,), (y,) = get_inputs(call), call.outputs
         function = functions.get(specs[x].dtype.name)
-        plan = find_reduction_layout(specs[x].shape, call.attrs[attribute], call.attrs["keep_dims"])
+        plan = find_reduction_layout(
+            specs[x].shape, call.attrs[axes_attribute], call.attrs["keep_dims"]
+        )
         if function is None or plan is None:
             return None
         return [CCall(function, (InputOperand(x), OutputOperand(y), *plan[1:]))]
@@ -501,9 +515,9 @@ LOWERING_RULES[reduction.max] = _make_reduction_rule(
 )
 
 
-def _make_bool_reduction_rule(name: str) -> Rule:
-    """Return the rule of a bool reduction by a function for bytes, because bools are stored as 0 and 1."""
-    function = check_c_function(f"{name}_uint8")
+def _make_bool_reduction_rule(c_name: str) -> Rule:
+    """Return the rule of a reduction of bools by a C function for uint8, because bools are stored as 0 and 1."""
+    function = check_c_function(f"{c_name}_uint8")
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         (x,), (y,) = get_inputs(call), call.outputs
@@ -517,14 +531,15 @@ LOWERING_RULES[reduction.all] = _make_bool_reduction_rule("min")
 LOWERING_RULES[reduction.any] = _make_bool_reduction_rule("max")
 
 
-def _make_rows_rule(name: str, attribute: str) -> Rule:
-    functions = {dtype: check_c_function(f"{name}_{dtype}") for dtype in FLOAT_DTYPES}
-    columns = check_c_function(f"{name}_columns_float32")
+def _make_normalization_rule(c_name: str, axis_attribute: str) -> Rule:
+    """Return the rule of a normalization along the axis in its attribute `axis_attribute`."""
+    functions = {dtype: check_c_function(f"{c_name}_{dtype}") for dtype in FLOAT_DTYPES}
+    columns = check_c_function(f"{c_name}_columns_float32")
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
         (x,), (y,) = get_inputs(call), call.outputs
         dtype = specs[x].dtype.name
-        outer, length, inner = find_sizes_around_axis(specs[x].shape, call.attrs[attribute])
+        outer, length, inner = find_sizes_around_axis(specs[x].shape, call.attrs[axis_attribute])
         if dtype not in functions:
             return None
         if inner == 1:
@@ -536,15 +551,16 @@ def _make_rows_rule(name: str, attribute: str) -> Rule:
     return rule
 
 
-LOWERING_RULES[normalization.softmax] = _make_rows_rule("softmax", "dim")
-LOWERING_RULES[normalization.log_softmax] = _make_rows_rule("log_softmax", "axis")
+LOWERING_RULES[normalization.softmax] = _make_normalization_rule("softmax", "dim")
+LOWERING_RULES[normalization.log_softmax] = _make_normalization_rule("log_softmax", "axis")
 
 
 # --- optimizers ---------------------------------------------------------------------------------
 
 
-def _make_optimizer_rule(kernel: Kernel[..., Any], name: str) -> Rule:
-    functions = {dtype: check_c_function(f"{name}_{dtype}") for dtype in FLOAT_DTYPES}
+def _make_optimizer_rule(kernel: Kernel[..., Any], c_name: str) -> Rule:
+    """Return the rule of an optimizer step, which one C function computes for all variables."""
+    functions = {dtype: check_c_function(f"{c_name}_{dtype}") for dtype in FLOAT_DTYPES}
     lists = optimizers.LIST_COUNT_OF_KERNEL[kernel]
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
@@ -559,5 +575,4 @@ def _make_optimizer_rule(kernel: Kernel[..., Any], name: str) -> Rule:
 
 
 for _name in OPTIMIZER_NAMES:
-    _kernel = vars(optimizers)[_name]
-    LOWERING_RULES[_kernel] = _make_optimizer_rule(_kernel, _name)
+    LOWERING_RULES[vars(optimizers)[_name]] = _make_optimizer_rule(vars(optimizers)[_name], _name)

@@ -15,20 +15,15 @@ if TYPE_CHECKING:
 
 def order_steps(
     graph: Graph,
-    apart: Set[Value] = frozenset(),
-    is_own: Callable[[Call], bool] = lambda call: True,
+    preallocated_values: Set[Value] = frozenset(),
+    is_effect_free: Callable[[Call], bool] = lambda call: True,
 ) -> Graph:
     """Return the graph with its steps in an order of lower peak memory, or unchanged if there is none.
 
-    The values are the same, because steps depend on each other by values only. Host values, and calls of others'
-    functions, which may talk to other processes, stay in their order.
-
-    Args:
-        graph: the graph.
-        apart: the values that have memory of their own from the start.
-        is_own: says whether a call runs a function without effects, of this pack or of its backend.
+    Steps depend on each other by values only, so these remain the same. Host values, and calls that are not free of
+    effects, such as other processes, stay in their order. The preallocated values have memory before the first step.
     """
-    steps = _describe_steps(graph, apart, is_own)
+    steps = _describe_steps(graph, preallocated_values, is_effect_free)
     orders = (range(len(steps)), _order_from_start(steps), _order_from_end(steps))
     best = min(orders, key=lambda order: _compute_peak_bytes(steps, order))
     return (
@@ -40,17 +35,19 @@ class _StepDependencies(NamedTuple):
     """The data by which a step is ordered: the steps that it requires and reads, and its memory."""
 
     required_steps: frozenset[int]
-    """The steps that come before it."""
+    """The indices of the steps that must come before it."""
     read_steps: frozenset[int]
-    """The steps whose memory it reads, and which count."""
+    """The indices of the steps whose memory it reads."""
     nbytes: int
-    """What it takes, until the last step that reads it; what is never freed included."""
+    """The bytes of its outputs, which are freed after the last step that reads them, unless they are kept."""
     is_kept: bool
+    """Whether its outputs are results of the graph, which are never freed."""
 
 
 def _describe_steps(
-    graph: Graph, apart: Set[Value], is_own: Callable[[Call], bool]
+    graph: Graph, preallocated_values: Set[Value], is_effect_free: Callable[[Call], bool]
 ) -> list[_StepDependencies]:
+    """Return for each step which other steps it requires and reads, and its memory."""
     storage, specs = find_storage(graph, PACKED_VIEWS), graph.specs
     ends = {storage.get(v, v) for v in (*graph.results, *(v for _, v in graph.updates))}
     makers = {v: index for index, step in enumerate(graph.steps) for v in step.outputs}
@@ -59,23 +56,23 @@ def _describe_steps(
     for index, step in enumerate(graph.steps):
         read = {v for v in step.inputs if v is not None}
         needs = {makers[v] for v in read if v in makers}
-        if _has_effect(step, is_own):
+        if _has_effect(step, is_effect_free):
             needs |= set() if last_host is None else {last_host}
             last_host = index
         reads = {makers[owner] for v in read if (owner := storage[v]) in makers}
-        own = [v for v in step.outputs if storage[v] == v and v not in apart]
+        own = [v for v in step.outputs if storage[v] == v and v not in preallocated_values]
         nbytes = sum(count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in own)
         is_kept = not ends.isdisjoint(own)
         described.append(_StepDependencies(frozenset(needs), frozenset(reads), nbytes, is_kept))
     return described
 
 
-def _has_effect(step: Step, is_own: Callable[[Call], bool]) -> bool:
+def _has_effect(step: Step, is_effect_free: Callable[[Call], bool]) -> bool:
     """Return whether a step, or a step inside it, is a host value or runs a function that may have effects."""
     if isinstance(step, Call):
-        return not is_own(step)
+        return not is_effect_free(step)
     inner = [each for graph in step.graphs for each in graph.steps]
-    return not step.graphs or any(_has_effect(each, is_own) for each in inner)
+    return not step.graphs or any(_has_effect(each, is_effect_free) for each in inner)
 
 
 def _count_readers(steps: Sequence[_StepDependencies]) -> list[int]:
@@ -94,12 +91,12 @@ def _order_from_start(steps: Sequence[_StepDependencies]) -> list[int]:
     """
     left = _count_readers(steps)
 
-    def memory_growth(index: int) -> tuple[int, int]:
-        freed = sum(steps[made].nbytes for made in steps[index].read_steps if left[made] == 1)
-        return steps[index].nbytes - freed, index
+    def get_memory_growth(step_index: int) -> tuple[int, int]:
+        freed = sum(steps[made].nbytes for made in steps[step_index].read_steps if left[made] == 1)
+        return steps[step_index].nbytes - freed, step_index
 
     order: list[int] = []
-    for index in _order_greedily([step.required_steps for step in steps], memory_growth):
+    for index in _order_greedily([step.required_steps for step in steps], get_memory_growth):
         order.append(index)
         for made in steps[index].read_steps:
             left[made] -= 1
@@ -117,12 +114,14 @@ def _order_from_end(steps: Sequence[_StepDependencies]) -> list[int]:
         for needed in step.required_steps:
             followers[needed].add(index)
 
-    def memory_growth(index: int) -> tuple[int, int]:
-        needed = sum(steps[made].nbytes for made in steps[index].read_steps if not is_alive[made])
-        return needed - steps[index].nbytes, -index
+    def get_memory_growth(step_index: int) -> tuple[int, int]:
+        needed = sum(
+            steps[made].nbytes for made in steps[step_index].read_steps if not is_alive[made]
+        )
+        return needed - steps[step_index].nbytes, -step_index
 
     order: list[int] = []
-    for index in _order_greedily(followers, memory_growth):
+    for index in _order_greedily(followers, get_memory_growth):
         order.append(index)
         for made in steps[index].read_steps:
             is_alive[made] = True
@@ -130,17 +129,17 @@ def _order_from_end(steps: Sequence[_StepDependencies]) -> list[int]:
 
 
 def _order_greedily(
-    needs: Sequence[Set[int]], grows: Callable[[int], tuple[int, int]]
+    required_steps: Sequence[Set[int]], get_memory_growth: Callable[[int], tuple[int, int]]
 ) -> Iterator[int]:
-    """Yield all positions in topological order, each time the available one with the smallest memory growth."""
-    waiting = [len(each) for each in needs]
-    followers: list[list[int]] = [[] for _ in needs]
-    for index, each in enumerate(needs):
+    """Yield the indices of all steps in topological order, the one with the smallest memory growth first."""
+    waiting = [len(each) for each in required_steps]
+    followers: list[list[int]] = [[] for _ in required_steps]
+    for index, each in enumerate(required_steps):
         for needed in each:
             followers[needed].append(index)
     ready = {index for index, count in enumerate(waiting) if not count}
     while ready:
-        index = min(ready, key=grows)
+        index = min(ready, key=get_memory_growth)
         ready.remove(index)
         yield index
         for follower in followers[index]:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from plugrad.extend import Graph, Step, Value
 
 TRANSPOSED_ONCE_MAX_ROWS: Final = 64
-"""The rows of a product up to which C reads the other factor where it is, unless that is to be transposed."""
+"""The maximum rows of a product for which C does not copy the second factor, unless it has to transpose it."""
 TRANSPOSED_ONCE_MAX_ELEMENTS: Final = 1 << 16
-"""The elements of such a factor up to which one thread transposes it."""
+"""The maximum elements of a second factor that one thread transposes before a loop."""
 
 
 def match_factor_layouts(graph: Graph) -> Graph:
@@ -49,12 +49,12 @@ class _TranspositionFolder:
         self.added: dict[Value, Value] = {}
         """By the output of a transposition that exchanged rows and columns: the same matrices without that exchange."""
 
-    def fold_transpositions(self, step: Call, steps: list[Step]) -> Call:
+    def fold_transpositions(self, product: Call, new_steps: list[Step]) -> Call:
         """Return a product that reads its factors before their transpositions.
 
-        Steps that this needs, for axes other than rows and columns, are appended to ``steps``.
+        Transpositions of axes other than rows and columns are appended to `new_steps`.
         """
-        inputs, attrs = list(step.inputs), dict(step.attrs)
+        inputs, attrs = list(product.inputs), dict(product.attrs)
         for place, name in enumerate(("transpose_a", "transpose_b")):
             x = inputs[place]
             maker = None if x is None else self.makers.get(x)
@@ -62,14 +62,16 @@ class _TranspositionFolder:
                 continue
             *others, rows, columns = maker.attrs["perm"]
             if rows == len(others) + 1:  # what lay together were columns
-                inputs[place] = self._undo_axis_exchange(maker, (*others, columns, rows), steps)
+                inputs[place] = self._undo_axis_exchange(maker, (*others, columns, rows), new_steps)
                 attrs[name] = not attrs[name]
-        is_same = attrs == step.attrs
-        return step if is_same else replace(step, inputs=tuple(inputs), attrs=attrs)
+        is_same = attrs == product.attrs
+        return product if is_same else replace(product, inputs=tuple(inputs), attrs=attrs)
 
-    def _undo_axis_exchange(self, maker: Call, perm: tuple[int, ...], steps: list[Step]) -> Value:
-        """Return a value without the exchange of the last two axes, transposed in its other axes if necessary."""
-        (source,), (output,) = maker.inputs, maker.outputs
+    def _undo_axis_exchange(
+        self, transposition: Call, perm: tuple[int, ...], new_steps: list[Step]
+    ) -> Value:
+        """Return the input of a transposition, with all but its last two axes in the order `perm`."""
+        (source,), (output,) = transposition.inputs, transposition.outputs
         assert source is not None
         known = self.added.get(output)
         if known is not None:
@@ -80,13 +82,13 @@ class _TranspositionFolder:
             value = type(source)(max(self.specs) + 1)
             shape, dtype = self.specs[source]
             self.specs[value] = Shaped(tuple([shape[axis] for axis in perm]), dtype)
-            steps.append(replace(maker, outputs=(value,), attrs={"perm": perm}))
+            new_steps.append(replace(transposition, outputs=(value,), attrs={"perm": perm}))
         self.added[output] = value
         return value
 
 
 def transpose_before_loops(graph: Graph) -> Graph:
-    """Return the graph with factors transposed once before a loop instead of in each of its rounds.
+    """Return the graph with factors transposed once before a loop instead of in each iteration.
 
     The gradient of a recurrent layer has such a product. C adds in the same order for both layouts.
     """

@@ -1,4 +1,4 @@
-"""Results that take the memory of an array which nobody needs any more."""
+"""Results that take the memory of an array that is no longer needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 REUSED_MIN_BYTES: Final = 1 << 16
-"""The bytes of an array from which on it is worth looking whether somebody else has it."""
+"""The minimum bytes of an array whose memory is reused; for fewer, the check does not pay."""
 
 
 class MemoryUses:
@@ -62,7 +62,7 @@ class MemoryUses:
         )
 
 
-def find_reusable_arguments(body: Graph, dying: Set[Value]) -> dict[Value, Value]:
+def find_reusable_arguments(body: Graph, dying_arguments: Set[Value]) -> dict[Value, Value]:
     """Return by value the dying argument of a region whose memory the value may take.
 
     A value takes the place of an argument of its shape and dtype if one loop over the elements reads the one and
@@ -74,7 +74,9 @@ def find_reusable_arguments(body: Graph, dying: Set[Value]) -> dict[Value, Value
         if not isinstance(step, Fused):
             continue
         later = {v for each in body.steps[index + 1 :] for v in each.inputs}
-        free = [x for x in step.inputs if x in dying and x not in later and x not in others]
+        free = [
+            x for x in step.inputs if x in dying_arguments and x not in later and x not in others
+        ]
         for value in step.outputs:
             place = next((x for x in free if _can_reuse_argument(x, value, step.body)), None)
             if place is not None:
@@ -88,10 +90,8 @@ def find_overwritten_values(
 ) -> dict[Value, Value]:
     """Map values of a fused part of a graph to the values over which they may be written.
 
-    Args:
-        body: the part.
-        storage: the value in whose memory each value lies.
-        last_uses: the positions of the last steps that read the memory of values that lie in the arena.
+    `storage` maps values to those in whose memory they lie, and `last_uses` values in the arena to the last step that
+    reads their memory.
     """
     found: dict[Value, Value] = {}
     for index, step in enumerate(body.steps):
@@ -127,26 +127,25 @@ def merge_storage(
 
 
 def place_in_results(
-    sizes: Mapping[Value, int],
+    nbytes_by_value: Mapping[Value, int],
     creation_steps: Mapping[Value, int],
     last_uses: Mapping[Value, int],
-    hosts: Sequence[Value],
+    results: Sequence[Value],
 ) -> dict[Value, Value]:
     """Return by value the result whose memory the value may use until the result is written.
 
-    Args:
-        sizes: the bytes of values and results.
-        creation_steps: the positions of the steps that make them.
-        last_uses: the positions of the last steps that read the values.
-        hosts: the results, which have memory of their own from the start.
+    The memory of results is allocated before the first step. Both maps of steps have positions in the graph.
     """
     found: dict[Value, Value] = {}
-    hosts = sorted([v for v in hosts if sizes[v] >= REUSED_MIN_BYTES], key=lambda v: sizes[v])
-    for value in sorted(last_uses, key=lambda v: (-sizes[v], v)):
-        for host in hosts:
+    results = sorted(
+        [v for v in results if nbytes_by_value[v] >= REUSED_MIN_BYTES],
+        key=lambda v: nbytes_by_value[v],
+    )
+    for value in sorted(last_uses, key=lambda v: (-nbytes_by_value[v], v)):
+        for host in results:
             others = [v for v, x in found.items() if x == host]
             if (
-                sizes[value] <= sizes[host]
+                nbytes_by_value[value] <= nbytes_by_value[host]
                 and last_uses[value] < creation_steps[host]
                 and all(
                     last_uses[v] < creation_steps[value] or last_uses[value] < creation_steps[v]
@@ -158,37 +157,37 @@ def place_in_results(
     return found
 
 
-def _can_reuse_argument(x: Value, value: Value, group: Graph) -> bool:
+def _can_reuse_argument(argument: Value, result: Value, group: Graph) -> bool:
     """Return whether a group's result can take the memory of an argument, and whether that pays."""
-    shape, dtype = group.specs[value]
+    shape, dtype = group.specs[result]
     nbytes = count_elements(shape) * dtype.itemsize
-    return nbytes >= REUSED_MIN_BYTES and can_overwrite_argument(x, value, group)
+    return nbytes >= REUSED_MIN_BYTES and can_overwrite_argument(argument, result, group)
 
 
-def can_overwrite_argument(x: Value, value: Value, group: Graph) -> bool:
+def can_overwrite_argument(argument: Value, result: Value, group: Graph) -> bool:
     """Return whether a group is one elementwise loop, which may write a result over an argument.
 
     Gradients of poolings, which come before it, have read their images by then.
     """
     specs = group.specs
-    if specs[x] != specs[value]:
+    if specs[argument] != specs[result]:
         return False
     loop = [call for call in group.steps if not is_image_group([call])]
-    if not all(_is_in_loop(call, specs, specs[value].shape) for call in loop):
+    if not all(_is_in_loop(call, specs, specs[result].shape) for call in loop):
         return False
-    if all(value not in call.outputs for call in loop):
+    if all(result not in call.outputs for call in loop):
         return False
-    maker = next(i for i, call in enumerate(group.steps) if value in call.outputs)
-    return all(x not in call.inputs for call in group.steps[maker + 1 :])
+    maker = next(i for i, call in enumerate(group.steps) if result in call.outputs)
+    return all(argument not in call.inputs for call in group.steps[maker + 1 :])
 
 
-def _is_in_loop(call: Step, specs: Mapping[Value, Shaped], shape: Shape) -> bool:
+def _is_in_loop(call: Step, specs: Mapping[Value, Shaped], loop_shape: Shape) -> bool:
     """Return whether a kernel call is one C call in an elementwise loop over a shape."""
     if not isinstance(call, Call) or not can_join_loop(call, specs):
         return False
     calls = lower_elementwise(call, specs)
     is_one = is_repeated_number(call, specs) or (calls is not None and len(calls) == 1)
-    return is_one and specs[call.outputs[0]].shape == shape
+    return is_one and specs[call.outputs[0]].shape == loop_shape
 
 
 # --- when a program runs ----------------------------------------------------------------------------
@@ -212,12 +211,13 @@ def replay():
 
 
 SOLE_OWNER_REFCOUNT: Final = _measure_sole_owner_refcount()
+"""The reference count that a program sees for an array that nothing else refers to."""
 
 
-def is_overwritable(x: Array, references: int) -> bool:
+def is_overwritable(x: Array, reference_count: int) -> bool:
     """Return whether a contiguous array with this reference count may be overwritten."""
     return (
-        references <= SOLE_OWNER_REFCOUNT
+        reference_count <= SOLE_OWNER_REFCOUNT
         and owns_memory(x)
         and x.flags.c_contiguous
         and x.flags.writeable

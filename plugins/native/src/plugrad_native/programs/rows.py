@@ -31,11 +31,11 @@ ROW_VIEW_KERNELS: Final = VIEW_KERNELS | {movement.broadcast_to}
 ROW_NORMALIZATION_KERNELS: Final = frozenset({normalization.softmax, normalization.log_softmax})
 ROW_LOOKUP_KERNELS: Final = frozenset({indexing.gather, indexing.gather_gradient})
 MAX_ROW_BYTES: Final = 1 << 15
-"""The bytes of a row of one array up to which rows stay in the cache."""
+"""The maximum bytes of a row of one array for which rows stay in the cache."""
 
 
 def lower_rows(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the C calls of a reduction, a normalization or lookups by rows, or None if rows are not independent.
+    """Return the C calls of a reduction, normalization or lookup for some rows, or None if rows depend on others.
 
     Where an untraced call has the number of all rows, they have a `CountOperand`.
     """
@@ -60,6 +60,7 @@ def lower_rows(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 
 def _lower_row_lookups(call: Call, specs: Specs) -> list[AnyCall] | None:
+    """Return the C calls of lookups by rows, or None if rows are not independent."""
     rows = specs[call.outputs[0]].shape[:1]
     made = lower_call(call, specs)
     if made is None or not call.attrs["batch_dims"] or rows[0] < 2:

@@ -1,4 +1,4 @@
-"""The memory that convolutions and their gradients take while they run, which a plan counts."""
+"""The scratch memory of convolutions and their gradients, which memory plans count."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from plugrad.kernels import convolution, convolution3d, fused
 from plugrad_cpu.extend import thread_pool
 from plugrad_native.declare import FLOAT32
 from plugrad_native.kernels.convolution import (
-    count_scratch,
+    count_scratch_floats,
     find_reversed_window,
     is_pointwise,
     is_supported,
@@ -59,5 +59,5 @@ def count_scratch_bytes(call: Call, specs: Mapping[Value, Shaped]) -> int:
     )
     products = count_elements(outputs.shape) * (count_elements(filters.shape) // filters.shape[-1])
     parts = thread_pool.count_parts(products // INTEGER_PRODUCTS_PER_ADDITION, images.shape[0])
-    floats = count_scratch(descriptor, filters.shape[-1], dtype, is_direct=is_direct)
+    floats = count_scratch_floats(descriptor, filters.shape[-1], dtype, is_direct=is_direct)
     return parts * floats * FLOAT32.itemsize + turned_bytes

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import (
     Call,
     Cond,
     Fused,
-    KernelNotFound,
     Scan,
     While,
     count_elements,
@@ -18,15 +17,19 @@ from plugrad.extend import (
     fuse_steps,
     get_kernel,
 )
-from plugrad_cpu.extend import numpy_implementation, thread_pool
-from plugrad_native.declare import table
+from plugrad_cpu.extend import thread_pool
+from plugrad_native.declare import find_numpy_implementation, table
 from plugrad_native.programs.broadcasts import bypass_broadcasts
 from plugrad_native.programs.control import has_supported_sizes
 from plugrad_native.programs.delays import find_delayed_results
 from plugrad_native.programs.elementwise import find_ufunc_of_pack, lower_elementwise
 from plugrad_native.programs.epilogues import can_join_epilogue, find_accumulators
 from plugrad_native.programs.groups import can_join_loop, is_repeated_number
-from plugrad_native.programs.images import fits_in_image_group, is_image_group, lower_images
+from plugrad_native.programs.images import (
+    fits_in_image_group,
+    is_image_group,
+    lower_pooling_gradient,
+)
 from plugrad_native.programs.lookups import find_unproven_lookups
 from plugrad_native.programs.lowering import (
     SLICE_OR_JOIN_KERNELS,
@@ -44,14 +47,14 @@ if TYPE_CHECKING:
     from plugrad.extend import Graph, Group, Shape, Step, Value
 
 SHARED_CALL_MIN_ELEMENTS: Final = 1 << 18
-"""The elements of a call from which on threads that share it take less time than a program."""
+"""The minimum elements of a call for which threads that share it take less time than a program."""
 
 
 class CompiledStepSelector:
     """Decides which steps C can run: calls whose implementation is this pack's or the backend's."""
 
-    def __init__(self, graph: Graph, *, is_loop: bool = False, carries: int = 0) -> None:
-        self.is_loop, self.carries = is_loop, carries
+    def __init__(self, graph: Graph, *, is_loop: bool = False, carry_count: int = 0) -> None:
+        self.is_loop, self.carry_count = is_loop, carry_count
         self.backend = graph.backend.name
         self.specs = graph.specs
         self.known: dict[str, bool] = {}
@@ -71,7 +74,7 @@ class CompiledStepSelector:
         """Return the graph as C runs it, with fused groups, also in the bodies of control flow."""
         graph = transpose_before_loops(bypass_broadcasts(match_factor_layouts(graph)))
         self.specs = graph.specs
-        accumulators = find_accumulators(graph, self.carries)
+        accumulators = find_accumulators(graph, self.carry_count)
         graph = fuse_epilogues(
             graph,
             lambda call: (
@@ -113,7 +116,7 @@ class CompiledStepSelector:
     def is_groupable(self, call: Call) -> bool:
         """Return whether a call may be part of a loop over elements or rows."""
         is_free = is_row_view(call, self.specs) or is_repeated_number(call, self.specs)
-        is_image_call = not self.is_loop and lower_images(call, self.specs) is not None
+        is_image_call = not self.is_loop and lower_pooling_gradient(call, self.specs) is not None
         is_lowered = is_free or is_image_call or self.can_lower_in_loop(call)
         return self.has_own_kernel(call) and is_lowered
 
@@ -125,7 +128,7 @@ class CompiledStepSelector:
         return lower_elementwise(call, specs) is not None or lower_rows(call, specs) is not None
 
     def get_loop_shape(self, call: Call) -> Shape | None:
-        """Return the shape of the loop that can make a call; None if the call cannot join each loop of its shape."""
+        """Return the shape of the loop that can compute a call, or None if it cannot join every loop of its shape."""
         (y,) = call.outputs
         if y in self.delayed or not can_join_loop(call, self.specs):
             return None
@@ -172,7 +175,7 @@ class CompiledStepSelector:
             config = get_kernel(kernel.name, self.backend)
             is_own = self.known[kernel.name] = config is not None and (
                 config in table
-                or config.kernel_func is _find_numpy_implementation(kernel)
+                or config.kernel_func is find_numpy_implementation(kernel)
                 or find_ufunc_of_pack(kernel) is not None
             )
         return is_own
@@ -186,21 +189,19 @@ class CompiledStepSelector:
         ) is not None
 
     def is_shared_by_threads(self, call: Call | Fused) -> bool:
-        """Return whether threads share the work of a call or a group, or an order of axes would change its bits."""
+        """Return whether threads share the work of a call or group, or the order of its axes would change its bits."""
         values = [v for v in (*call.inputs, *call.outputs) if v is not None]
         if self.max_work is None:
             return not self.transposed_values.isdisjoint(values)
         return max(count_elements(self.specs[v].shape) for v in values) >= self.max_work
 
 
-def prepare_body(body: Graph, carries: int) -> Graph | None:
+def prepare_body(body: Graph, carry_count: int) -> Graph | None:
     """Return the body of control flow as C runs it, or None if C cannot run all of it.
 
-    Args:
-        body: the graph.
-        carries: how many of its first arguments become its first results.
+    The first `carry_count` arguments become the first results.
     """
-    own = CompiledStepSelector(body, is_loop=True, carries=carries)
+    own = CompiledStepSelector(body, is_loop=True, carry_count=carry_count)
     made = own.prepare(body)
     return made if all(map(own.is_compiled, made.steps)) else None
 
@@ -218,15 +219,8 @@ def _get_group_calls(graph: Graph, group: Group) -> list[Call]:
     return [step for i in group.steps if isinstance(step := graph.steps[i], Call)]
 
 
-def _find_numpy_implementation(kernel: Any) -> Any:
-    try:
-        return numpy_implementation(kernel)
-    except KernelNotFound:
-        return None
-
-
 IN_PLACE_UPDATE_MAX_ELEMENTS: Final = 1 << 23
-"""The elements that a step of an optimizer writes up to which one thread writes them in place, where others could help.
+"""The elements of an optimizer step below which one thread updates in place, though several threads could share it.
 
 In place, fewer bytes move, but nothing else runs for a few milliseconds.
 """

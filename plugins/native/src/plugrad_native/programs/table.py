@@ -1,4 +1,4 @@
-"""The table of a program, as ``extension/program.h`` describes it: words that stand for loops, calls and places."""
+"""Program tables, described in ``extension/program.h``: integers that encode loops, calls and their arguments."""
 
 from __future__ import annotations
 
@@ -16,29 +16,41 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 LOOP_NODE, REPEAT_NODE, CHOOSE_NODE, WHILE_NODE = range(4)
+"""The codes of the nodes of a program."""
 NUMBER_ARG, COUNT_ARG, POSITION_ARG, ABSENT_ARG, PLACE_ARG, LIST_ARG = range(6)
+"""The codes of the arguments of a call."""
 ALIGNMENT_BYTES: Final = 64
+"""The alignment of arrays in the arena."""
 
 
 class Location(NamedTuple):
-    """The memory of an array: slot, offset, size, and step per iteration."""
+    """The memory of an array: its buffer, its offset and size in bytes, and its step per iteration."""
 
     slot: int
+    """The index of the buffer: the arena is 0, then come inputs, outputs and constants."""
     offset: int
+    """The bytes before the array in the buffer."""
     nbytes: int
     bytes_per_iteration: int = 0
 
     def slice_bytes(self, offset: int, nbytes: int) -> Location:
-        """Return the location of a part of the array."""
+        """Return the location of `nbytes` bytes of the array, after an offset in bytes."""
         return self._replace(offset=self.offset + offset, nbytes=nbytes)
 
-    def encode(self, step: int = 0) -> list[int]:
-        """Return the location as integers of the program, with a step of `step` bytes for each item of a loop."""
-        return [PLACE_ARG, self.slot, self.offset, step, self.bytes_per_iteration, self.nbytes]
+    def encode(self, step_bytes: int = 0) -> list[int]:
+        """Return the integers that encode the location, with a step for each item of a loop."""
+        return [
+            PLACE_ARG,
+            self.slot,
+            self.offset,
+            step_bytes,
+            self.bytes_per_iteration,
+            self.nbytes,
+        ]
 
 
 class EncodedNodes(NamedTuple):
-    """Encoded nodes of a program, such as loops: their number, and their code in integers."""
+    """Encoded nodes of a program, such as loops: their number, and the integers that encode them."""
 
     node_count: int
     words: list[int]
@@ -49,8 +61,9 @@ class ProgramTable:
     """A program under construction: its integer code, functions and constants."""
 
     inputs: Sequence[int]
-    """The bytes of each."""
+    """The bytes of each input."""
     outputs: Sequence[int]
+    """The bytes of each output."""
     arena_bytes: int = 0
 
     def __post_init__(self) -> None:
@@ -62,7 +75,7 @@ class ProgramTable:
         self._kept: list[Array] = []
 
     def make_function(self, *, is_indivisible: bool = False) -> Callable[..., None]:
-        """Return the program as a function of inputs and outputs, and of an arena if it does not keep its own.
+        """Return the program as a function of its inputs and outputs, and of an arena unless it has one of its own.
 
         If it is indivisible, no other thread of Python and no interrupt comes before it has ended.
         """
@@ -92,48 +105,61 @@ class ProgramTable:
         """Return the index of a function: a C function's name, or a ufunc with the index of its inner loop."""
         return self._functions.setdefault(key, len(self._functions))
 
-    def reserve(self, start: int, nbytes: int) -> Location:
-        """Return a location in the arena, the program's scratch memory, which grows if necessary."""
+    def reserve(self, offset: int, nbytes: int) -> Location:
+        """Return the location of `nbytes` bytes at an offset in the arena, the program's scratch memory."""
         self.arena_bytes = max(
-            self.arena_bytes, -(-(start + nbytes) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+            self.arena_bytes, -(-(offset + nbytes) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         )
-        return Location(0, start, nbytes)
+        return Location(0, offset, nbytes)
 
     # --- nodes ------------------------------------------------------------------------------------
 
-    def add_loop(self, count: int, block: int, calls: int, words: Sequence[int]) -> None:
-        """Add a loop, given its encoded calls."""
-        self._add_node([LOOP_NODE, count, block, calls, *words])
+    def add_loop(
+        self, item_count: int, block_size: int, call_count: int, call_words: Sequence[int]
+    ) -> None:
+        """Add a loop over blocks of items, given its encoded calls."""
+        self._add_node([LOOP_NODE, item_count, block_size, call_count, *call_words])
 
-    def add_repeat(self, times: int, nodes: EncodedNodes) -> None:
-        """Add a node that repeats other nodes."""
+    def add_repeat(self, repetitions: int, nodes: EncodedNodes) -> None:
+        """Add a loop that runs other nodes so many times."""
         if nodes.node_count:
-            self._add_node([REPEAT_NODE, times, nodes.node_count, *nodes.words])
+            self._add_node([REPEAT_NODE, repetitions, nodes.node_count, *nodes.words])
 
-    def add_conditional(self, flag: Location, yes: EncodedNodes, no: EncodedNodes) -> None:
-        """Add a node that runs one of two lists of nodes, depending on a flag."""
+    def add_conditional(
+        self, flag_location: Location, true_nodes: EncodedNodes, false_nodes: EncodedNodes
+    ) -> None:
+        """Add a node that runs one of two lists of nodes, depending on a flag in memory."""
         self._add_node(
-            [CHOOSE_NODE, *flag.encode(), yes.node_count, no.node_count, *yes.words, *no.words]
+            [
+                CHOOSE_NODE,
+                *flag_location.encode(),
+                true_nodes.node_count,
+                false_nodes.node_count,
+                *true_nodes.words,
+                *false_nodes.words,
+            ]
         )
 
-    def add_while(self, condition: EncodedNodes, flag: Location, body: EncodedNodes) -> None:
-        """Add a node that runs `condition`, and while that sets the flag, `body`."""
+    def add_while(
+        self, condition: EncodedNodes, flag_location: Location, body: EncodedNodes
+    ) -> None:
+        """Add a loop that runs `condition`, which sets a flag in memory, and while the flag is true, `body`."""
         self._add_node(
             [
                 WHILE_NODE,
                 condition.node_count,
                 body.node_count,
                 *condition.words,
-                *flag.encode(),
+                *flag_location.encode(),
                 *body.words,
             ]
         )
 
-    def collect_nodes(self, write: Callable[[], None]) -> EncodedNodes:
-        """Return the nodes that `write` would add, without adding them."""
+    def collect_nodes(self, write_nodes: Callable[[], None]) -> EncodedNodes:
+        """Return the nodes that `write_nodes` would add, without adding them."""
         outer, self._nodes = self._nodes, EncodedNodes(0, [])
         try:
-            write()
+            write_nodes()
             return self._nodes
         finally:
             self._nodes = outer

@@ -53,10 +53,7 @@ def plan_updates(
 ) -> InPlacePlan | None:
     """Return a graph's optimizer steps as in-place updates of its variables, or None if there are none.
 
-    Args:
-        graph: the graph.
-        is_included: whether C makes a call, and no threads share it.
-        compile_graph: compiles what remains.
+    C must run the included steps, in one thread. `compile_graph` compiles what remains.
     """
     steps = _find_optimizer_steps(graph, is_included)
     if not steps:
@@ -130,15 +127,17 @@ def _find_optimizer_steps(graph: Graph, is_included: Callable[[Call], bool]) -> 
 
 
 def _compile_optimizer_steps(
-    last: Graph, operands: list[Value], targets: list[Value]
+    optimizer_graph: Graph, operands: list[Value], targets: list[Value]
 ) -> Callable[..., None]:
     """Return the program of the optimizer steps, which takes operands and the arrays to overwrite."""
-    sizes = {v: count_elements(s.shape) * s.dtype.itemsize for v, s in last.specs.items()}
+    sizes = {
+        v: count_elements(s.shape) * s.dtype.itemsize for v, s in optimizer_graph.specs.items()
+    }
     places = {v: Location(1 + i, 0, sizes[v]) for i, v in enumerate((*operands, *targets))}
-    places |= {y: places[x] for x, y in zip(targets, last.results, strict=True)}
+    places |= {y: places[x] for x, y in zip(targets, optimizer_graph.results, strict=True)}
     table = ProgramTable([sizes[v] for v in operands], [sizes[v] for v in targets])
-    writer = ProgramWriter(table, last.specs, places, 0, {})
-    for step in last.steps:
+    writer = ProgramWriter(table, optimizer_graph.specs, places, 0, {})
+    for step in optimizer_graph.steps:
         assert isinstance(step, Call)
-        writer.write_calls(lower_call(step, last.specs) or ())
+        writer.write_calls(lower_call(step, optimizer_graph.specs) or ())
     return table.make_function(is_indivisible=True)

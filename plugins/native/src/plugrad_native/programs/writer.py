@@ -1,4 +1,4 @@
-"""Calls of C become words of the table of a program: single ones, and loops over elements and over rows."""
+"""The encoding of C calls in program tables: single calls, and loops over elements or rows."""
 
 from __future__ import annotations
 
@@ -44,31 +44,31 @@ if TYPE_CHECKING:
     from plugrad_native.programs.groups import GroupCalls
 
 LARGE_ARENA_BYTES: Final = 1 << 18
-"""The bytes from which on the caller hands the arena in."""
+"""The bytes of an arena from which on the caller allocates it; programs keep smaller ones."""
 BLOCK_MAX_L1_BYTES: Final = 32_768
-"""What the blocks of a loop should take of the first cache."""
+"""The maximum bytes of the L1 cache for all arrays of a block."""
 MIN_BLOCK_BYTES: Final = 4096
-"""What one array of a block has at least: below, calls cost more than the second cache does."""
+"""The minimum bytes of one array of a block: for fewer, calls cost more than misses of the L1 cache."""
 MIN_BLOCK_ELEMENTS, MAX_BLOCK_ELEMENTS = 256, 2048
-"""Elements; a multiple of the first one, so that no result depends on the division."""
+"""The limits of a block, which has a multiple of the first one, so that no result depends on the division."""
 ROWS_MAX_L2_BYTES: Final = 1 << 17
-"""What the rows of a loop may take of the second cache."""
+"""The maximum bytes of the L2 cache for the rows of a block."""
 ASSUMED_LIVE_ROW_ARRAYS: Final = 8
-"""How many arrays of rows are taken to be alive at once."""
+"""The number of arrays of rows that are assumed to be alive at once."""
 ROW_BLOCK_MULTIPLE: Final = 8
-"""The rows that a reduction may add side by side, of which a block has a multiple."""
+"""A block has a multiple of so many rows, which a reduction may add side by side."""
 
 
 class _LoopOperand(NamedTuple):
     """The location of an operand of a loop, and its step per element."""
 
     location: Location
-    step: int
+    step_bytes: int
     is_number: bool = False
 
     def encode(self) -> list[int]:
-        """Return the operand as integers of the program."""
-        return self.location.encode(self.step)
+        """Return the integers that encode the operand."""
+        return self.location.encode(self.step_bytes)
 
 
 @dataclass
@@ -78,10 +78,10 @@ class ProgramWriter:
     table: ProgramTable
     specs: Mapping[Value, Shaped]
     locations: Mapping[Value, Location]
-    scratch: int
-    """The offset in the arena from which on calls may use it."""
+    scratch_offset: int
+    """The offset in the arena, in bytes, from which on calls may use it."""
     constants: Mapping[Value, Array]
-    """The values that are parts of the program."""
+    """The values whose arrays are parts of the program."""
 
     def locate(self, value: Value) -> Location:
         """Return the location of a value."""
@@ -89,8 +89,8 @@ class ProgramWriter:
         return self.locations[value] if array is None else self.table.add_constant(array)
 
     def reserve(self, offset: int, nbytes: int) -> Location:
-        """Return a location in the scratch memory that all loops share."""
-        return self.table.reserve(self.scratch + offset, nbytes)
+        """Return the location of `nbytes` bytes at an offset in the scratch memory that all loops share."""
+        return self.table.reserve(self.scratch_offset + offset, nbytes)
 
     def nbytes(self, value: Value) -> int:
         """Return the bytes of a value."""
@@ -103,8 +103,8 @@ class ProgramWriter:
         """Write calls that run once."""
         for call in calls:
             if isinstance(call, UfuncCall):
-                words = [self.table.add_function((call.ufunc, call.loop)), NUMBER_ARG, 0]
-                for numbers in (call.sizes, call.steps):
+                words = [self.table.add_function((call.ufunc, call.loop_index)), NUMBER_ARG, 0]
+                for numbers in (call.loop_sizes, call.step_bytes):
                     words += self.table.add_constant(np.array(numbers, np.int64)).encode()
             else:
                 words = [self.table.add_function(call.function)]
@@ -113,23 +113,16 @@ class ProgramWriter:
             self.table.add_loop(1, 1, 1, words)
 
     def write_copy(self, source: Location, target: Location) -> None:
-        """Write a copy of bytes, unless both places are the same."""
+        """Write a copy of bytes, unless both locations are the same."""
         if source == target:
             return
         descriptor = np.array([1, source.nbytes, 1], np.int32)
-        words = [
-            self.table.add_function(C_EXPAND[1]),
-            *source.encode(),
-            *target.encode(),
-            NUMBER_ARG,
-            source.nbytes,
-        ]
-        self.table.add_loop(
-            1, 1, 1, [*words, NUMBER_ARG, 0, *self.table.add_constant(descriptor).encode()]
-        )
+        words = [self.table.add_function(C_EXPAND[1]), *source.encode(), *target.encode()]
+        words += [NUMBER_ARG, source.nbytes, NUMBER_ARG, 0]
+        self.table.add_loop(1, 1, 1, [*words, *self.table.add_constant(descriptor).encode()])
 
     def encode_operand(self, operand: Operand) -> list[int]:
-        """Return the integers of an operand with a fixed location."""
+        """Return the integers that encode an operand with a fixed location."""
         match operand:
             case None:
                 return [ABSENT_ARG]
@@ -158,20 +151,20 @@ class ProgramWriter:
         self,
         shape: Shape,
         group: GroupCalls,
-        kept: Iterable[Value],
-        first: int = 0,
-        last: int | None = None,
+        kept_values: Iterable[Value],
+        first_element: int = 0,
+        end_element: int | None = None,
     ) -> None:
-        """Write elementwise calls that run by blocks, for the elements from `first` to `last`.
+        """Write elementwise calls that run by blocks, for the elements from `first_element` to before `end_element`.
 
-        What only they read lies in scratch memory, which stays in the cache, and `kept` at its place.
+        Values that only they read are in scratch memory, which stays in the cache; `kept_values` have locations.
         """
         before, calls, numbers = group
         if numbers:
             self.specs = {**self.specs, **numbers}
-        count = (count_elements(shape) if last is None else last) - first
+        count = (count_elements(shape) if end_element is None else end_element) - first_element
         made = {o.value for call in calls for o in call.operands if isinstance(o, OutputOperand)}
-        inner = made - set(kept)
+        inner = made - set(kept_values)
         read = dict.fromkeys(
             o.value
             for call in (*before, *calls)
@@ -205,7 +198,7 @@ class ProgramWriter:
             place = self.locate(value)
             size = self.specs[value].dtype.itemsize
             if self._has_full_shape(value, shape):
-                operands[value] = _LoopOperand(place.slice_bytes(first * size, size), size)
+                operands[value] = _LoopOperand(place.slice_bytes(first_element * size, size), size)
             elif self._is_scalar(value):
                 operands[value] = _LoopOperand(place, 0, is_number=True)
             else:
@@ -214,8 +207,8 @@ class ProgramWriter:
                     describe_broadcast(shape, self.specs[value].shape)
                 )
                 expand = [
-                    *(self.table.add_function(C_EXPAND[size]), *place.encode()),
-                    *(*target.encode(), COUNT_ARG, 1, POSITION_ARG, 1, first, *descriptor.encode()),
+                    *(self.table.add_function(C_EXPAND[size]), *place.encode(), *target.encode()),
+                    *(COUNT_ARG, 1, POSITION_ARG, 1, first_element, *descriptor.encode()),
                 ]
                 operands[value] = _LoopOperand(target, 0)
                 if value in periods:  # the same for all blocks
@@ -236,7 +229,7 @@ class ProgramWriter:
                     else:
                         place = self.locations[o.value]
                         operands[o.value] = _LoopOperand(
-                            place.slice_bytes(first * size, size), size
+                            place.slice_bytes(first_element * size, size), size
                         )
             words += self._encode_call(call, operands)
             number += 1
@@ -249,23 +242,18 @@ class ProgramWriter:
 
     def write_row_loop(
         self,
-        rows: int,
+        row_count: int,
         steps: Sequence[RowStep],
-        kept: Iterable[Value],
-        first: int = 0,
-        last: int | None = None,
+        kept_values: Iterable[Value],
+        first_row: int = 0,
+        end_row: int | None = None,
     ) -> None:
         """Write calls that are independent along the first axis, for a range of rows.
 
-        Args:
-            rows: the size of that axis.
-            steps: what is computed, in its order.
-            kept: the values that lie at their places; all others are made in scratch memory.
-            first: the first row.
-            last: the row after the last one.
+        `kept_values` are written to their locations; all others are in scratch memory. `end_row` is not included.
         """
-        count = (rows if last is None else last) - first
-        loop = _RowLoopWriter(self, rows, steps, frozenset(kept), first, count)
+        count = (row_count if end_row is None else end_row) - first_row
+        loop = _RowLoopWriter(self, row_count, steps, frozenset(kept_values), first_row, count)
         words, number = loop.write()
         self.table.add_loop(count, loop.block, number, words)
 
@@ -283,7 +271,7 @@ class ProgramWriter:
         return count_elements(self.specs[value].shape) == 1
 
     def _encode_call(self, call: AnyCall, operands: Mapping[Value, _LoopOperand]) -> list[int]:
-        """Return the integers of a call in a loop."""
+        """Return the integers that encode a call in a loop."""
         if isinstance(call, CCall):
             words = [self.table.add_function(call.function)]
             for operand in call.operands:
@@ -306,7 +294,7 @@ class ProgramWriter:
             places += found.encode()
         table = self.table.add_constant(_get_step_array(tuple(steps)))
         return [
-            *(self.table.add_function((call.ufunc, call.loop)), COUNT_ARG, 1, ABSENT_ARG),
+            *(self.table.add_function((call.ufunc, call.loop_index)), COUNT_ARG, 1, ABSENT_ARG),
             *(*table.encode(), *places),
         ]
 
@@ -317,6 +305,7 @@ class RowStep(NamedTuple):
     value: Value
     calls: Sequence[AnyCall]
     view_of: Value | None = None
+    """The value of which this one is a view, if it is."""
     is_repeated: bool = False
     """Whether the view repeats elements of rows, instead of giving them another shape."""
 
@@ -379,7 +368,7 @@ class _RowLoopWriter:
         return count_elements(self.writer.specs[value].shape) // self.rows
 
     def write(self) -> tuple[list[int], int]:
-        """Return the program words of all C calls of the row loop, and the number of calls."""
+        """Return the encoded C calls of the row loop, and the number of calls."""
         uses = self._find_last_uses()
         for index, step in enumerate(self.steps):
             value = step.value
@@ -425,6 +414,7 @@ class _RowLoopWriter:
         return self.row_bytes(value) if value in self.kept or value not in self.made else 0
 
     def _write_view(self, step: RowStep, source: Value) -> None:
+        """Record a view of rows, or write it if its elements are not in memory in this shape."""
         root, shape = self.views.get(source, (source, self.writer.specs[source].shape))
         wanted = self.writer.specs[step.value].shape
         if step.is_repeated:
@@ -450,21 +440,21 @@ class _RowLoopWriter:
         return self.writer.locate(value).slice_bytes(self.first * nbytes, nbytes)
 
     def _write_broadcast(
-        self, root: Value, shape: Shape, wanted: Shape, target: Location, step: int = 0
+        self, value: Value, shape: Shape, result_shape: Shape, target: Location, step_bytes: int = 0
     ) -> None:
-        """Write the rows of a value, reshaped, broadcast to a larger shape."""
+        """Write the rows of a value, in another shape and broadcast to a larger one, to a location."""
         writer = self.writer
-        size = writer.specs[root].dtype.itemsize
-        factor = count_elements(wanted) // self.rows
-        descriptor = writer.table.add_constant(describe_broadcast(wanted, shape)).encode()
-        if root in self.made:
-            source = self._locate_rows(root).encode(self._get_row_stride(root))
+        size = writer.specs[value].dtype.itemsize
+        factor = count_elements(result_shape) // self.rows
+        descriptor = writer.table.add_constant(describe_broadcast(result_shape, shape)).encode()
+        if value in self.made:
+            source = self._locate_rows(value).encode(self._get_row_stride(value))
             position = [NUMBER_ARG, 0]
         else:
-            source = writer.locate(root).encode()
+            source = writer.locate(value).encode()
             position = [POSITION_ARG, factor, self.first * factor]
-        self.words += [writer.table.add_function(C_EXPAND[size]), *source, *target.encode(step)]
-        self.words += [COUNT_ARG, factor, *position, *descriptor]
+        self.words += [writer.table.add_function(C_EXPAND[size]), *source]
+        self.words += [*target.encode(step_bytes), COUNT_ARG, factor, *position, *descriptor]
         self.number += 1
 
     def _is_scalar(self, value: Value) -> bool:
@@ -473,12 +463,12 @@ class _RowLoopWriter:
         return root not in self.made and count_elements(shape) == 1
 
     def _encode_row_operand(
-        self, value: Value, like: Value, *, is_array: bool = False
+        self, value: Value, result: Value, *, is_array: bool = False
     ) -> tuple[list[int], bool]:
-        """Return the encoded place of an operand broadcast to a result, and whether it is one number for all rows."""
+        """Return the encoded location of a value broadcast to a result, and whether it is one number for all rows."""
         writer = self.writer
         root, shape = self.views.get(value, (value, writer.specs[value].shape))
-        wanted = writer.specs[like].shape
+        wanted = writer.specs[result].shape
         if not is_array and self._is_scalar(value):
             return writer.locate(root).encode(), True
         if count_elements(shape) == count_elements(wanted):
@@ -491,7 +481,7 @@ class _RowLoopWriter:
         return target.encode(), False
 
     def _encode_reduction_source(self, value: Value) -> list[int]:
-        """Return the location of the rows that a reduction reads."""
+        """Return the encoded location of the rows that a reduction reads."""
         root, shape = self.views.get(value, (value, self.writer.specs[value].shape))
         wanted = self.writer.specs[value].shape
         if count_elements(shape) == count_elements(wanted):
@@ -518,7 +508,7 @@ class _RowLoopWriter:
                 steps.append(0 if is_number else writer.specs[operand.value].dtype.itemsize)
             table = writer.table.add_constant(_get_step_array(tuple(steps))).encode()
             head = [
-                writer.table.add_function((call.ufunc, call.loop)),
+                writer.table.add_function((call.ufunc, call.loop_index)),
                 COUNT_ARG,
                 self.row_elements(value),
                 ABSENT_ARG,
@@ -566,8 +556,8 @@ class _BlockAllocator:
         self.count += 1
         return self.writer.reserve((self.count - 1) * self.nbytes, self.nbytes)
 
-    def release(self, place: Location) -> None:
-        self.free_locations.append(place)
+    def release(self, location: Location) -> None:
+        self.free_locations.append(location)
 
 
 _CACHED_STEP_ARRAYS: dict[tuple[int, ...], Array] = {}
@@ -579,22 +569,22 @@ def _get_step_array(steps: tuple[int, ...]) -> Array:
 
 
 def _count_max_live_values(
-    calls: Sequence[AnyCall], inner: Set[Value], uses: Mapping[Value, int]
+    calls: Sequence[AnyCall], loop_values: Set[Value], last_uses: Mapping[Value, int]
 ) -> int:
-    """Return the largest number of `inner` values alive at once, given the last use of each."""
+    """Return the largest number of `loop_values` alive at once, given the last call that uses each."""
     alive: set[Value] = set()
     most = 0
     for index, call in enumerate(calls):
         values = {o.value for o in call.operands if isinstance(o, InputOperand | OutputOperand)}
-        found = values & inner
+        found = values & loop_values
         alive |= found
         most = max(most, len(alive))
-        alive -= {value for value in found if uses[value] == index}
+        alive -= {value for value in found if last_uses[value] == index}
     return most
 
 
-def _choose_block_size(width: int, alive: int) -> int:
-    """Return the number of elements per block, such that all live values fit the L1 cache."""
-    fitting = max(BLOCK_MAX_L1_BYTES // max(1, alive), MIN_BLOCK_BYTES) // width
+def _choose_block_size(item_size: int, live_value_count: int) -> int:
+    """Return the number of elements per block for which all live values fit the L1 cache."""
+    fitting = max(BLOCK_MAX_L1_BYTES // max(1, live_value_count), MIN_BLOCK_BYTES) // item_size
     fitting -= fitting % MIN_BLOCK_ELEMENTS
     return min(max(fitting, MIN_BLOCK_ELEMENTS), MAX_BLOCK_ELEMENTS)

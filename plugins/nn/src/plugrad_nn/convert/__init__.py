@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Converted", "read_folder", "state_dict", "to_state_dict"]
 
 MAX_NAMES_IN_MESSAGE = 8
-"""The most names in a line of a message."""
+"""The largest number of names in a line of a message."""
 LayerConversions: TypeAlias = "Iterator[tuple[LayerLocation, ParameterConversion]]"
+"""Pairs of a layer and a conversion of some of its parameters."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,9 @@ class Converted:
     params: Params
     """The parameters of the model."""
     names: dict[str, str]
-    """The name in the tensors by the name that PyTorch's modules would give; see `to_state_dict`."""
+    """The names in the tensors by the names that PyTorch's modules would give; see `to_state_dict`."""
     missing: tuple[str, ...]
-    """What the layers wanted and the tensors do not have: these parameters have their first values."""
+    """The names that the tensors lack: the parameters for these have their initial values."""
     unused: tuple[str, ...]
     """The tensors that no layer took."""
     left_out: tuple[str, ...]
@@ -188,32 +189,38 @@ def to_state_dict(
     return result
 
 
-def _check_model(function: str, model: Any) -> Layer:
+def _check_model(function_name: str, model: Any) -> Layer:
+    """Return a model, checked to be a layer."""
     if not isinstance(model, Layer):
-        raise ArgumentError(f"{function}: model={model!r:.80} must be a layer, such as Dense(8)")
+        raise ArgumentError(
+            f"{function_name}: model={model!r:.80} must be a layer, such as Dense(8)"
+        )
     return model
 
 
 def _map_new_to_old_names(
-    function: str, tensors: Any, names: Names | None
+    function_name: str, tensors: Any, names: Names | None
 ) -> tuple[dict[str, str], list[str]]:
     """Return old names by new names, and the names that were dropped."""
     if not isinstance(tensors, Mapping):
         raise ArgumentError(
-            f"{function}: tensors={tensors!r:.80} must be a mapping of names to arrays, such as a module's state_dict()"
+            f"{function_name}: tensors={tensors!r:.80} must be a mapping of names to arrays, such as a module's "
+            "state_dict()"
         )
-    rename = as_rename_function(function, names)
+    rename = as_rename_function(function_name, names)
     renamed: dict[str, str] = {}
     left_out: list[str] = []
     for name in cast("Mapping[Any, Any]", tensors):
         if not isinstance(name, str):
-            raise ArgumentError(f"{function}: the tensors have the name {name!r:.80}, no string")
+            raise ArgumentError(
+                f"{function_name}: the tensors have the name {name!r:.80}, no string"
+            )
         new = rename(name)
         if new is None:
             left_out.append(name)
         elif new in renamed:
             raise ArgumentError(
-                f"{function}: names gives {renamed[new]!r} and {name!r} the same name {new!r}"
+                f"{function_name}: names gives {renamed[new]!r} and {name!r} the same name {new!r}"
             )
         else:
             renamed[new] = name
@@ -221,47 +228,49 @@ def _map_new_to_old_names(
 
 
 def _iter_layer_conversions(
-    model: Layer, params: Params, shape: Any, shapes: Mapping[str, tuple[int, ...]]
+    model: Layer, params: Params, shape: Any, tensor_shapes: Mapping[str, tuple[int, ...]]
 ) -> LayerConversions:
     """Yield each layer of a model with the conversions of its parameters."""
-    for place in find_layers(model, params, shape):
-        if isinstance(place.layer_or_function, Layer):
-            prefix = f"{place.torch_name}." if place.torch_name else ""
+    for location in find_layers(model, params, shape):
+        if isinstance(location.layer_or_function, Layer):
+            prefix = f"{location.torch_name}." if location.torch_name else ""
             start = len(prefix)
-            own = {name[start:]: s for name, s in shapes.items() if name.startswith(prefix)}
+            own = {name[start:]: s for name, s in tensor_shapes.items() if name.startswith(prefix)}
             for conversion in conversions_of_layer(
-                place.layer_or_function, place.params, own, place.feature_order
+                location.layer_or_function, location.params, own, location.feature_order
             ):
-                yield place, conversion
+                yield location, conversion
 
 
 def _check_tensor_shapes(
-    function: str,
-    place: LayerLocation,
+    function_name: str,
+    location: LayerLocation,
     conversion: ParameterConversion,
-    wanted: list[str],
-    shapes: Mapping[str, tuple[int, ...]],
-    renamed: Mapping[str, str],
+    torch_names: list[str],
+    tensor_shapes: Mapping[str, tuple[int, ...]],
+    old_names: Mapping[str, str],
 ) -> None:
     """Raise unless the tensors of a conversion have the shapes that the layer expects."""
-    own = dict(named_leaves(place.params))
+    own = dict(named_leaves(location.params))
     empty = [np.broadcast_to(np.float32(0), own[name].shape) for name in conversion.parameter_names]
-    for name, array in zip(wanted, conversion.to_torch(*empty), strict=True):
-        if shapes[name] != np.shape(array):
+    for name, array in zip(torch_names, conversion.to_torch(*empty), strict=True):
+        if tensor_shapes[name] != np.shape(array):
             raise ShapeError(
-                f"{function}: {renamed[name]!r} has shape {shapes[name]}; {place.layer_or_function!r:.80}, called "
-                f"{place.plugrad_name or 'the model'!r}, needs {np.shape(array)}"
+                f"{function_name}: {old_names[name]!r} has shape {tensor_shapes[name]}; "
+                f"{location.layer_or_function!r:.80}, called {location.plugrad_name or 'the model'!r}, "
+                f"needs {np.shape(array)}"
             )
 
 
-def _shape_of_tensor(function: str, name: str, value: Any) -> tuple[int, ...]:
+def _shape_of_tensor(function_name: str, name: str, value: Any) -> tuple[int, ...]:
+    """Return the shape of a tensor of any library."""
     try:
         return tuple(int(size) for size in getattr(value, "shape", None) or np.shape(value))
     except (TypeError, ValueError) as error:
-        raise ArgumentError(f"{function}: {name!r} is no array: {error}") from None
+        raise ArgumentError(f"{function_name}: {name!r} is no array: {error}") from None
 
 
-def _as_array(function: str, name: str, value: Any) -> Array:
+def _as_array(function_name: str, name: str, value: Any) -> Array:
     """Return a tensor of any library as an array of NumPy."""
     if type(value).__module__.partition(".")[0] == "torch":
         value = value.detach().cpu()
@@ -269,9 +278,9 @@ def _as_array(function: str, name: str, value: Any) -> Array:
     try:
         array = np.asarray(value if isinstance(value, np.ndarray) else plugrad.asarray(value))
     except PlugradError as error:
-        raise DTypeError(f"{function}: {name!r}: {error}") from None
+        raise DTypeError(f"{function_name}: {name!r}: {error}") from None
     if array.dtype.kind not in "fiub":
-        raise DTypeError(f"{function}: {name!r} is {array.dtype}; it must hold real numbers")
+        raise DTypeError(f"{function_name}: {name!r} is {array.dtype}; it must hold real numbers")
     return array
 
 
@@ -284,15 +293,15 @@ def _set_by_dotted_name(tree: Params, name: str, value: Array) -> None:
 
 
 def _describe_mismatch(
-    function: str,
+    function_name: str,
     missing: list[str],
     unused: list[str],
-    renamed: Mapping[str, str],
+    old_names: Mapping[str, str],
     allow_missing: bool,
     allow_unused: bool,
 ) -> str:
     """Return a message about missing and unused tensors, with remedies."""
-    names = {given: name for name, given in renamed.items()}
+    names = {given: name for name, given in old_names.items()}
     rest = [names[given] for given in unused]
     lines: list[str] = []
     if missing and not allow_missing:
@@ -309,10 +318,11 @@ def _describe_mismatch(
         lines.append("allow_missing=True keeps their first values")
     else:
         lines.append(f'names={{"{rest[0]}": None}} leaves one out, and allow_unused=True all')
-    return f"{function}: {'; '.join(lines)}"
+    return f"{function_name}: {'; '.join(lines)}"
 
 
 def _list_names(names: Iterable[str]) -> str:
+    """Return the first of some names as text, and the number of the others."""
     names = list(names)
     rest = (
         f" and {len(names) - MAX_NAMES_IN_MESSAGE} others"

@@ -85,11 +85,11 @@ def _read_shards(folder: Path, device: Any) -> dict[str, Tensor]:
     return found
 
 
-def _check_tensors(path: Path, tree: Any) -> dict[str, Tensor]:
-    """Return the tensors of a file by name."""
-    if not isinstance(tree, dict):
+def _check_tensors(path: Path, content: Any) -> dict[str, Tensor]:
+    """Return the content of a file, checked to be tensors by name."""
+    if not isinstance(content, dict):
         _raise_bad_folder(path, "it must hold tensors by name")
-    tensors = cast("dict[str, Any]", tree)
+    tensors = cast("dict[str, Any]", content)
     for name, value in tensors.items():
         if not isinstance(value, plugrad.Tensor):
             _raise_bad_folder(
@@ -99,6 +99,7 @@ def _check_tensors(path: Path, tree: Any) -> dict[str, Tensor]:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file."""
     try:
         content = json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -108,5 +109,6 @@ def _read_json(path: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", content)
 
 
-def _raise_bad_folder(path: Path, why: str) -> NoReturn:
-    raise plugrad.errors.DamagedFile(f"convert.read_folder: {path}: {why}")
+def _raise_bad_folder(path: Path, reason: str) -> NoReturn:
+    """Raise the error for a damaged folder."""
+    raise plugrad.errors.DamagedFile(f"convert.read_folder: {path}: {reason}")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 SAME_FEATURE_ORDER = FeatureOrder()
+"""The order of features that plugrad and PyTorch share."""
 
 
 @dataclass
@@ -38,14 +39,14 @@ class LayerLocation:
     params: Params
     input_shape: Any
     result_shape: Any
-    """The shape of one result; None where no layer follows that could see it."""
+    """The shape of one result; None for parts of a layer, which no other layer follows."""
     plugrad_name: str
     torch_name: str
     source_indices: tuple[int, ...]
-    """The numbers of the places whose results it takes; none for what nobody follows."""
+    """The indices of the locations whose results the layer takes; none for parts of a layer."""
     feature_order: FeatureOrder = SAME_FEATURE_ORDER
     is_junction: bool = False
-    """Whether layers of a layer come together here; it has only those parameters that are not theirs."""
+    """Whether this is a layer of other layers, of whose parameters it has only its own."""
 
 
 def find_layers(model: Layer, params: Params, shape: Any) -> list[LayerLocation]:
@@ -56,34 +57,34 @@ def find_layers(model: Layer, params: Params, shape: Any) -> list[LayerLocation]
     Raises:
         ArgumentError: it cannot be seen which features of flattened images a layer takes.
     """
-    places: list[LayerLocation] = []
-    _add_layer(places, model, params, shape, None, "", "", ())
-    _set_order_after_flatten(places)
-    for place in places:
-        if isinstance(place.layer_or_function, Reshape):
-            _set_order_before_reshape(places, place)
-    return places
+    locations: list[LayerLocation] = []
+    _add_layer(locations, model, params, shape, None, "", "", ())
+    _set_order_after_flatten(locations)
+    for location in locations:
+        if isinstance(location.layer_or_function, Reshape):
+            _set_order_before_reshape(locations, location)
+    return locations
 
 
 def _add_layer(
-    places: list[LayerLocation],
+    locations: list[LayerLocation],
     layer_or_function: Any,
     params: Params,
     shape: Any,
     result_shape: Any,
     plugrad_name: str,
     torch_name: str,
-    sources: tuple[int, ...],
+    source_indices: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """Add the places of a layer, and return the index of the place that computes its result."""
+    """Add the locations of a layer, and return the index of the one that computes its result."""
     while isinstance(layer_or_function, TimeDistributed | Masked):
         shape = shape[1:] if isinstance(layer_or_function, TimeDistributed) else shape[0]
         layer_or_function = layer_or_function.layer
     if isinstance(layer_or_function, Sequential):
-        inner = sources
+        inner = source_indices
         for number, child in enumerate(layer_or_function.children(params, shape)):
             inner = _add_layer(
-                places,
+                locations,
                 child.step,
                 child.params,
                 child.shape,
@@ -101,18 +102,18 @@ def _add_layer(
             result_shape,
             plugrad_name,
             torch_name,
-            (*sources, *inner),
+            (*source_indices, *inner),
             is_junction=True,
         )
-        places.append(joint)
-        return (len(places) - 1,)
+        locations.append(joint)
+        return (len(locations) - 1,)
     if isinstance(layer_or_function, Graph):
         found: dict[str, tuple[int, ...]] = dict.fromkeys(layer_or_function.inputs, ())
         for child, (name, node) in zip(
             layer_or_function.children(params, shape), layer_or_function.nodes, strict=True
         ):
             found[name] = _add_layer(
-                places,
+                locations,
                 child.step,
                 child.params,
                 child.shape,
@@ -126,14 +127,20 @@ def _add_layer(
         )
     parts = layer_or_function.parts(shape) if isinstance(layer_or_function, Layer) else {}
     if not parts or isinstance(layer_or_function, MultiHeadAttention):
-        places.append(
+        locations.append(
             LayerLocation(
-                layer_or_function, params, shape, result_shape, plugrad_name, torch_name, sources
+                layer_or_function,
+                params,
+                shape,
+                result_shape,
+                plugrad_name,
+                torch_name,
+                source_indices,
             )
         )
-        return (len(places) - 1,)
+        return (len(locations) - 1,)
     own = {name: value for name, value in params.items() if name not in parts}
-    places.append(
+    locations.append(
         LayerLocation(
             layer_or_function,
             own,
@@ -141,15 +148,15 @@ def _add_layer(
             result_shape,
             plugrad_name,
             torch_name,
-            sources,
+            source_indices,
             is_junction=True,
         )
     )
-    number = len(places) - 1
+    number = len(locations) - 1
     called = TORCH_NAMES_OF_PARTS.get(type(layer_or_function), {})
     for name, (part, part_shape) in parts.items():
         _add_layer(
-            places,
+            locations,
             part,
             params[name],
             part_shape,
@@ -161,69 +168,73 @@ def _add_layer(
     return (number,)
 
 
-def _keeps_features(place: LayerLocation) -> bool:
+def _keeps_features(location: LayerLocation) -> bool:
     """Return whether a layer keeps the order of the features."""
     if (
-        place.is_junction
-        or isinstance(place.layer_or_function, Flatten | Reshape)
-        or place.input_shape != place.result_shape
+        location.is_junction
+        or isinstance(location.layer_or_function, Flatten | Reshape)
+        or location.input_shape != location.result_shape
     ):
         return False
-    return not place.params or isinstance(place.layer_or_function, _Normalization | PReLU)
+    return not location.params or isinstance(location.layer_or_function, _Normalization | PReLU)
 
 
-def _set_order_after_flatten(places: list[LayerLocation]) -> None:
+def _set_order_after_flatten(locations: list[LayerLocation]) -> None:
     """Record the order of features after each `Flatten`, up to the next `Dense`."""
-    for place in places:
-        known = [places[number].feature_order.output_order for number in place.source_indices]
+    for location in locations:
+        known = [locations[number].feature_order.output_order for number in location.source_indices]
         before = known[0] if len(known) == 1 else None
-        if isinstance(place.layer_or_function, Flatten):
-            place.feature_order = FeatureOrder(None, _flatten_order(places, place))
-        elif before is not None and _keeps_features(place):
-            place.feature_order = FeatureOrder(before, before)
-        elif before is not None and isinstance(place.layer_or_function, Dense):
-            place.feature_order = FeatureOrder(before, None)
+        if isinstance(location.layer_or_function, Flatten):
+            location.feature_order = FeatureOrder(None, _flatten_order(locations, location))
+        elif before is not None and _keeps_features(location):
+            location.feature_order = FeatureOrder(before, before)
+        elif before is not None and isinstance(location.layer_or_function, Dense):
+            location.feature_order = FeatureOrder(before, None)
         elif any(order is not None for order in known) and (
-            place.params or place.is_junction or len(known) > 1
+            location.params or location.is_junction or len(known) > 1
         ):
             raise ArgumentError(
-                f"state_dict: {place.plugrad_name or place.layer_or_function!r:.80} takes flattened images, "
+                f"state_dict: {location.plugrad_name or location.layer_or_function!r:.80} takes flattened images, "
                 "whose pixels and channels PyTorch has in another order; "
                 "only Dense layers, normalizations and functions may follow "
                 "Flatten"
             )
 
 
-def _set_order_before_reshape(places: list[LayerLocation], place: LayerLocation) -> None:
+def _set_order_before_reshape(locations: list[LayerLocation], location: LayerLocation) -> None:
     """Record the order of features before a `Reshape` to images, back to the preceding `Dense` layer."""
-    if place.result_shape is None or len(place.input_shape) != 1 or len(place.result_shape) < 3:
+    if (
+        location.result_shape is None
+        or len(location.input_shape) != 1
+        or len(location.result_shape) < 3
+    ):
         return
-    order = _channels_first_order(place.result_shape)
-    while order is not None and len(place.source_indices) == 1:
-        place = places[place.source_indices[0]]
-        if isinstance(place.layer_or_function, Dense):
-            place.feature_order = FeatureOrder(place.feature_order.input_order, order)
+    order = _channels_first_order(location.result_shape)
+    while order is not None and len(location.source_indices) == 1:
+        location = locations[location.source_indices[0]]
+        if isinstance(location.layer_or_function, Dense):
+            location.feature_order = FeatureOrder(location.feature_order.input_order, order)
             return
-        if not _keeps_features(place):
+        if not _keeps_features(location):
             return
-        place.feature_order = FeatureOrder(order, order)
+        location.feature_order = FeatureOrder(order, order)
 
 
-def _flatten_order(places: Sequence[LayerLocation], place: LayerLocation) -> Array | None:
-    """Return the order of features of flattened images, or None for sequences, which both sides flatten alike."""
-    if len(place.input_shape) == 2:
-        source = place
+def _flatten_order(locations: Sequence[LayerLocation], location: LayerLocation) -> Array | None:
+    """Return the order of features of flattened images, or None for sequences, which PyTorch flattens alike."""
+    if len(location.input_shape) == 2:
+        source = location
         while len(source.source_indices) == 1:
-            source = places[source.source_indices[0]]
+            source = locations[source.source_indices[0]]
             if isinstance(source.layer_or_function, _Convolution):
-                return _channels_first_order(place.input_shape)
+                return _channels_first_order(location.input_shape)
             if isinstance(
                 source.layer_or_function,
                 _Recurrent | Bidirectional | Embedding | MultiHeadAttention,
             ):
                 return None
         return None
-    return _channels_first_order(place.input_shape)
+    return _channels_first_order(location.input_shape)
 
 
 def _channels_first_order(shape: tuple[int, ...]) -> Array | None:

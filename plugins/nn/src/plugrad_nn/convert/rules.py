@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Arrays: TypeAlias = "tuple[Array, ...]"
+"""The arrays that a conversion returns."""
 
 
 class ParameterConversion(NamedTuple):
@@ -33,13 +34,13 @@ class ParameterConversion(NamedTuple):
     torch_names: tuple[str, ...]
     parameter_names: tuple[str, ...]
     from_torch: Callable[..., Arrays]
-    """From the tensors of the module to the parameters."""
+    """A function that converts the tensors of PyTorch's module to the parameters."""
     to_torch: Callable[..., Arrays]
-    """Back."""
+    """A function that converts the parameters to the tensors of PyTorch's module."""
 
 
 class FeatureOrder(NamedTuple):
-    """The order of features that the two sides flatten differently, because PyTorch has channels before pixels.
+    """The order of features that plugrad and PyTorch flatten differently: PyTorch has channels before pixels.
 
     Feature i in plugrad is feature ``order[i]`` in PyTorch; None if both orders are equal.
     """
@@ -49,14 +50,15 @@ class FeatureOrder(NamedTuple):
 
 
 TensorShapes: TypeAlias = "Mapping[str, tuple[int, ...]]"
+"""The shapes of the tensors of PyTorch's module by name."""
 ConversionRule: TypeAlias = (
     "Callable[[Any, Params, TensorShapes, FeatureOrder], list[ParameterConversion]]"
 )
-"""The conversions of a layer, given its parameters, the shapes of the module's tensors by name, and its features."""
+"""A function of a layer, its parameters, the module's tensor shapes and the feature order that returns conversions."""
 
 
 def conversions_of_layer(
-    layer: Layer, params: Params, shapes: TensorShapes, features: FeatureOrder
+    layer: Layer, params: Params, tensor_shapes: TensorShapes, feature_order: FeatureOrder
 ) -> list[ParameterConversion]:
     """Return the conversions of a layer; a layer that PyTorch lacks keeps its parameters unchanged."""
     rule = CONVERSION_RULES_BY_LAYER_CLASS.get(type(layer))
@@ -64,7 +66,7 @@ def conversions_of_layer(
         return [
             unchanged_conversion(name.replace(".", "_"), name) for name, _ in named_leaves(params)
         ]
-    return rule(layer, params, shapes, features)
+    return rule(layer, params, tensor_shapes, feature_order)
 
 
 def unchanged_conversion(torch_name: str, plugrad_name: str) -> ParameterConversion:
@@ -73,53 +75,58 @@ def unchanged_conversion(torch_name: str, plugrad_name: str) -> ParameterConvers
 
 
 def _feature_permutations(
-    axis: int, features: Array | None
+    axis: int, feature_order: Array | None
 ) -> tuple[Callable[[Array], Array], ...]:
-    """Return functions that put features along an axis into our order, and back."""
-    if features is None:
+    """Return functions that put features along an axis into plugrad's order, and back into PyTorch's."""
+    if feature_order is None:
         return (lambda x: x), (lambda x: x)
-    from_torch = np.argsort(features)
-    return (lambda x: np.take(x, features, axis)), (lambda x: np.take(x, from_torch, axis))
+    from_torch = np.argsort(feature_order)
+    return (lambda x: np.take(x, feature_order, axis)), (lambda x: np.take(x, from_torch, axis))
 
 
 def _vector_conversions(
-    names: Mapping[str, str], features: FeatureOrder, params: Params, prefix: str = ""
+    torch_names: Mapping[str, str],
+    feature_order: FeatureOrder,
+    params: Params,
+    plugrad_prefix: str = "",
 ) -> list[ParameterConversion]:
-    """Return the conversions of those vectors, one element per feature, that the layer has."""
-    read, write = _feature_permutations(0, features.output_order)
+    """Return the conversions of the vectors with an element for each feature that a layer has."""
+    read, write = _feature_permutations(0, feature_order.output_order)
     return [
         ParameterConversion(
             (torch_name,), (plugrad_name,), lambda x: (read(x),), lambda x: (write(x),)
         )
-        for plugrad_name, torch_name in names.items()
-        if prefix + plugrad_name in params
+        for plugrad_name, torch_name in torch_names.items()
+        if plugrad_prefix + plugrad_name in params
     ]
 
 
 def _dense_conversions(
-    layer: Dense, params: Params, shapes: Any, features: FeatureOrder
+    layer: Dense, params: Params, tensor_shapes: Any, feature_order: FeatureOrder
 ) -> list[ParameterConversion]:
-    rows, rows_back = _feature_permutations(0, features.input_order)
-    columns, columns_back = _feature_permutations(1, features.output_order)
+    """Return the conversions of a dense layer; PyTorch's matrix has the outputs first."""
+    rows, rows_back = _feature_permutations(0, feature_order.input_order)
+    columns, columns_back = _feature_permutations(1, feature_order.output_order)
     kernel = ParameterConversion(
         ("weight",),
         ("kernel",),
         lambda x: (columns(rows(np.transpose(x))),),
         lambda x: (np.transpose(rows_back(columns_back(x))),),
     )
-    return [kernel, *_vector_conversions({"bias": "bias"}, features, params)]
+    return [kernel, *_vector_conversions({"bias": "bias"}, feature_order, params)]
 
 
 def _normalization_conversions(
-    layer: Layer, params: Params, shapes: Any, features: FeatureOrder
+    layer: Layer, params: Params, tensor_shapes: Any, feature_order: FeatureOrder
 ) -> list[ParameterConversion]:
+    """Return the conversions of a normalization."""
     names = {
         "gamma": "weight",
         "beta": "bias",
         "moving_mean": "running_mean",
         "moving_variance": "running_var",
     }
-    found = _vector_conversions(names, features, params)
+    found = _vector_conversions(names, feature_order, params)
     if isinstance(layer, BatchNorm):
         zero = (np.int64(0),)
         found.append(ParameterConversion(("num_batches_tracked",), (), lambda x: (), lambda: zero))  # type: ignore[arg-type,return-value] # pyright: ignore[reportArgumentType] - a 0-d array to all who use it
@@ -127,10 +134,11 @@ def _normalization_conversions(
 
 
 def _prelu_conversions(
-    layer: PReLU, params: Params, shapes: Any, features: FeatureOrder
+    layer: PReLU, params: Params, tensor_shapes: Any, feature_order: FeatureOrder
 ) -> list[ParameterConversion]:
-    if shapes.get("weight") != (1,):
-        return _vector_conversions({"alpha": "weight"}, features, params)
+    """Return the conversion of PReLU's slopes; PyTorch may have one for all channels."""
+    if tensor_shapes.get("weight") != (1,):
+        return _vector_conversions({"alpha": "weight"}, feature_order, params)
     channels = params["alpha"].shape  # PyTorch has one slope for all channels by default
     return [
         ParameterConversion(
@@ -140,17 +148,19 @@ def _prelu_conversions(
 
 
 def _take_first_slope(x: Array) -> Arrays:
+    """Return the slope of the first channel."""
     return (x[:1],)
 
 
 def _embedding_conversions(
-    layer: Layer, params: Params, shapes: Any, features: FeatureOrder
+    layer: Layer, params: Params, tensor_shapes: Any, feature_order: FeatureOrder
 ) -> list[ParameterConversion]:
+    """Return the conversion of a table of embeddings."""
     return [unchanged_conversion("weight", "embeddings")]
 
 
 def _convolution_conversions(
-    layer: Layer, params: Params, shapes: Any, features: FeatureOrder
+    layer: Layer, params: Params, tensor_shapes: Any, feature_order: FeatureOrder
 ) -> list[ParameterConversion]:
     """Return the conversions of a convolution; PyTorch's filters have the outputs first."""
     kernel = ParameterConversion(
@@ -163,10 +173,10 @@ def _convolution_conversions(
 
 
 def _depthwise_kernel_conversion(
-    torch_name: str, plugrad_name: str, size: tuple[int, ...]
+    torch_name: str, plugrad_name: str, kernel_shape: tuple[int, ...]
 ) -> ParameterConversion:
-    """PyTorch's filters of a convolution with as many groups as channels have the axes (outputs, 1, height, width)."""
-    height, width, channels, multiplier = size
+    """Return the conversion of a kernel whose axes are (outputs, 1, height, width) in PyTorch."""
+    height, width, channels, multiplier = kernel_shape
     inner = (channels, multiplier, height, width)
     outer = (channels * multiplier, 1, height, width)
     return ParameterConversion(
@@ -178,20 +188,24 @@ def _depthwise_kernel_conversion(
 
 
 def _depthwise_conversions(
-    layer: DepthwiseConv2D, params: Params, shapes: Any, features: FeatureOrder
+    layer: DepthwiseConv2D, params: Params, tensor_shapes: Any, feature_order: FeatureOrder
 ) -> list[ParameterConversion]:
+    """Return the conversions of a depthwise convolution."""
     kernel = _depthwise_kernel_conversion("weight", "kernel", params["kernel"].shape)
     return [kernel, *([unchanged_conversion("bias", "bias")] if "bias" in params else [])]
 
 
 def _separable_conversions(
-    layer: SeparableConv2D, params: Params, shapes: Any, features: FeatureOrder
+    layer: SeparableConv2D, params: Params, tensor_shapes: Any, feature_order: FeatureOrder
 ) -> list[ParameterConversion]:
+    """Return the conversions of a separable convolution, which is two modules in PyTorch."""
     size = params["depthwise_kernel"].shape
     found = [
         _depthwise_kernel_conversion("depthwise.weight", "depthwise_kernel", size),
         *_prefix_conversion_names(
-            _convolution_conversions(layer, {}, shapes, features), "pointwise.", "pointwise_"
+            _convolution_conversions(layer, {}, tensor_shapes, feature_order),
+            "pointwise.",
+            "pointwise_",
         ),
     ]
     return [*found, *([unchanged_conversion("pointwise.bias", "bias")] if "bias" in params else [])]
@@ -200,6 +214,7 @@ def _separable_conversions(
 def _prefix_conversion_names(
     conversions: list[ParameterConversion], torch_prefix: str, plugrad_prefix: str
 ) -> list[ParameterConversion]:
+    """Return conversions with prefixes before their names."""
     return [
         conversion._replace(
             torch_names=tuple(torch_prefix + name for name in conversion.torch_names),
@@ -210,7 +225,7 @@ def _prefix_conversion_names(
 
 
 def _recurrent_conversions(
-    layer: Layer, params: Params, shapes: Any, features: FeatureOrder
+    layer: Layer, params: Params, tensor_shapes: Any, feature_order: FeatureOrder
 ) -> list[ParameterConversion]:
     """Return the conversions of a recurrent layer.
 
@@ -220,7 +235,7 @@ def _recurrent_conversions(
     order = [1, 0, 2] if isinstance(layer, GRU) else list(range(gates))
 
     def reorder_gates(x: Array) -> Array:
-        """Reorder the gates in rows between both sides; applied twice, it changes nothing."""
+        """Exchange the orders of gates in rows of plugrad and PyTorch; applied twice, it changes nothing."""
         parts = np.reshape(x, (gates, -1, *x.shape[1:]))
         return np.reshape(parts[order], x.shape)
 
@@ -261,11 +276,14 @@ def _recurrent_conversions(
 
 
 def _bidirectional_conversions(
-    layer: Bidirectional, params: Params, shapes: Any, features: FeatureOrder
+    layer: Bidirectional, params: Params, tensor_shapes: Any, feature_order: FeatureOrder
 ) -> list[ParameterConversion]:
+    """Return the conversions of the recurrent layers of both directions."""
     found: list[ParameterConversion] = []
     for direction, end in (("forward", ""), ("backward", "_reverse")):
-        for conversion in _recurrent_conversions(layer.layer, params[direction], shapes, features):
+        for conversion in _recurrent_conversions(
+            layer.layer, params[direction], tensor_shapes, feature_order
+        ):
             torch_names = tuple(name + end for name in conversion.torch_names)
             parameter_names = tuple(f"{direction}.{name}" for name in conversion.parameter_names)
             found.append(
@@ -275,11 +293,12 @@ def _bidirectional_conversions(
 
 
 def _transpose_all(arrays: Iterable[Array]) -> Arrays:
+    """Return arrays with reversed axes."""
     return tuple(np.transpose(array) for array in arrays)
 
 
 def _attention_conversions(
-    layer: MultiHeadAttention, params: Params, shapes: Any, features: FeatureOrder
+    layer: MultiHeadAttention, params: Params, tensor_shapes: Any, feature_order: FeatureOrder
 ) -> list[ParameterConversion]:
     """Return the conversions of attention; PyTorch may store the query, key and value matrices in one or in three."""
     projections = ("query", "key", "value")
@@ -290,9 +309,11 @@ def _attention_conversions(
             parameter_names=(f"output.{conversion.parameter_names[0]}",),
             torch_names=(f"out_proj.{conversion.torch_names[0]}",),
         )
-        for conversion in _dense_conversions(Dense(1), params["output"], shapes, FeatureOrder())
+        for conversion in _dense_conversions(
+            Dense(1), params["output"], tensor_shapes, FeatureOrder()
+        )
     ]
-    if "q_proj.weight" in shapes:
+    if "q_proj.weight" in tensor_shapes:
         return [
             *(
                 conversion._replace(
@@ -300,7 +321,9 @@ def _attention_conversions(
                     torch_names=(f"{name[0]}_proj.{conversion.torch_names[0]}",),
                 )
                 for name in projections
-                for conversion in _dense_conversions(Dense(1), params[name], shapes, FeatureOrder())
+                for conversion in _dense_conversions(
+                    Dense(1), params[name], tensor_shapes, FeatureOrder()
+                )
             ),
             *output,
         ]
@@ -319,11 +342,11 @@ def _attention_conversions(
 
 
 def _split_off_kernel_conversion(
-    layer: Any, params: Params, features: FeatureOrder
+    layer: Any, params: Params, feature_order: FeatureOrder
 ) -> tuple[ParameterConversion, list[ParameterConversion]]:
     """Return the conversion of the wrapped layer's kernel, and its other conversions."""
     conversions = conversions_of_layer(
-        layer.layer, params | {layer.name: params[layer.name]}, {}, features
+        layer.layer, params | {layer.name: params[layer.name]}, {}, feature_order
     )
     kernels = [
         conversion for conversion in conversions if conversion.parameter_names == (layer.name,)
@@ -336,9 +359,10 @@ def _split_off_kernel_conversion(
 
 
 def _parametrized_conversions(
-    layer: Parametrized, params: Params, shapes: Any, features: FeatureOrder
+    layer: Parametrized, params: Params, tensor_shapes: Any, feature_order: FeatureOrder
 ) -> Any:
-    kernel, others = _split_off_kernel_conversion(layer, params, features)
+    """Return the conversions of a layer with a parametrized kernel."""
+    kernel, others = _split_off_kernel_conversion(layer, params, feature_order)
     return [
         kernel._replace(torch_names=(f"parametrizations.{kernel.torch_names[0]}.original",)),
         *others,
@@ -346,13 +370,16 @@ def _parametrized_conversions(
 
 
 def _weight_norm_conversions(
-    layer: WeightNorm, params: Params, shapes: Any, features: FeatureOrder
+    layer: WeightNorm, params: Params, tensor_shapes: Any, feature_order: FeatureOrder
 ) -> list[ParameterConversion]:
+    """Return the conversions of a layer whose kernel is a length and a direction."""
     own = {name: value for name, value in params.items() if not name.startswith(f"{layer.name}_")}
     direction = params[f"{layer.name}_direction"]
-    kernel, others = _split_off_kernel_conversion(layer, {layer.name: direction, **own}, features)
+    kernel, others = _split_off_kernel_conversion(
+        layer, {layer.name: direction, **own}, feature_order
+    )
     name = kernel.torch_names[0]
-    older = f"{name}_g" in shapes
+    older = f"{name}_g" in tensor_shapes
     length, vector = (
         (f"{name}_g", f"{name}_v")
         if older
@@ -372,9 +399,10 @@ def _weight_norm_conversions(
 
 
 def _spectral_norm_conversions(
-    layer: SpectralNorm, params: Params, shapes: Any, features: FeatureOrder
+    layer: SpectralNorm, params: Params, tensor_shapes: Any, feature_order: FeatureOrder
 ) -> list[ParameterConversion]:
-    kernel, others = _split_off_kernel_conversion(layer, params, features)
+    """Return the conversions of a layer whose kernel is divided by its largest singular value."""
+    kernel, others = _split_off_kernel_conversion(layer, params, feature_order)
 
     def write_spectral_norm(x: Array, u: Array) -> Arrays:
         (weight,) = kernel.to_torch(x)
@@ -432,4 +460,4 @@ TORCH_NAMES_OF_PARTS: Final[dict[type, dict[str, str]]] = {
         "output_norm": "norm3",
     },
 }
-"""What the modules of PyTorch call the layers that a layer consists of."""
+"""The names that PyTorch's modules give to the layers inside a layer."""

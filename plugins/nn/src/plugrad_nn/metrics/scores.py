@@ -219,14 +219,14 @@ def label_weights(op: str, labels: Tensor, weights: Any, ignore_index: int | Non
     return counted
 
 
-def sum_true(x: Tensor, counted: Tensor | None) -> Tensor:
+def sum_true(x: Tensor, weights: Tensor | None) -> Tensor:
     """Return the number of true elements, or the sum of their weights."""
     values = plugrad.astype(x, plugrad.float32)
-    return plugrad.sum(values if counted is None else values * counted)
+    return plugrad.sum(values if weights is None else values * weights)
 
 
-def _fraction_true(x: Tensor, counted: Tensor | None) -> Tensor:
+def _fraction_true(x: Tensor, weights: Tensor | None) -> Tensor:
     """Return the fraction of true elements, NaN if none counts."""
-    if counted is None:
+    if weights is None:
         return plugrad.mean(plugrad.astype(x, plugrad.float32))
-    return sum_true(x, counted) / plugrad.sum(counted)
+    return sum_true(x, weights) / plugrad.sum(weights)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor, Variable
 
 AverageKind: TypeAlias = Literal["macro", "micro", "weighted", "none"]
-"""How the results of classes become one: their mean, that of all decisions together, that by numbers of labels."""
+"""How results of classes are combined: their mean, the result of all decisions, or a mean weighted by labels."""
 
 
 class Metric(ABC):
@@ -493,13 +493,15 @@ def _one_hot_classes(
     return truth, plugrad.one_hot(decided, metric.classes)
 
 
-def _import_optional(owner: str, module: str, library: str) -> Any:
+def _import_optional(owner: str, module_name: str, distribution: str) -> Any:
     """Return an optional module, importing it on first use, or raise with the command that installs it.
 
     Raises:
         ArgumentError: the library is not installed.
     """
     try:
-        return import_module(module)
+        return import_module(module_name)
     except ImportError as error:
-        raise ArgumentError(f"{owner}: {library} is needed: pip install {library}") from error
+        raise ArgumentError(
+            f"{owner}: {distribution} is needed: pip install {distribution}"
+        ) from error

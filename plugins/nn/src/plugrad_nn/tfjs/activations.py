@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
     Function: TypeAlias = Callable[[Any], Tensor]
+    """A function of a tensor."""
 
 
 def hard_sigmoid(x: Any) -> Tensor:
@@ -46,11 +47,11 @@ ACTIVATIONS_BY_KERAS_NAME: Final[dict[str, Function]] = {
     "swish": plugrad.silu,
     "tanh": plugrad.tanh,
 }
-"""By name: functions; "linear" is none."""
+"""Activation functions by their name in Keras, except "linear"."""
 
 
 def activation_name(function: Any) -> str:
-    """Return Keras's name of an activation function, or None if it has none."""
+    """Return Keras's name of an activation function, or an empty string if it has none."""
     if function is None:
         return "linear"
     return next(

@@ -25,6 +25,7 @@ from plugrad_nn.tfjs.activations import ACTIVATIONS_BY_KERAS_NAME
 from plugrad_nn.tfjs.masks import Masking
 
 KerasConfig: TypeAlias = Mapping[str, Any]
+"""The configuration of a layer in Keras: the values of its fields by name."""
 LayerOrFunction: TypeAlias = Layer | Callable[..., Any] | None
 """A layer, a function, or None, which passes its input on."""
 
@@ -34,16 +35,14 @@ class UnsupportedLayer(Exception):
 
 
 class LayerRule(NamedTuple):
-    """How a Keras layer is read: the function that makes our layer, and how its arguments are configured."""
+    """A rule that makes a layer or function from the configuration of a Keras layer."""
 
     make_layer: Callable[..., LayerOrFunction]
-    """A class, or a function of keyword arguments."""
+    """A class or a function, which is called with keyword arguments."""
     copied_fields: tuple[str, ...] = ()
-    """The fields of the configuration that are arguments of the same name."""
-    field_of_argument: Mapping[str, str] = {}
-    """Arguments, and the fields that they are."""
+    """The fields of the configuration that become arguments of the same name."""
     required_values: Mapping[str, Any] = {}
-    """Fields that must have a value, if they are there."""
+    """The only supported values of some fields, by the name of the field."""
 
 
 CONV_FIELDS: Final = (
@@ -55,7 +54,9 @@ CONV_FIELDS: Final = (
     "use_bias",
 )
 CHANNELS_LAST_FIELDS: Final = {"data_format": "channels_last"}
+"""The only supported values of fields of layers with an order of axes."""
 UNGROUPED_FIELDS: Final = {**CHANNELS_LAST_FIELDS, "groups": 1}
+"""The only supported values of fields of convolutions, which have no groups in TensorFlow.js."""
 POOL_FIELDS: Final = ("pool_size", "strides", "padding")
 CELL_FIELDS: Final = ("units", "return_sequences", "activation", "use_bias")
 CELL_DEFAULTS: Final = {
@@ -64,6 +65,7 @@ CELL_DEFAULTS: Final = {
     "stateful": False,
     "time_major": False,
 }
+"""The only supported values of fields of recurrent layers."""
 NORM_FIELDS: Final = ("epsilon", "center", "scale")
 
 
@@ -86,6 +88,7 @@ def _make_leaky_relu(alpha: float = 0.3) -> LayerOrFunction:
 
 def _make_thresholded_relu(theta: float = 1.0) -> LayerOrFunction:
     def keep_large(x: plugrad.Tensor) -> plugrad.Tensor:
+        """Return x where it is above the threshold, else 0."""
         return plugrad.where(x > theta, x, 0.0)
 
     return keep_large
@@ -146,6 +149,7 @@ def _make_category_encoding(num_tokens: int, output_mode: str = "multi_hot") -> 
     encode = preprocessing.CategoryEncoding(num_tokens, output_mode)
 
     def encode_any(x: plugrad.Tensor) -> plugrad.Tensor:
+        """Return the encoding of numbers of any dtype."""
         return encode({}, plugrad.astype(x, "int32"))
 
     return encode_any
@@ -166,56 +170,55 @@ def _make_embedding(input_dim: int, output_dim: int) -> LayerOrFunction:
 RULES_BY_KERAS_CLASS: Final[dict[str, LayerRule]] = {
     "Activation": LayerRule(_make_activation, ("activation",)),
     "Add": LayerRule(merging.Add),
-    "AlphaDropout": LayerRule(dropout.AlphaDropout, ("rate",), {}, {"noise_shape": None}),
+    "AlphaDropout": LayerRule(dropout.AlphaDropout, ("rate",), {"noise_shape": None}),
     "Average": LayerRule(merging.Average),
-    "AveragePooling1D": LayerRule(pooling.AveragePooling1D, POOL_FIELDS, {}, UNGROUPED_FIELDS),
-    "AveragePooling2D": LayerRule(pooling.AveragePooling2D, POOL_FIELDS, {}, UNGROUPED_FIELDS),
-    "AveragePooling3D": LayerRule(pooling.AveragePooling3D, POOL_FIELDS, {}, UNGROUPED_FIELDS),
+    "AveragePooling1D": LayerRule(pooling.AveragePooling1D, POOL_FIELDS, UNGROUPED_FIELDS),
+    "AveragePooling2D": LayerRule(pooling.AveragePooling2D, POOL_FIELDS, UNGROUPED_FIELDS),
+    "AveragePooling3D": LayerRule(pooling.AveragePooling3D, POOL_FIELDS, UNGROUPED_FIELDS),
     "BatchNormalization": LayerRule(normalization.BatchNorm, (*NORM_FIELDS, "momentum")),
     "CategoryEncoding": LayerRule(_make_category_encoding, ("num_tokens", "output_mode")),
     "CenterCrop": LayerRule(_make_center_crop, ("height", "width")),
     "Concatenate": LayerRule(merging.Concatenate, ("axis",)),
-    "Conv1D": LayerRule(convolution.Conv1D, ("filters", *CONV_FIELDS, "groups"), {}, CHANNELS_LAST_FIELDS),
-    "Conv2D": LayerRule(convolution.Conv2D, ("filters", *CONV_FIELDS, "groups"), {}, CHANNELS_LAST_FIELDS),
+    "Conv1D": LayerRule(convolution.Conv1D, ("filters", *CONV_FIELDS, "groups"), CHANNELS_LAST_FIELDS),
+    "Conv2D": LayerRule(convolution.Conv2D, ("filters", *CONV_FIELDS, "groups"), CHANNELS_LAST_FIELDS),
     "Conv2DTranspose": LayerRule(
-        transposed.Conv2DTranspose, ("filters", *CONV_FIELDS, "output_padding"), {}, UNGROUPED_FIELDS
+        transposed.Conv2DTranspose, ("filters", *CONV_FIELDS, "output_padding"), UNGROUPED_FIELDS
     ),
-    "Conv3D": LayerRule(convolution.Conv3D, ("filters", *CONV_FIELDS, "groups"), {}, CHANNELS_LAST_FIELDS),
+    "Conv3D": LayerRule(convolution.Conv3D, ("filters", *CONV_FIELDS, "groups"), CHANNELS_LAST_FIELDS),
     "Conv3DTranspose": LayerRule(
-        transposed.Conv3DTranspose, ("filters", *CONV_FIELDS, "output_padding"), {}, UNGROUPED_FIELDS
+        transposed.Conv3DTranspose, ("filters", *CONV_FIELDS, "output_padding"), UNGROUPED_FIELDS
     ),
     "ConvLSTM2D": LayerRule(
         recurrent.ConvLSTM2D,
         ("filters", "kernel_size", "strides", "padding", "return_sequences", "activation", "recurrent_activation"),
-        {},
         {**UNGROUPED_FIELDS, **CELL_DEFAULTS, "use_bias": True, "dilation_rate": [1, 1]},
     ),
     "Cropping1D": LayerRule(shapes.Cropping1D, ("cropping",)),
-    "Cropping2D": LayerRule(shapes.Cropping2D, ("cropping",), {}, UNGROUPED_FIELDS),
-    "Cropping3D": LayerRule(shapes.Cropping3D, ("cropping",), {}, UNGROUPED_FIELDS),
+    "Cropping2D": LayerRule(shapes.Cropping2D, ("cropping",), UNGROUPED_FIELDS),
+    "Cropping3D": LayerRule(shapes.Cropping3D, ("cropping",), UNGROUPED_FIELDS),
     "Dense": LayerRule(dense.Dense, ("units", "activation", "use_bias")),
-    "DepthwiseConv2D": LayerRule(convolution.DepthwiseConv2D, (*CONV_FIELDS, "depth_multiplier"), {}, UNGROUPED_FIELDS),
+    "DepthwiseConv2D": LayerRule(convolution.DepthwiseConv2D, (*CONV_FIELDS, "depth_multiplier"), UNGROUPED_FIELDS),
     "Dot": LayerRule(_make_dot, ("axes", "normalize")),
-    "Dropout": LayerRule(dropout.Dropout, ("rate",), {}, {"noise_shape": None}),
-    "ELU": LayerRule(lambda: plugrad.elu, (), {}, {"alpha": 1.0}),
+    "Dropout": LayerRule(dropout.Dropout, ("rate",), {"noise_shape": None}),
+    "ELU": LayerRule(lambda: plugrad.elu, (), {"alpha": 1.0}),
     "Embedding": LayerRule(_make_embedding, ("input_dim", "output_dim")),
-    "Flatten": LayerRule(dense.Flatten, (), {}, UNGROUPED_FIELDS),
-    "GRU": LayerRule(recurrent.GRU, (*CELL_FIELDS, "recurrent_activation", "reset_after"), {}, CELL_DEFAULTS),
+    "Flatten": LayerRule(dense.Flatten, (), UNGROUPED_FIELDS),
+    "GRU": LayerRule(recurrent.GRU, (*CELL_FIELDS, "recurrent_activation", "reset_after"), CELL_DEFAULTS),
     "GaussianDropout": LayerRule(dropout.GaussianDropout, ("rate",)),
     "GaussianNoise": LayerRule(dropout.GaussianNoise, ("stddev",)),
-    "GlobalAveragePooling1D": LayerRule(pooling.GlobalAveragePooling, (), {}, {**UNGROUPED_FIELDS, "keepdims": False}),
-    "GlobalAveragePooling2D": LayerRule(pooling.GlobalAveragePooling, (), {}, {**UNGROUPED_FIELDS, "keepdims": False}),
-    "GlobalAveragePooling3D": LayerRule(pooling.GlobalAveragePooling, (), {}, {**UNGROUPED_FIELDS, "keepdims": False}),
-    "GlobalMaxPooling1D": LayerRule(pooling.GlobalMaxPooling, (), {}, {**UNGROUPED_FIELDS, "keepdims": False}),
-    "GlobalMaxPooling2D": LayerRule(pooling.GlobalMaxPooling, (), {}, {**UNGROUPED_FIELDS, "keepdims": False}),
-    "GlobalMaxPooling3D": LayerRule(pooling.GlobalMaxPooling, (), {}, {**UNGROUPED_FIELDS, "keepdims": False}),
-    "LSTM": LayerRule(recurrent.LSTM, (*CELL_FIELDS, "recurrent_activation"), {}, CELL_DEFAULTS),
+    "GlobalAveragePooling1D": LayerRule(pooling.GlobalAveragePooling, (), {**UNGROUPED_FIELDS, "keepdims": False}),
+    "GlobalAveragePooling2D": LayerRule(pooling.GlobalAveragePooling, (), {**UNGROUPED_FIELDS, "keepdims": False}),
+    "GlobalAveragePooling3D": LayerRule(pooling.GlobalAveragePooling, (), {**UNGROUPED_FIELDS, "keepdims": False}),
+    "GlobalMaxPooling1D": LayerRule(pooling.GlobalMaxPooling, (), {**UNGROUPED_FIELDS, "keepdims": False}),
+    "GlobalMaxPooling2D": LayerRule(pooling.GlobalMaxPooling, (), {**UNGROUPED_FIELDS, "keepdims": False}),
+    "GlobalMaxPooling3D": LayerRule(pooling.GlobalMaxPooling, (), {**UNGROUPED_FIELDS, "keepdims": False}),
+    "LSTM": LayerRule(recurrent.LSTM, (*CELL_FIELDS, "recurrent_activation"), CELL_DEFAULTS),
     "LayerNormalization": LayerRule(normalization.LayerNorm, NORM_FIELDS),
     "LeakyReLU": LayerRule(_make_leaky_relu, ("alpha",)),
     "Masking": LayerRule(_make_masking, ("mask_value",)),
-    "MaxPooling1D": LayerRule(pooling.MaxPooling1D, POOL_FIELDS, {}, UNGROUPED_FIELDS),
-    "MaxPooling2D": LayerRule(pooling.MaxPooling2D, POOL_FIELDS, {}, UNGROUPED_FIELDS),
-    "MaxPooling3D": LayerRule(pooling.MaxPooling3D, POOL_FIELDS, {}, UNGROUPED_FIELDS),
+    "MaxPooling1D": LayerRule(pooling.MaxPooling1D, POOL_FIELDS, UNGROUPED_FIELDS),
+    "MaxPooling2D": LayerRule(pooling.MaxPooling2D, POOL_FIELDS, UNGROUPED_FIELDS),
+    "MaxPooling3D": LayerRule(pooling.MaxPooling3D, POOL_FIELDS, UNGROUPED_FIELDS),
     "Maximum": LayerRule(merging.Maximum),
     "Minimum": LayerRule(merging.Minimum),
     "Multiply": LayerRule(merging.Multiply),
@@ -227,23 +230,23 @@ RULES_BY_KERAS_CLASS: Final[dict[str, LayerRule]] = {
     "Reshape": LayerRule(shapes.Reshape, ("target_shape",)),
     "Resizing": LayerRule(_make_resizing, ("height", "width", "interpolation", "crop_to_aspect_ratio")),
     "SeparableConv2D": LayerRule(
-        convolution.SeparableConv2D, ("filters", *CONV_FIELDS, "depth_multiplier"), {}, UNGROUPED_FIELDS
+        convolution.SeparableConv2D, ("filters", *CONV_FIELDS, "depth_multiplier"), UNGROUPED_FIELDS
     ),
-    "SimpleRNN": LayerRule(recurrent.SimpleRNN, CELL_FIELDS, {}, CELL_DEFAULTS),
+    "SimpleRNN": LayerRule(recurrent.SimpleRNN, CELL_FIELDS, CELL_DEFAULTS),
     "Softmax": LayerRule(_make_softmax, ("axis",)),
     "SpatialDropout1D": LayerRule(dropout.SpatialDropout, ("rate",)),
-    "SpatialDropout2D": LayerRule(dropout.SpatialDropout, ("rate",), {}, UNGROUPED_FIELDS),
-    "SpatialDropout3D": LayerRule(dropout.SpatialDropout, ("rate",), {}, UNGROUPED_FIELDS),
+    "SpatialDropout2D": LayerRule(dropout.SpatialDropout, ("rate",), UNGROUPED_FIELDS),
+    "SpatialDropout3D": LayerRule(dropout.SpatialDropout, ("rate",), UNGROUPED_FIELDS),
     "Subtract": LayerRule(merging.Subtract),
     "ThresholdedReLU": LayerRule(_make_thresholded_relu, ("theta",)),
     "UpSampling1D": LayerRule(shapes.UpSampling1D, ("size",)),
-    "UpSampling2D": LayerRule(_make_upsampling, ("size", "interpolation"), {}, UNGROUPED_FIELDS),
-    "UpSampling3D": LayerRule(shapes.UpSampling3D, ("size",), {}, UNGROUPED_FIELDS),
+    "UpSampling2D": LayerRule(_make_upsampling, ("size", "interpolation"), UNGROUPED_FIELDS),
+    "UpSampling3D": LayerRule(shapes.UpSampling3D, ("size",), UNGROUPED_FIELDS),
     "ZeroPadding1D": LayerRule(shapes.ZeroPadding1D, ("padding",)),
-    "ZeroPadding2D": LayerRule(shapes.ZeroPadding2D, ("padding",), {}, UNGROUPED_FIELDS),
-    "ZeroPadding3D": LayerRule(shapes.ZeroPadding3D, ("padding",), {}, UNGROUPED_FIELDS),
+    "ZeroPadding2D": LayerRule(shapes.ZeroPadding2D, ("padding",), UNGROUPED_FIELDS),
+    "ZeroPadding3D": LayerRule(shapes.ZeroPadding3D, ("padding",), UNGROUPED_FIELDS),
 }  # fmt: skip
-"""By the name of a class of Keras."""
+"""The rule for each class of Keras, by its name."""
 BIDIRECTIONAL_MERGE_MODES: Final = {
     "concat": "concat",
     "sum": "sum",
@@ -256,31 +259,31 @@ TRAINING_ONLY_OPTIONS: Final = (
     "alpha_regularizer", "kernel_constraint", "bias_constraint", "recurrent_constraint", "depthwise_constraint",
     "pointwise_constraint", "dropout", "recurrent_dropout",
 )  # fmt: skip
-"""Fields of which only training would know; a warning names those that are left out."""
+"""The fields that matter in training only; a warning names those that are left out."""
 
 
-def make_layer(kind: str, config: KerasConfig) -> LayerOrFunction:
+def make_layer(keras_class: str, config: KerasConfig) -> LayerOrFunction:
     """Return the layer or function for a Keras class and configuration.
 
     Raises:
         Unsupported: there is none, or not with this configuration.
     """
-    if kind == "InputLayer":
+    if keras_class == "InputLayer":
         return None
-    if kind == "Bidirectional":
+    if keras_class == "Bidirectional":
         merge = config.get("merge_mode")
         if merge not in BIDIRECTIONAL_MERGE_MODES:
             raise UnsupportedLayer(
                 f"merge_mode={merge!r} is none of {', '.join(BIDIRECTIONAL_MERGE_MODES)}"
             )
         return recurrent.Bidirectional(_read_inner_layer(config), BIDIRECTIONAL_MERGE_MODES[merge])
-    if kind == "TimeDistributed":
+    if keras_class == "TimeDistributed":
         return recurrent.TimeDistributed(_read_inner_layer(config))
-    if kind == "RNN":
+    if keras_class == "RNN":
         return _make_recurrent_from_cells(config)
-    if kind not in RULES_BY_KERAS_CLASS:
-        raise UnsupportedLayer(f"plugrad_nn has no layer of the class {kind!r}")
-    rule = RULES_BY_KERAS_CLASS[kind]
+    if keras_class not in RULES_BY_KERAS_CLASS:
+        raise UnsupportedLayer(f"plugrad_nn has no layer of the class {keras_class!r}")
+    rule = RULES_BY_KERAS_CLASS[keras_class]
     for field, value in rule.required_values.items():
         given = config.get(field, value)
         if given != value and given is not None:
@@ -306,6 +309,7 @@ def _make_recurrent_from_cells(config: KerasConfig) -> LayerOrFunction:
 
 
 def _make_recurrent_from_cell(cell: KerasConfig, config: KerasConfig) -> Any:
+    """Return the recurrent layer for a cell."""
     kind = str(cell["class_name"])
     if not kind.endswith("Cell") or kind.removesuffix("Cell") not in RULES_BY_KERAS_CLASS:
         raise UnsupportedLayer(f"the cell {kind!r} is none of a layer here")
@@ -337,4 +341,5 @@ def _convert_config_value(name: str, value: Any) -> Any:
 
 
 def _lists_to_tuples(value: Any) -> Any:
+    """Return a list as a tuple, and any other value unchanged."""
     return tuple(cast("list[Any]", value)) if isinstance(value, list) else value

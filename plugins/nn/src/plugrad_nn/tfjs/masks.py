@@ -1,4 +1,4 @@
-"""Masks of sequences in graphs of layers: what Keras passes beside a tensor is a node of its own here."""
+"""Masks of sequences in graphs of layers: a mask that Keras passes beside a tensor is a node of its own here."""
 
 from __future__ import annotations
 

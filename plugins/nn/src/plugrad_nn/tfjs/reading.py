@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from plugrad_nn.parameters import Params
 
     Json = Mapping[str, Any]
+    """An object in a JSON file."""
 
 MASK_PASSING_LAYERS: Final = (
     Dense,
@@ -37,8 +38,9 @@ MASK_PASSING_LAYERS: Final = (
     LayerNorm,
     TimeDistributed,
 )
-"""Layers whose results have the masks of their inputs."""
+"""The layers whose results have the masks of their inputs."""
 KERAS_MODEL_CLASSES: Final = ("Sequential", "Model", "Functional")
+"""The classes of Keras that are models."""
 
 
 class _LayerCall(NamedTuple):
@@ -148,14 +150,14 @@ class _ModelReader:
                 stacklevel=3,
             )
 
-    def read_model(self, topology: Json, prefix: str) -> tuple[Graph, Params]:
+    def read_model(self, topology: Json, name_prefix: str) -> tuple[Graph, Params]:
         """Return the graph of layers of a model, and its parameters."""
         kind, config = topology["class_name"], topology["config"]
         params: Params = {}
         if kind == "Sequential":
-            nodes, inputs, outputs = self._read_sequential(config, params, prefix)
+            nodes, inputs, outputs = self._read_sequential(config, params, name_prefix)
         else:
-            nodes, inputs, outputs = self._read_functional(config, params, prefix)
+            nodes, inputs, outputs = self._read_functional(config, params, name_prefix)
         passed: dict[str, str] = {}
         kept: dict[str, Any] = {}
         for node in self._insert_mask_nodes(nodes):
@@ -225,7 +227,7 @@ class _ModelReader:
             del self.axes[name]
 
     def _read_sequential(
-        self, config: Any, params: Params, prefix: str
+        self, config: Any, params: Params, name_prefix: str
     ) -> tuple[list[_LayerCall], list[str], list[str]]:
         """Return the nodes, inputs and outputs of a sequential model."""
         layers = _layer_descriptions(config)
@@ -239,13 +241,15 @@ class _ModelReader:
             if not nodes and before == "input" and name == "input":
                 before = "x"
             first = before if not nodes else nodes[-1].name
-            nodes.append(_LayerCall(name, self._build_layer(layer, name, params, prefix), (first,)))
+            nodes.append(
+                _LayerCall(name, self._build_layer(layer, name, params, name_prefix), (first,))
+            )
         if not nodes:
             raise plugrad.errors.DamagedFile("a model has no layers")
         return nodes, [before], [nodes[-1].name]
 
     def _read_functional(
-        self, config: Json, params: Params, prefix: str
+        self, config: Json, params: Params, name_prefix: str
     ) -> tuple[list[_LayerCall], list[str], list[str]]:
         """Return the nodes of a functional model in execution order."""
         inputs = [str(ref[0]) for ref in _as_layer_reference_list(config["input_layers"])]
@@ -266,7 +270,9 @@ class _ModelReader:
                 layer, taken = waiting.pop(name)
                 done.add(name)
                 own = str(layer["name"])
-                step = made[own] if own in made else self._build_layer(layer, own, params, prefix)
+                step = (
+                    made[own] if own in made else self._build_layer(layer, own, params, name_prefix)
+                )
                 if isinstance(step, Layer):
                     made[own] = name
                 nodes.append(_LayerCall(name, step, tuple(taken)))
@@ -275,57 +281,61 @@ class _ModelReader:
         ]
         return nodes, inputs, outputs
 
-    def _build_layer(self, layer: Json, name: str, params: Params, prefix: str) -> Any:
+    def _build_layer(
+        self, description: Json, layer_name: str, params: Params, name_prefix: str
+    ) -> Any:
         """Build a layer or function from its description, and put its parameters into `params`."""
-        kind, config = str(layer["class_name"]), layer["config"]
+        kind, config = str(description["class_name"]), description["config"]
         if kind in KERAS_MODEL_CLASSES:
-            graph, inner = self.read_model(layer, f"{prefix}{name}.")
+            graph, inner = self.read_model(description, f"{name_prefix}{layer_name}.")
             if inner:
-                params[name] = inner
+                params[layer_name] = inner
             return graph
         self.left_out |= {field for field in TRAINING_ONLY_OPTIONS if config.get(field)}
         try:
             step = make_layer(kind, config)
         except UnsupportedLayer as error:
-            self.problems.append(f"layer {name!r} ({kind}): {error}")
+            self.problems.append(f"layer {layer_name!r} ({kind}): {error}")
             return None
         if config.get("mask_zero"):
-            self.masking[name] = NonzeroMask()
+            self.masking[layer_name] = NonzeroMask()
         if isinstance(step, Masking):
-            self.masking[name] = ValueMask(step.value)
+            self.masking[layer_name] = ValueMask(step.value)
         if isinstance(step, BatchNorm | LayerNorm):
             axis: Any = config.get("axis", -1)
             axis = int(axis[0] if isinstance(axis, list) else axis)  # pyright: ignore[reportUnknownArgumentType] - what JSON holds
             if axis != -1:
-                self.axes[name] = axis
+                self.axes[layer_name] = axis
         if isinstance(step, Layer):
-            found = self._read_weights(name)
+            found = self._read_weights(layer_name)
             trainable = config.get("trainable", True) is not False
             try:
-                own = read_params(step, found, trainable, f"{prefix}{name}.")
+                own = read_params(step, found, trainable, f"{name_prefix}{layer_name}.")
             except KeyError as error:
-                raise plugrad.errors.DamagedFile(f"layer {name!r} has no weight {error}") from None
-            _check_all_weights_used(name, own, found)
+                raise plugrad.errors.DamagedFile(
+                    f"layer {layer_name!r} has no weight {error}"
+                ) from None
+            _check_all_weights_used(layer_name, own, found)
             if own:
-                params[name] = own
+                params[layer_name] = own
         return step
 
-    def _read_weights(self, layer: str) -> dict[str, Tensor]:
+    def _read_weights(self, layer_name: str) -> dict[str, Tensor]:
         """Return the weights of a layer by their names without the layer's prefix."""
         found: dict[str, Tensor] = {}
         for name, value in self.weights.items():
-            _, is_own, rest = f"/{name}".rpartition(f"/{layer}/")
+            _, is_own, rest = f"/{name}".rpartition(f"/{layer_name}/")
             if is_own:
                 found[rest] = value
         return found
 
 
-def _check_all_weights_used(name: str, params: Params, found: Mapping[str, Tensor]) -> None:
+def _check_all_weights_used(layer_name: str, params: Params, weights: Mapping[str, Tensor]) -> None:
     """Raise unless a layer has used all of its weights."""
     taken = sum(len(part) if isinstance(part, dict) else 1 for part in params.values())
-    if taken != len(found):
+    if taken != len(weights):
         raise plugrad.errors.DamagedFile(
-            f"layer {name!r} has the weights {', '.join(found)}, of which it takes {taken}"
+            f"layer {layer_name!r} has the weights {', '.join(weights)}, of which it takes {taken}"
         )
 
 
@@ -371,7 +381,7 @@ def _first_call_indices(config: Json) -> dict[str, int]:
     }
 
 
-def _call_name(reference: Sequence[Any], firsts: Mapping[str, int]) -> str:
+def _call_name(reference: Sequence[Any], first_call_indices: Mapping[str, int]) -> str:
     """Return the node name for a reference [layer, call, output, …].
 
     Raises:
@@ -380,9 +390,9 @@ def _call_name(reference: Sequence[Any], firsts: Mapping[str, int]) -> str:
     if len(reference) > 2 and reference[2]:
         raise UnsupportedLayer(f"output {reference[2]} of layer {reference[0]!r}")
     layer = str(reference[0])
-    return _node_name(layer, int(reference[1]) - firsts.get(layer, 0))
+    return _node_name(layer, int(reference[1]) - first_call_indices.get(layer, 0))
 
 
-def _node_name(layer: str, call: int) -> str:
-    """Return the node name for a call of a layer."""
-    return layer if call == 0 else f"{layer}:{call}"
+def _node_name(layer_name: str, call_index: int) -> str:
+    """Return the name of the node for a call of a layer."""
+    return layer_name if call_index == 0 else f"{layer_name}:{call_index}"

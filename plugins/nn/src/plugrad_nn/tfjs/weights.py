@@ -29,10 +29,10 @@ KERAS_PARAMETER_NAMES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(RECURRENT_LAYERS, ("kernel", "recurrent_kernel", "bias")),
     **dict.fromkeys(KERNEL_AND_BIAS_LAYERS, ("kernel", "bias")),
 }
-"""By the names of classes: the parameters of layers, in the order of Keras."""
+"""The names of the parameters of each class of layers, in the order of Keras."""
 RUNNING_STATISTICS: Final = ("moving_mean", "moving_variance")
 OPTION_OF_PARAMETER: Final = {"bias": "use_bias", "gamma": "scale", "beta": "center"}
-"""Parameters that a layer may lack, and the fields that say so."""
+"""The fields that say whether a layer has a parameter, by the name of the parameter."""
 
 
 def iter_parameter_names(layer: Layer) -> Iterator[tuple[str, str]]:
@@ -45,7 +45,7 @@ def iter_parameter_names(layer: Layer) -> Iterator[tuple[str, str]]:
 
 
 def read_params(
-    layer: Layer, found: Mapping[str, Tensor], trainable: bool, prefix: str = ""
+    layer: Layer, weights: Mapping[str, Tensor], trainable: bool, name_prefix: str = ""
 ) -> Params:
     """Return the parameters of a layer from weights by name, such as "forward_lstm/kernel".
 
@@ -53,14 +53,14 @@ def read_params(
         KeyError: a weight is missing.
     """
     if isinstance(layer, TimeDistributed):
-        return read_params(layer.layer, found, trainable, prefix)
+        return read_params(layer.layer, weights, trainable, name_prefix)
     if isinstance(layer, Bidirectional):
         return {
             side: read_params(
                 layer.layer,
-                {name: value for name, value in found.items() if name.startswith(side)},
+                {name: value for name, value in weights.items() if name.startswith(side)},
                 trainable,
-                f"{prefix}{side}.",
+                f"{name_prefix}{side}.",
             )
             for side in ("forward", "backward")
         }
@@ -70,34 +70,34 @@ def read_params(
                 inner,
                 {
                     name: value
-                    for name, value in found.items()
+                    for name, value in weights.items()
                     if name.startswith(f"RNNCell_{place}/")
                 },
                 trainable,
-                f"{prefix}{own}.",
+                f"{name_prefix}{own}.",
             )
             for place, (own, inner) in enumerate(zip(layer.names, layer.layers, strict=True))
             if isinstance(inner, Layer)
         }
-    last = {name.rpartition("/")[2].partition(":")[0]: value for name, value in found.items()}
+    last = {name.rpartition("/")[2].partition(":")[0]: value for name, value in weights.items()}
     params: Params = {}
     for name, theirs in iter_parameter_names(layer):
         value = last[theirs]
         if isinstance(layer, PReLU) and value.size == value.shape[-1]:  # shared by all spatial axes
             value = plugrad.reshape(value, (value.size,))
         moves = trainable and name not in RUNNING_STATISTICS
-        params[name] = plugrad.Variable(value, trainable=moves, name=f"{prefix}{name}")
+        params[name] = plugrad.Variable(value, trainable=moves, name=f"{name_prefix}{name}")
     return params
 
 
-def iter_keras_weights(layer: Any, params: Params, name: str) -> Iterator[tuple[str, Any]]:
+def iter_keras_weights(layer: Any, params: Params, layer_name: str) -> Iterator[tuple[str, Any]]:
     """Yield the weights of a layer with their names in files, in Keras's order."""
     if isinstance(layer, TimeDistributed):
-        yield from iter_keras_weights(layer.layer, params, name)
+        yield from iter_keras_weights(layer.layer, params, layer_name)
     elif isinstance(layer, Bidirectional):
         for side in ("forward", "backward"):
-            inner = f"{name}/{side}_{name}"
+            inner = f"{layer_name}/{side}_{layer_name}"
             yield from iter_keras_weights(layer.layer, params[side], inner)
     else:
         for own, theirs in iter_parameter_names(layer):
-            yield f"{name}/{theirs}", params[own]
+            yield f"{layer_name}/{theirs}", params[own]

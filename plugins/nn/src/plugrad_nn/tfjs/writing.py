@@ -60,20 +60,22 @@ SPATIAL_RANKS: Final = {
     "Conv1D": 1, "MaxPooling1D": 1, "AveragePooling1D": 1, "Conv3D": 3, "MaxPooling3D": 3, "AveragePooling3D": 3,
     "Conv3DTranspose": 3,
 }  # fmt: skip
+"""The number of spatial axes of classes of Keras, where it is not 2."""
 COPIED_FIELDS: Final = (
     "units", "filters", "stddev", "use_bias", "padding", "depth_multiplier", "input_dim", "output_dim", "rate",
     "axis", "axes", "normalize", "epsilon", "center", "scale", "momentum", "return_sequences", "reset_after", "n",
     "offset", "target_shape", "dims", "interpolation",
 )  # fmt: skip
-"""Fields of layers that have the same name and value in Keras."""
+"""The fields of layers that have the same name and value in Keras."""
 DATA_FORMAT_CLASSES: Final = (
     "Conv", "Depthwise", "Separable", "MaxPooling2D", "MaxPooling3D", "AveragePooling2D", "AveragePooling3D",
     "ZeroPadding", "Cropping", "UpSampling",
 )  # fmt: skip
-"""How the names of classes begin that have an order of axes."""
+"""The beginnings of the names of classes that have the field "data_format"."""
 CONVOLUTION_CLASSES: Final = ("Conv1D", "Conv2D", "Conv3D", "Depthwise", "Separable")
-"""How the names of classes begin that have strides or dilations."""
+"""The beginnings of the names of classes that have strides and dilations."""
 SPATIAL_SIZE_FIELDS: Final = ("kernel_size", "strides", "dilation_rate", "pool_size", "size")
+"""The fields that have a number for each spatial axis."""
 
 
 def save_layers_model(
@@ -135,8 +137,9 @@ def save_layers_model(
 
 
 OutputReference = tuple[str, int, int]
+"""The name of a layer, the index of its call, and the index of the output."""
 MASK_REFERENCE: Final[OutputReference] = ("", 0, 0)
-"""What stands for a mask, which is no result of a layer in Keras."""
+"""The reference to a mask, which is not the result of a layer in Keras."""
 
 
 class _ModelWriter:
@@ -176,9 +179,9 @@ class _ModelWriter:
         found = self.write_step(model, params, list(values.values()), ())
         return [reference for reference, _ in found]
 
-    def new_name(self, path: Sequence[str]) -> str:
+    def new_name(self, layer_path: Sequence[str]) -> str:
         """Return a new unique layer name."""
-        base = "_".join(path)
+        base = "_".join(layer_path)
         found, number = base, 0
         while found in self.taken:
             number += 1
@@ -188,52 +191,63 @@ class _ModelWriter:
 
     def write_step(
         self,
-        step: Any,
+        layer_or_function: Any,
         params: Params,
-        given: list[tuple[OutputReference, Any]],
-        path: tuple[str, ...],
+        inputs_and_shapes: list[tuple[OutputReference, Any]],
+        layer_path: tuple[str, ...],
     ) -> list[tuple[OutputReference, Any]]:
         """Write a layer or a function; return its outputs and their shapes."""
-        if isinstance(step, Graph):
-            return self.write_graph(step, params, given, path)
-        if isinstance(step, sequential.Sequential):
-            found = given
-            for name, inner in zip(step.names, step.layers, strict=True):
-                found = self.write_step(inner, params.get(name, {}), found, (*path, name))
-            if isinstance(step, sequential.Residual):
-                found = self.add_layer("Add", {}, [*given, *found], found[0][1], (*path, "add"))
+        if isinstance(layer_or_function, Graph):
+            return self.write_graph(layer_or_function, params, inputs_and_shapes, layer_path)
+        if isinstance(layer_or_function, sequential.Sequential):
+            found = inputs_and_shapes
+            for name, inner in zip(layer_or_function.names, layer_or_function.layers, strict=True):
+                found = self.write_step(inner, params.get(name, {}), found, (*layer_path, name))
+            if isinstance(layer_or_function, sequential.Residual):
+                found = self.add_layer(
+                    "Add", {}, [*inputs_and_shapes, *found], found[0][1], (*layer_path, "add")
+                )
             return found
-        shapes = [shape for _, shape in given]
-        if isinstance(step, NonzeroMask | ValueMask):
-            self.mark_mask(step, given[0][0])
+        shapes = [shape for _, shape in inputs_and_shapes]
+        if isinstance(layer_or_function, NonzeroMask | ValueMask):
+            self.mark_mask(layer_or_function, inputs_and_shapes[0][0])
             return [(MASK_REFERENCE, shapes[0])]
-        if isinstance(step, recurrent.Masked):
-            if given[1][0] != MASK_REFERENCE:
+        if isinstance(layer_or_function, recurrent.Masked):
+            if inputs_and_shapes[1][0] != MASK_REFERENCE:
                 raise _no_layer_error(
                     "a mask that is computed", "let an Embedding or a Masking make it"
                 )
-            step, given, shapes = step.layer, given[:1], shapes[:1]
-        if isinstance(step, Layer):
-            kind, config = layer_config(step, shapes[0])
-            result = _output_shape(step, params, shapes)
+            layer_or_function, inputs_and_shapes, shapes = (
+                layer_or_function.layer,
+                inputs_and_shapes[:1],
+                shapes[:1],
+            )
+        if isinstance(layer_or_function, Layer):
+            kind, config = layer_config(layer_or_function, shapes[0])
+            result = _output_shape(layer_or_function, params, shapes)
         else:
-            kind, config = function_config(step)
+            kind, config = function_config(layer_or_function)
             result = shapes[0]
-        outputs = self.add_layer(kind, config, given, result, path)
+        outputs = self.add_layer(kind, config, inputs_and_shapes, result, layer_path)
         name = outputs[0][0][0]
-        if isinstance(step, dense.PReLU):
+        if isinstance(layer_or_function, dense.PReLU):
             ones = (1,) * (len(shapes[0]) - 1)
             self.weights[f"{name}/alpha"] = np.reshape(params["alpha"].numpy(), (*ones, -1))
         else:
-            self.weights |= dict(iter_keras_weights(step, params, name))
+            self.weights |= dict(iter_keras_weights(layer_or_function, params, name))
         return outputs
 
-    def mark_mask(self, step: NonzeroMask | ValueMask, source: OutputReference) -> None:
+    def mark_mask(
+        self, mask_layer: NonzeroMask | ValueMask, source_reference: OutputReference
+    ) -> None:
         """Set the source layer to emit the mask that a function computes."""
-        if isinstance(step, ValueMask):  # a layer Masking does
+        if isinstance(mask_layer, ValueMask):  # a layer Masking does
             return
         for layer in self.layers:
-            if layer["class_name"] == "Embedding" and [[*source, {}]] in layer["inbound_nodes"]:
+            if (
+                layer["class_name"] == "Embedding"
+                and [[*source_reference, {}]] in layer["inbound_nodes"]
+            ):
                 layer["config"]["mask_zero"] = True
                 return
         raise _no_layer_error(
@@ -244,41 +258,47 @@ class _ModelWriter:
         self,
         graph: Graph,
         params: Params,
-        given: list[tuple[OutputReference, Any]],
-        path: tuple[str, ...],
+        inputs_and_shapes: list[tuple[OutputReference, Any]],
+        layer_path: tuple[str, ...],
     ) -> list[tuple[OutputReference, Any]]:
         """Write the nodes of a graph."""
-        values = dict(zip(graph.inputs, given, strict=True))
+        values = dict(zip(graph.inputs, inputs_and_shapes, strict=True))
         owners: dict[str, str] = {}
         steps: dict[str, Any] = {}
         for name, (step, *taken) in graph.nodes:
             owner = owners[name] = owners[step] if isinstance(step, str) else name
             steps[owner] = steps[owner] if isinstance(step, str) else step
             inputs = [values[other] for other in taken]
-            found = self.write_step(steps[owner], params.get(owner, {}), inputs, (*path, owner))
+            found = self.write_step(
+                steps[owner], params.get(owner, {}), inputs, (*layer_path, owner)
+            )
             values[name] = found[0]
         outputs = (graph.outputs,) if isinstance(graph.outputs, str) else graph.outputs
         return [values[name] for name in outputs]
 
     def add_layer(
-        self, kind: str, config: Mapping[str, Any], given: list[tuple[OutputReference, Any]], shape: Any,
-        path: tuple[str, ...],
-    ) -> list[tuple[OutputReference, Any]]:  # fmt: skip
-        """Write another call of a layer."""
-        if path not in self.made:
-            name = self.new_name(path or (sequential.snake_case(kind),))
+        self,
+        keras_class: str,
+        config: Mapping[str, Any],
+        inputs_and_shapes: list[tuple[OutputReference, Any]],
+        output_shape: Any,
+        layer_path: tuple[str, ...],
+    ) -> list[tuple[OutputReference, Any]]:
+        """Write a call of a layer, and the layer at its first call; return its output and the shape."""
+        if layer_path not in self.made:
+            name = self.new_name(layer_path or (sequential.snake_case(keras_class),))
             own = {"name": name, "trainable": True, **_name_inner_layer(config, name)}
             layer: dict[str, Any] = {
-                "class_name": kind,
+                "class_name": keras_class,
                 "name": name,
                 "config": own,
                 "inbound_nodes": [],
             }
-            self.made[path] = layer
+            self.made[layer_path] = layer
             self.layers.append(layer)
-        layer = self.made[path]
-        layer["inbound_nodes"].append([[*reference, {}] for reference, _ in given])
-        return [((layer["name"], len(layer["inbound_nodes"]) - 1, 0), shape)]
+        layer = self.made[layer_path]
+        layer["inbound_nodes"].append([[*reference, {}] for reference, _ in inputs_and_shapes])
+        return [((layer["name"], len(layer["inbound_nodes"]) - 1, 0), output_shape)]
 
 
 def layer_config(layer: Layer, shape: Any) -> tuple[str, dict[str, Any]]:
@@ -325,38 +345,42 @@ def layer_config(layer: Layer, shape: Any) -> tuple[str, dict[str, Any]]:
     return kind, config | _required_keras_fields(kind, shape)
 
 
-def _check_supported(kind: str, layer: Any, config: Mapping[str, Any]) -> None:
+def _check_supported(keras_class: str, layer: Any, config: Mapping[str, Any]) -> None:
     """Raise if TensorFlow.js has the class but does not support this configuration."""
-    if kind == "GRU" and layer.reset_after:
+    if keras_class == "GRU" and layer.reset_after:
         raise _no_layer_error("GRU(reset_after=True)", "train it with reset_after=False")
-    if kind == "UpSampling2D" and layer.interpolation != "nearest":
+    if keras_class == "UpSampling2D" and layer.interpolation != "nearest":
         raise _no_layer_error("UpSampling2D with interpolation", "it places pixels differently")
     if getattr(layer, "return_positions", False):
-        raise _no_layer_error(f"{kind} with return_positions", "it has none")
-    if kind == "Conv1D" and layer.padding == "causal":
+        raise _no_layer_error(f"{keras_class} with return_positions", "it has none")
+    if keras_class == "Conv1D" and layer.padding == "causal":
         raise _no_layer_error("Conv1D with causal padding", "pad before it, with padding='valid'")
-    if kind.endswith("Transpose") and max(config["dilation_rate"]) > 1:
-        raise _no_layer_error(f"{kind} with dilation_rate", "it has none")
-    if getattr(layer, "groups", 1) != 1 and kind.startswith("Conv"):
-        raise _no_layer_error(f"{kind} with groups", "save it with plugrad.tfjs.save_graph_model")
+    if keras_class.endswith("Transpose") and max(config["dilation_rate"]) > 1:
+        raise _no_layer_error(f"{keras_class} with dilation_rate", "it has none")
+    if getattr(layer, "groups", 1) != 1 and keras_class.startswith("Conv"):
+        raise _no_layer_error(
+            f"{keras_class} with groups", "save it with plugrad.tfjs.save_graph_model"
+        )
     if getattr(layer, "output_padding", None) is not None:
-        raise _no_layer_error(f"{kind} with output_padding", "it has none")
-    if kind.startswith(CONVOLUTION_CLASSES) and max(config["dilation_rate"]) > 1 < max(
+        raise _no_layer_error(f"{keras_class} with output_padding", "it has none")
+    if keras_class.startswith(CONVOLUTION_CLASSES) and max(config["dilation_rate"]) > 1 < max(
         config["strides"]
     ):
-        raise _no_layer_error(f"{kind} with strides and dilation_rate", "it has only one of them")
+        raise _no_layer_error(
+            f"{keras_class} with strides and dilation_rate", "it has only one of them"
+        )
 
 
-def _required_keras_fields(kind: str, shape: Any) -> dict[str, Any]:
+def _required_keras_fields(keras_class: str, shape: Any) -> dict[str, Any]:
     """Return configuration fields that only Keras requires."""
     extra: dict[str, Any] = {}
-    if kind == "PReLU":
+    if keras_class == "PReLU":
         extra = {"shared_axes": list(range(1, len(shape)))}
-    elif kind == "LayerNormalization" or kind == "BatchNormalization":
+    elif keras_class == "LayerNormalization" or keras_class == "BatchNormalization":
         extra = {"axis": -1}
-    elif kind == "ConvLSTM2D":
+    elif keras_class == "ConvLSTM2D":
         extra = {"use_bias": True, "dilation_rate": [1, 1]}
-    if kind.startswith(DATA_FORMAT_CLASSES):
+    if keras_class.startswith(DATA_FORMAT_CLASSES):
         extra["data_format"] = "channels_last"
     return extra
 
@@ -375,6 +399,7 @@ def function_config(function: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _activation_name(function: Any) -> str:
+    """Return Keras's name of an activation function, or raise if it has none."""
     name = activation_name(function)
     if not name or name == "exponential":
         shown = getattr(function, "__name__", repr(function))
@@ -396,15 +421,15 @@ def _name_inner_layer(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {**config, "layer": {**inner, "config": {"name": name, **inner["config"]}}}
 
 
-def _output_shape(layer: Layer, params: Params, given: list[Any]) -> Any:
+def _output_shape(layer: Layer, params: Params, input_shapes: list[Any]) -> Any:
     """Return the output shape for one example."""
-    if len(given) == 1:
-        return layer.output_shape(params, given[0])
-    return layer(params, [plugrad.zeros((0, *shape)) for shape in given]).shape[1:]
+    if len(input_shapes) == 1:
+        return layer.output_shape(params, input_shapes[0])
+    return layer(params, [plugrad.zeros((0, *shape)) for shape in input_shapes]).shape[1:]
 
 
 def _begins_with_embedding(model: Any) -> bool:
-    """Whether the input of a model consists of integers."""
+    """Whether the first layer of a model is an embedding, which takes integers."""
     if isinstance(model, sequential.Sequential):
         return bool(model.layers) and _begins_with_embedding(model.layers[0])
     if isinstance(model, Graph):
@@ -422,7 +447,8 @@ def _as_json(value: Any) -> Any:
     )
 
 
-def _no_layer_error(what: str, remedy: str) -> plugrad.errors.UnsupportedModel:
+def _no_layer_error(subject: str, remedy: str) -> plugrad.errors.UnsupportedModel:
+    """Return the error for what TensorFlow.js has no layer for."""
     return plugrad.errors.UnsupportedModel(
-        f"save_layers_model: TensorFlow.js has no layer for {what}; {remedy}"
+        f"save_layers_model: TensorFlow.js has no layer for {subject}; {remedy}"
     )

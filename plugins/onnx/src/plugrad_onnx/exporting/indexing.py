@@ -13,9 +13,9 @@ from plugrad_onnx.exporting.rules import channels_last, channels_second, window_
 from plugrad_onnx.exporting.writer import CallPair, Writer, export_rule
 
 MAX_INT32 = 2**31 - 1
-"""Diagonals as far away are outside of any matrix, and as many elements are all."""
+"""The largest int32, which stands for all diagonals or all elements."""
 INT32, INT64 = 6, 7
-"""The numbers that ONNX has for dtypes."""
+"""The numbers of ONNX's element types."""
 
 
 @export_rule("MatrixBandPart")
@@ -82,11 +82,16 @@ def write_top_k(writer: Writer, call: CallPair, inputs: list[str], outputs: list
 
 
 def _sort(
-    writer: Writer, call: CallPair, name: str, count_value_name: str, axis: int, descending: bool
+    writer: Writer,
+    call: CallPair,
+    input_name: str,
+    count_value_name: str,
+    axis: int,
+    descending: bool,
 ) -> tuple[str, str]:
     """Write TopK along an axis and return its values and indices; bools are sorted as numbers."""
     are_flags = str(call.dtype(out=False)) == "bool"
-    x = writer.emit("Cast", [name], to=INT32) if are_flags else name
+    x = writer.emit("Cast", [input_name], to=INT32) if are_flags else input_name
     values, places = writer.new_name(), writer.new_name()
     writer.emit("TopK", [x, count_value_name], [values, places], axis=axis, largest=int(descending))
     return (writer.emit("Cast", [values], to=9) if are_flags else values), places

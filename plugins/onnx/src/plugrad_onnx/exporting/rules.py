@@ -34,9 +34,9 @@ REDUCTION_OPERATORS = {
 SELU_ATTRIBUTES = {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}
 
 
-def _make_direct_rule(kind: str) -> ExportRule:
+def _make_direct_rule(operator_name: str) -> ExportRule:
     def write(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
-        writer.emit(kind, inputs, outputs)
+        writer.emit(operator_name, inputs, outputs)
 
     return write
 
@@ -565,35 +565,35 @@ def write_number(writer: Writer, call: CallPair, value: float) -> str:
 
 
 def window_attributes(window: Any) -> dict[str, Any]:
-    """Return the attributes of ONNX for a window."""
+    """Return the attributes of an ONNX operator for a window."""
     pads = [low for low, _ in window.padding] + [high for _, high in window.padding]
     return {"kernel_shape": list(window.size), "strides": list(window.strides), "pads": pads}
 
 
-def channels_second(writer: Writer, name: str, rank: int) -> str:
+def channels_second(writer: Writer, name: str, spatial_rank: int) -> str:
     """Write a transposition of images from channels last to channels second."""
-    return writer.emit("Transpose", [name], perm=[0, rank + 1, *range(1, rank + 1)])
+    return writer.emit("Transpose", [name], perm=[0, spatial_rank + 1, *range(1, spatial_rank + 1)])
 
 
-def channels_last(writer: Writer, name: str, rank: int) -> str:
+def channels_last(writer: Writer, name: str, spatial_rank: int) -> str:
     """Write a transposition of images from channels second to channels last."""
-    return writer.emit("Transpose", [name], perm=[0, *range(2, rank + 2), 1])
+    return writer.emit("Transpose", [name], perm=[0, *range(2, spatial_rank + 2), 1])
 
 
 def _write_bias_and_activation(
-    writer: Writer, call: CallPair, name: str, rest: list[str], outputs: list[str]
+    writer: Writer, call: CallPair, result_name: str, operands: list[str], outputs: list[str]
 ) -> None:
-    """Write the bias and the activation of a fused kernel."""
-    bias, weights = [*rest, "", ""][:2]
-    name = writer.emit("Add", [name, bias]) if bias else name
+    """Write the bias and the activation of a fused kernel; operands are the bias and the weights of PReLU."""
+    bias, weights = [*operands, "", ""][:2]
+    result_name = writer.emit("Add", [result_name, bias]) if bias else result_name
     activation = call.attrs.get("activation", "linear")
     if activation == "relu6":
         bounds = [write_number(writer, call, value) for value in (0, 6)]
-        writer.emit("Clip", [name, *bounds], outputs)
+        writer.emit("Clip", [result_name, *bounds], outputs)
     elif activation == "leakyrelu":
-        writer.emit("LeakyRelu", [name], outputs, alpha=call.attrs["leakyrelu_alpha"])
+        writer.emit("LeakyRelu", [result_name], outputs, alpha=call.attrs["leakyrelu_alpha"])
     elif activation == "prelu":
-        writer.emit("PRelu", [name, weights], outputs)
+        writer.emit("PRelu", [result_name, weights], outputs)
     else:
         kinds = {"linear": "Identity", "relu": "Relu", "sigmoid": "Sigmoid", "elu": "Elu"}
-        writer.emit(kinds[activation], [name], outputs)
+        writer.emit(kinds[activation], [result_name], outputs)

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 IR_VERSION_OF_OPSET: Final = {20: 10, 23: 11, 26: 13}
-"""Versions of the operators that are written, with those of the format: the first that has all operators of a model."""
+"""The format version of each opset that may be written; the first opset that has all operators of a model is."""
 FIRST_OPSET_OF_OPERATOR: Final = {"Attention": 23, "CumProd": 26}
-"""The operators that only a newer one of these versions has."""
+"""The first of these opsets that has an operator, where that is not the first of all."""
 TRACED_BATCH_SIZES: Final = (3, 5)
-"""Sizes of the batch that are traced. A third one, 2, is compared with what the function returns."""
+"""The batch sizes that are traced. Results at a third one, 2, are compared with those of the function."""
 
 
 def export(
@@ -107,27 +107,29 @@ def _find_operator_names(nodes: Iterable[onnx.NodeProto]) -> set[str]:
     return {node.op_type for node in nodes}.union(*inside)
 
 
-def _repeat_rows(tensor: plugrad.Tensor, size: int) -> plugrad.Tensor:
-    """Return a tensor of `size` rows that repeats the rows of another one."""
+def _repeat_rows(tensor: plugrad.Tensor, row_count: int) -> plugrad.Tensor:
+    """Return a tensor of `row_count` rows that repeats the rows of another one."""
     array = as_array(tensor)
-    rows = np.arange(size) % max(len(array), 1)
+    rows = np.arange(row_count) % max(len(array), 1)
     return plugrad.asarray(array[rows], dtype=tensor.dtype, device=tensor.device)
 
 
-def _describe_value(name: str, first: Any, second: Any, axis: str) -> onnx.ValueInfoProto:
+def _describe_value(
+    name: str, first_spec: Any, second_spec: Any, batch_axis_name: str
+) -> onnx.ValueInfoProto:
     """Return the ONNX description of an input or output; sizes that differ between the traces are dynamic."""
     shape = [
-        a if a == b else axis if place == 0 else None
-        for place, (a, b) in enumerate(zip(first.shape, second.shape, strict=True))
+        a if a == b else batch_axis_name if place == 0 else None
+        for place, (a, b) in enumerate(zip(first_spec.shape, second_spec.shape, strict=True))
     ]
-    return helper.make_tensor_value_info(name, element_type(first.dtype), shape)
+    return helper.make_tensor_value_info(name, element_type(first_spec.dtype), shape)
 
 
-def _are_close(one: Any, two: Any) -> bool:
+def _are_close(a: Any, b: Any) -> bool:
     """Whether arrays are nearly equal; strings must be equal."""
-    if one.dtype.kind in "TUO":
-        return bool((one == two).all())
-    return np.allclose(one, two, 1e-3, 1e-4, equal_nan=True)
+    if a.dtype.kind in "TUO":
+        return bool((a == b).all())
+    return np.allclose(a, b, 1e-3, 1e-4, equal_nan=True)
 
 
 def _check_model(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Call, Graph
 
 ValuesOfBothTraces = tuple[Any, Any]
+"""A value of the first trace and the same one of the second trace."""
 
 
 class ExportRule(Protocol):
@@ -32,19 +33,20 @@ class ExportRule(Protocol):
 
 
 EXPORT_RULES: Final[dict[str, ExportRule]] = {}
-"""By the name of a kernel: what writes it."""
+"""The export rules by the name of their kernel."""
 
 
 LoopRule = Callable[["Writer", "tuple[Graph, Graph]", ValuesOfBothTraces, dict[int, str]], bool]
+"""A function that writes a loop if it has a certain form, and returns whether it has."""
 LOOP_RULES: Final[list[LoopRule]] = []
-"""What writes loops of a certain form, and says whether a loop was one."""
+"""The loop rules in the order in which they are tried."""
 
 
-def export_rule(*names: str) -> Callable[[ExportRule], ExportRule]:
+def export_rule(*kernel_names: str) -> Callable[[ExportRule], ExportRule]:
     """Register the decorated function as the export rule of kernels."""
 
     def declare(function: ExportRule) -> ExportRule:
-        EXPORT_RULES.update(dict.fromkeys(names, function))
+        EXPORT_RULES.update(dict.fromkeys(kernel_names, function))
         return function
 
     return declare
@@ -58,9 +60,9 @@ class CallPair:
         self.calls = calls
         self.attrs = calls[0].attrs
 
-    def both_values(self, name: str) -> ValuesOfBothTraces:
-        """Return an attribute in both traces."""
-        return self.calls[0].attrs[name], self.calls[1].attrs[name]
+    def both_values(self, attribute_name: str) -> ValuesOfBothTraces:
+        """Return the values of an attribute in both traces."""
+        return self.calls[0].attrs[attribute_name], self.calls[1].attrs[attribute_name]
 
     def shape(self, position: int = 0, *, out: bool = False) -> ValuesOfBothTraces:
         """Return the shapes of an input, or of an output, in both traces."""
@@ -98,11 +100,13 @@ class Writer:
         return f"v{self._count}"
 
     def emit(
-        self, kind: str, inputs: Sequence[str], outputs: Sequence[str] = (), **attrs: Any
+        self, operator_name: str, inputs: Sequence[str], outputs: Sequence[str] = (), **attrs: Any
     ) -> str:
         """Write a node and return the name of its first output."""
         outputs = list(outputs) or [self.new_name()]
-        self.nodes.append(helper.make_node(kind, list(inputs), outputs, name=outputs[0], **attrs))
+        self.nodes.append(
+            helper.make_node(operator_name, list(inputs), outputs, name=outputs[0], **attrs)
+        )
         return outputs[0]
 
     def write_constant(self, value: Any, name: str = "") -> str:
@@ -111,25 +115,27 @@ class Writer:
         self.weights.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
-    def write_integers(self, first: Sequence[int], second: Sequence[int] | None = None) -> str:
-        """Write integers; those that differ between the traces are computed as multiples of the batch size."""
-        second = first if second is None else second
-        if tuple(first) == tuple(second):
-            return self.write_constant(np.array(first, np.int64))
+    def write_integers(
+        self, first_values: Sequence[int], second_values: Sequence[int] | None = None
+    ) -> str:
+        """Write the integers of both traces; those that differ are computed as multiples of the batch size."""
+        second_values = first_values if second_values is None else second_values
+        if tuple(first_values) == tuple(second_values):
+            return self.write_constant(np.array(first_values, np.int64))
         parts = [
             self.write_constant(np.array([a], np.int64))
             if a == b
             else self._write_batch_multiple(a, b)
-            for a, b in zip(first, second, strict=True)
+            for a, b in zip(first_values, second_values, strict=True)
         ]
         return parts[0] if len(parts) == 1 else self.emit("Concat", parts, axis=0)
 
-    def _write_batch_multiple(self, first: int, second: int) -> str:
-        """Write an integer as a multiple of the batch size."""
-        factor, rest = divmod(first, self.sizes[0])
-        if rest or factor * self.sizes[1] != second or not self.batch:
+    def _write_batch_multiple(self, first_value: int, second_value: int) -> str:
+        """Write an integer that differs between the traces as a multiple of the batch size."""
+        factor, rest = divmod(first_value, self.sizes[0])
+        if rest or factor * self.sizes[1] != second_value or not self.batch:
             raise UnsupportedModel(
-                f"A size is {first} for a batch of {self.sizes[0]} and {second} for {self.sizes[1]}: "
+                f"A size is {first_value} for a batch of {self.sizes[0]} and {second_value} for {self.sizes[1]}: "
                 "that is no multiple of it. Export with dynamic=()."
             )
         if not self._size:
@@ -155,9 +161,9 @@ class Writer:
                 names.update(name for a in node.attribute for name in _iter_read_names(a.g))
         return nodes[::-1], [weight for weight in self.weights if weight.name in names]
 
-    def write_array(self, first: Any, second: Any, name: str = "") -> str:
-        """Write a constant as seen in both traces; one whose size depends on the batch must have equal rows."""
-        one, two = as_array(first), as_array(second)
+    def write_array(self, first_value: Any, second_value: Any, name: str = "") -> str:
+        """Write a constant of both traces; one whose size depends on the batch must have equal rows."""
+        one, two = as_array(first_value), as_array(second_value)
         if one.shape == two.shape:
             if not np.array_equal(one, two, equal_nan=one.dtype.kind == "f"):
                 raise UnsupportedModel("The values of a constant depend on the size of the batch.")
@@ -175,20 +181,20 @@ class Writer:
             "Expand", [self.write_constant(base), self.write_integers(one.shape, two.shape)]
         )
 
-    def _write_row_numbers(self, one: Any, two: Any) -> str:
+    def _write_row_numbers(self, first_array: Any, second_array: Any) -> str:
         """Write integers such as row numbers, which increase by a constant from each example to the next."""
         ends = [self.write_constant(np.array(value, np.int64)) for value in (0, 1)]
-        size = self.write_integers([len(one)], [len(two)])
+        size = self.write_integers([len(first_array)], [len(second_array)])
         count = self.emit("Reshape", [size, self.write_constant(np.empty(0, np.int64))])
         numbers = self.emit("Range", [ends[0], count, ends[1]])
-        column = self.write_integers([-1, *(1,) * (one.ndim - 1)])
-        numbers = self.emit("Cast", [numbers], to=element_type(one.dtype))
-        steps = self.write_constant(one[1:2] - one[:1])
+        column = self.write_integers([-1, *(1,) * (first_array.ndim - 1)])
+        numbers = self.emit("Cast", [numbers], to=element_type(first_array.dtype))
+        steps = self.write_constant(first_array[1:2] - first_array[:1])
         grown = self.emit("Mul", [self.emit("Reshape", [numbers, column]), steps])
-        return self.emit("Add", [grown, self.write_constant(one[:1])])
+        return self.emit("Add", [grown, self.write_constant(first_array[:1])])
 
-    def write_graph(self, graphs: tuple[Graph, Graph], names: dict[int, str]) -> list[str]:
-        """Write the steps of a graph whose inputs have these names; return the names of its results.
+    def write_graph(self, graphs: tuple[Graph, Graph], value_names: dict[int, str]) -> list[str]:
+        """Write the steps of a graph, given the names of its inputs by value; return the names of its results.
 
         Raises:
             UnsupportedModel: a kernel has no counterpart in ONNX, or the traces differ.
@@ -198,7 +204,7 @@ class Writer:
             raise UnsupportedModel("The function does other things for other sizes of the batch.")
         for value, other in zip(first.constants, second.constants, strict=True):
             convert = first.backend.to_numpy
-            names[value] = self.write_array(
+            value_names[value] = self.write_array(
                 convert(first.constants[value]), convert(second.constants[other])
             )
         taken: set[str] = set()
@@ -207,18 +213,20 @@ class Writer:
             while name in taken:
                 name += "_"
             taken.add(name)
-            names[value] = self.write_constant(variable.numpy(), name)
+            value_names[value] = self.write_constant(variable.numpy(), name)
         for pair in zip(first.steps, second.steps, strict=True):
-            self._write_step(graphs, pair, names)
-        return [names[value] for value in first.results]
+            self._write_step(graphs, pair, value_names)
+        return [value_names[value] for value in first.results]
 
-    def _write_step(self, graphs: tuple[Graph, Graph], pair: Any, names: dict[int, str]) -> None:
+    def _write_step(
+        self, graphs: tuple[Graph, Graph], step_pair: Any, value_names: dict[int, str]
+    ) -> None:
         """Write the nodes for one step of the traced graphs."""
-        step, other = pair
+        step, other = step_pair
         kind = type(step).__name__
         if kind == "Scan":
-            if not any(write(self, graphs, pair, names) for write in LOOP_RULES):
-                self._write_scan(step, other, names)
+            if not any(write(self, graphs, step_pair, value_names) for write in LOOP_RULES):
+                self._write_scan(step, other, value_names)
             return
         if kind != "Call":
             raise UnsupportedModel(
@@ -231,27 +239,28 @@ class Writer:
                 f"Kernel {kernel!r}, called at {step.line}, has no counterpart in ONNX that is written. "
                 "Compute it by other ops."
             )
-        inputs = ["" if value is None else names[value] for value in step.inputs]
+        inputs = ["" if value is None else value_names[value] for value in step.inputs]
         outputs = [self.new_name() for _ in step.outputs]
-        names.update(zip(step.outputs, outputs, strict=True))
+        value_names.update(zip(step.outputs, outputs, strict=True))
         start = len(self.nodes)
-        EXPORT_RULES[kernel](self, CallPair(graphs, pair), inputs, outputs)
+        EXPORT_RULES[kernel](self, CallPair(graphs, step_pair), inputs, outputs)
         if step.stops_gradient:
             record_call(self.nodes[start:], STOP_GRADIENT, {}, inputs, outputs)
         elif kernel in RECORDED_KERNELS and step.attrs == other.attrs:
             record_call(self.nodes[start:], kernel, step.attrs, inputs, outputs)
 
-    def _write_scan(self, step: Any, other: Any, names: dict[int, str]) -> None:
+    def _write_scan(self, first_step: Any, second_step: Any, value_names: dict[int, str]) -> None:
         """Write a loop as Scan; its body also reads values from outside."""
-        body, count = step.body, len(step.carry)
+        body, count = first_step.body, len(first_step.carry)
         inner = Writer(self.sizes, self.batch)
         inner._count, inner._size = self._count + 1000, ""
-        inputs = [inner.new_name() for _ in (*step.carry, *step.slices)]
+        inputs = [inner.new_name() for _ in (*first_step.carry, *first_step.slices)]
         known = dict(zip(body.arguments, inputs, strict=False))
-        captured = [names[value] for value in step.captured]
+        captured = [value_names[value] for value in first_step.captured]
         known.update(zip(body.arguments[len(inputs) :], captured, strict=True))
         results = [
-            inner.emit("Identity", [name]) for name in inner.write_graph((body, other.body), known)
+            inner.emit("Identity", [name])
+            for name in inner.write_graph((body, second_step.body), known)
         ]
         self._count = inner._count
         graph = helper.make_graph(
@@ -264,38 +273,48 @@ class Writer:
             [_describe_value(n, body.specs[v]) for n, v in zip(results, body.results, strict=True)],
             inner.weights,
         )
-        outputs = [self.new_name() for _ in step.outputs]
+        outputs = [self.new_name() for _ in first_step.outputs]
         stacked = len(outputs) - count
-        backwards = {"scan_input_directions": [1] * len(step.slices)} if step.is_reversed else {}
-        if step.is_reversed and stacked:
+        backwards = (
+            {"scan_input_directions": [1] * len(first_step.slices)}
+            if first_step.is_reversed
+            else {}
+        )
+        if first_step.is_reversed and stacked:
             backwards["scan_output_directions"] = [1] * stacked
         self.emit(
-            "Scan", [names[v] for v in (*step.carry, *step.slices)], outputs, body=graph,
-            num_scan_inputs=len(step.slices), **backwards,
+            "Scan", [value_names[v] for v in (*first_step.carry, *first_step.slices)], outputs, body=graph,
+            num_scan_inputs=len(first_step.slices), **backwards,
         )  # fmt: skip
-        names.update(zip(step.outputs, outputs, strict=True))
+        value_names.update(zip(first_step.outputs, outputs, strict=True))
 
 
-def _counts_rows(one: Any, two: Any) -> bool:
-    """Whether the arrays of both batch sizes hold integers that increase by a constant from example to example."""
-    if one.dtype.kind not in "iu" or one.ndim != two.ndim or one.shape[1:] != two.shape[1:]:
+def _counts_rows(first_array: Any, second_array: Any) -> bool:
+    """Whether the arrays of both traces hold integers that increase by a constant from example to example."""
+    if (
+        first_array.dtype.kind not in "iu"
+        or first_array.ndim != second_array.ndim
+        or first_array.shape[1:] != second_array.shape[1:]
+    ):
         return False
-    if min(len(one), len(two)) < 2 or not one.size:
+    if min(len(first_array), len(second_array)) < 2 or not first_array.size:
         return False
-    steps = one[1:2] - one[:1]
+    steps = first_array[1:2] - first_array[:1]
     return (
         steps.any()
         and all(
             np.array_equal(x, x[:1] + steps * np.arange(len(x)).reshape(-1, *(1,) * (x.ndim - 1)))
-            for x in (one, two)
+            for x in (first_array, second_array)
         )
-        and np.array_equal(one[0], two[0])
+        and np.array_equal(first_array[0], second_array[0])
     )
 
 
-def _first_rows_index(first: Sequence[int], second: Sequence[int]) -> tuple[slice, ...]:
-    """Return an index that takes the first element along axes whose sizes differ, and everything along the others."""
-    return tuple(slice(None if a == b else 1) for a, b in zip(first, second, strict=True))
+def _first_rows_index(first_shape: Sequence[int], second_shape: Sequence[int]) -> tuple[slice, ...]:
+    """Return an index of the first element along axes whose sizes differ, and of everything along the others."""
+    return tuple(
+        slice(None if a == b else 1) for a, b in zip(first_shape, second_shape, strict=True)
+    )
 
 
 def _iter_read_names(graph: onnx.GraphProto) -> Iterator[str]:

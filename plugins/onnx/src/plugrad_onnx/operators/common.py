@@ -19,12 +19,12 @@ def to_integers(values: HostArray) -> list[int]:
 
 
 def integers_from_either(
-    attribute: Sequence[int] | None, values: HostArray | None
+    attribute: Sequence[int] | None, input_array: HostArray | None
 ) -> list[int] | None:
     """Return a list of integers given by an attribute, as in old operator versions, or by an input."""
     if attribute is not None:
         return list(attribute)
-    return None if values is None else to_integers(values)
+    return None if input_array is None else to_integers(input_array)
 
 
 def single_element(values: HostArray) -> Any:

@@ -28,7 +28,7 @@ def branch(
 
 @operator("Loop")
 def loop(
-    most: HostArray | None = None,
+    max_trip_count: HostArray | None = None,
     condition: HostArray | None = None,
     *carried: AnyInputValue,
     body: SubgraphFunction,
@@ -38,7 +38,7 @@ def loop(
     state = list(carried)
     collected: list[list[Any]] = [[] for _ in range(outputs - len(state))]
     going, turn = condition is None or bool(single_element(condition)), 0
-    while going and (most is None or turn < single_element(most)):
+    while going and (max_trip_count is None or turn < single_element(max_trip_count)):
         results = body(np.array(turn, np.int64), np.array(going), *state)
         going, turn = bool(_as_bool(results[0])), turn + 1
         state = results[1 : 1 + len(state)]
@@ -49,7 +49,7 @@ def loop(
 
 @operator("Scan")
 def scan_opset8(
-    lengths: HostArray | None = None,
+    sequence_lengths: HostArray | None = None,
     *inputs: Tensor,
     body: SubgraphFunction,
     directions: Sequence[int] | None = None,
@@ -105,24 +105,25 @@ def scan(
 
 @operator("SequenceMap")
 def sequence_map(
-    sequence: AnyInputValue, *others: AnyInputValue, body: SubgraphFunction
+    sequence: AnyInputValue, *additional_inputs: AnyInputValue, body: SubgraphFunction
 ) -> tuple[Any, ...]:
     """Run a subgraph for each element of sequences (SequenceMap)."""
     rounds = [
-        body(*(x[place] if isinstance(x, list) else x for x in (sequence, *others)))
+        body(*(x[place] if isinstance(x, list) else x for x in (sequence, *additional_inputs)))
         for place in range(len(sequence))
     ]
     return tuple(list(column) for column in zip(*rounds, strict=True))
 
 
 def _as_bool(value: Any) -> Any:
+    """Return the only element of a tensor or an array."""
     return value.item() if isinstance(value, plugrad.Tensor) else single_element(np.asarray(value))
 
 
-def _stack_iterations(column: TensorList) -> Any:
+def _stack_iterations(results: TensorList) -> Any:
     """Stack the results of all iterations."""
-    if not column:
+    if not results:
         return np.zeros((0,), np.float32)
-    if all(isinstance(x, np.ndarray) for x in column):
-        return np.stack(column)
-    return plugrad.stack([as_tensor(x) for x in column])
+    if all(isinstance(x, np.ndarray) for x in results):
+        return np.stack(results)
+    return plugrad.stack([as_tensor(x) for x in results])

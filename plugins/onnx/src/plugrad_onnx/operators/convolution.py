@@ -37,8 +37,8 @@ class ConvolutionWindow:
 
 
 def make_window(
-    spatial: Sequence[int],
-    size: Sequence[int],
+    image_size: Sequence[int],
+    window_size: Sequence[int],
     strides: Sequence[int] | None,
     dilations: Sequence[int] | None,
     pads: Sequence[int] | None,
@@ -49,19 +49,19 @@ def make_window(
     Raises:
         InvalidModel: attributes are not one number for each spatial axis, or not positive.
     """
-    rank = len(spatial)
+    rank = len(image_size)
     steps = tuple(strides or (1,) * rank)
     gaps = tuple(dilations or (1,) * rank)
     sides = tuple(pads or (0,) * 2 * rank)
-    if {len(size), len(steps), len(gaps), len(sides) // 2} != {rank}:
+    if {len(window_size), len(steps), len(gaps), len(sides) // 2} != {rank}:
         raise InvalidModel(
-            f"Images have {rank} spatial axes, and the window has size {tuple(size)}, strides "
+            f"Images have {rank} spatial axes, and the window has size {tuple(window_size)}, strides "
             f"{steps}, dilations {gaps} and pads {sides}."
         )
-    if min(*size, *steps, *gaps, 1) < 1:
+    if min(*window_size, *steps, *gaps, 1) < 1:
         raise InvalidModel(f"Strides {steps} and dilations {gaps} must be positive.")
     both = tuple(zip(sides[:rank], sides[rank:], strict=True))
-    window = ConvolutionWindow(tuple(size), steps, gaps, both)
+    window = ConvolutionWindow(tuple(window_size), steps, gaps, both)
     if auto_pad in ("NOTSET", ""):
         return window
     if auto_pad == "VALID":
@@ -69,7 +69,7 @@ def make_window(
     if auto_pad not in ("SAME_UPPER", "SAME_LOWER"):
         raise InvalidModel(f"auto_pad {auto_pad!r} is not known.")
     same: list[tuple[int, int]] = []
-    for length, step, extent in zip(spatial, steps, window.extent, strict=True):
+    for length, step, extent in zip(image_size, steps, window.extent, strict=True):
         missing = max(0, (-(-length // step) - 1) * step + extent - length)
         less, more = missing // 2, missing - missing // 2
         same.append((less, more) if auto_pad == "SAME_UPPER" else (more, less))
@@ -268,15 +268,15 @@ _TRANSPOSED_CONVOLUTIONS_BY_RANK: Final = (
 )
 
 
-def _check_rank(rank: int) -> int:
-    """Return the number of spatial axes.
+def _check_rank(spatial_rank: int) -> int:
+    """Return the number of spatial axes, after a check.
 
     Raises:
         InvalidModel: plugrad has no convolution with so many.
     """
-    if not 1 <= rank <= 3:
-        raise InvalidModel(f"Convolutions have 1 to 3 spatial axes; this one has {rank}.")
-    return rank
+    if not 1 <= spatial_rank <= 3:
+        raise InvalidModel(f"Convolutions have 1 to 3 spatial axes; this one has {spatial_rank}.")
+    return spatial_rank
 
 
 def _unwrap_single(numbers: Sequence[int]) -> Any:
@@ -291,7 +291,7 @@ def _dilations_argument(window: ConvolutionWindow) -> dict[str, Any]:
 
 
 def _crop_transposed(
-    spatial: Sequence[int],
+    image_size: Sequence[int],
     window: ConvolutionWindow,
     output_padding: Sequence[int],
     output_shape: Sequence[int] | None,
@@ -300,11 +300,13 @@ def _crop_transposed(
     """Return how much to crop from both sides of a transposed convolution."""
     if output_shape is None and auto_pad not in ("SAME_UPPER", "SAME_LOWER"):
         return window.pads
-    sizes = output_shape or [n * s for n, s in zip(spatial, window.strides, strict=True)]
+    sizes = output_shape or [n * s for n, s in zip(image_size, window.strides, strict=True)]
     cut: list[tuple[int, int]] = []
-    for axis, size in enumerate(sizes[-len(spatial) :]):
+    for axis, size in enumerate(sizes[-len(image_size) :]):
         whole = (
-            window.strides[axis] * (spatial[axis] - 1) + output_padding[axis] + window.extent[axis]
+            window.strides[axis] * (image_size[axis] - 1)
+            + output_padding[axis]
+            + window.extent[axis]
         )
         total = whole - size
         less = max(total, 0) // 2

@@ -80,6 +80,8 @@ def range_(start: HostArray, limit: HostArray, delta: HostArray, *, stash_type: 
 
 
 def _declare_window_operator(name: str, coefficients: tuple[float, float, float]) -> None:
+    """Register a window function that is a sum of cosines with these coefficients."""
+
     @operator(name)
     def window(size: HostArray, *, output_datatype: int = 1, periodic: int = 1) -> Any:
         count = int(size.item())
@@ -206,6 +208,7 @@ def bit_cast(x: TensorOrHostArray, *, to: int) -> Any:
 def _draw_normal(
     shape: tuple[int, ...], dtype: int, mean: float, scale: float, seed: float | None
 ) -> Tensor:
+    """Return normally distributed random numbers of a dtype of ONNX."""
     drawn = _make_generator(seed).normal(shape, mean, scale)
     return plugrad.astype(drawn, numpy_dtype(dtype).name)
 
@@ -213,6 +216,7 @@ def _draw_normal(
 def _draw_uniform(
     shape: tuple[int, ...], dtype: int, low: float, high: float, seed: float | None
 ) -> Tensor:
+    """Return uniformly distributed random numbers of a dtype of ONNX."""
     drawn = _make_generator(seed).uniform(shape, low, high)
     return plugrad.astype(drawn, numpy_dtype(dtype).name)
 

@@ -168,10 +168,10 @@ def is_inf(x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1) -> 
 
 
 @operator("BitShift", layout="elementwise")
-def bit_shift(x: Tensor, count: Tensor, *, direction: str) -> Tensor:
+def bit_shift(x: Tensor, shift_count: Tensor, *, direction: str) -> Tensor:
     """Shift bits to the left or to the right."""
     shift = plugrad.bitwise_left_shift if direction == "LEFT" else plugrad.bitwise_right_shift
-    return shift(x, count)
+    return shift(x, shift_count)
 
 
 @operator("Clip", layout="elementwise")

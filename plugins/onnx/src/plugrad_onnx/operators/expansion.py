@@ -37,23 +37,28 @@ def expansion(
 
 @lru_cache(maxsize=256)
 def _build_body_graph(
-    content: bytes, opsets: tuple[tuple[str, int], ...], opset: int, types: tuple[Any, ...]
+    serialized_call: bytes,
+    opsets: tuple[tuple[str, int], ...],
+    opset: int,
+    input_types: tuple[Any, ...],
 ) -> Graph:
     """Return the body of an operator's definition as a graph, for given input types.
 
     Raises:
         UnsupportedModel: the body has operators that are not known.
     """
-    call = onnx.NodeProto.FromString(content)
+    call = onnx.NodeProto.FromString(serialized_call)
     schema: Any = onnx.defs.get_schema(call.op_type, opset, call.domain)
     every = schema.context_dependent_function_opset_versions
     own = dict(opsets).get("", onnx.defs.onnx_opset_version())
     version = max((v for v in every if v <= own), default=every[-1])
     described = [
         onnx.helper.make_tensor_type_proto(*kind).SerializeToString() if kind else b""
-        for kind in types
+        for kind in input_types
     ]
-    body = schema.get_context_dependent_function_with_opset_version(version, content, described)
+    body = schema.get_context_dependent_function_with_opset_version(
+        version, serialized_call, described
+    )
     function = onnx.FunctionProto.FromString(body)
     builder = GraphBuilder(onnx.ModelProto(), None)
     attributes = {a.name: a for a in call.attribute}

@@ -118,12 +118,12 @@ def grid_sample(
     return cast_like_input(plugrad.permute_dims(result, (0, rank + 1, *range(1, rank + 1))), x)
 
 
-def interpolate_at(x: Tensor, where: Sequence[Tensor]) -> Tensor:
-    """Interpolate images of shape (N, C, …) at points given by one tensor of shape (N, …) per spatial axis."""
+def interpolate_at(x: Tensor, coordinates: Sequence[Tensor]) -> Tensor:
+    """Interpolate images of shape (N, C, …) at points, given by a tensor of shape (N, …) per spatial axis."""
     sizes = x.shape[2:]
     images = plugrad.reshape(plugrad.permute_dims(x, (0, *range(2, x.ndim), 1)), (-1, x.shape[1]))
-    lows = [plugrad.floor(c) for c in where]
-    rests = [c - low for c, low in zip(where, lows, strict=True)]
+    lows = [plugrad.floor(c) for c in coordinates]
+    rests = [c - low for c, low in zip(coordinates, lows, strict=True)]
     parts: list[Tensor] = []
     for offsets in product((0, 1), repeat=len(sizes)):
         weights = [rest if o else 1 - rest for rest, o in zip(rests, offsets, strict=True)]
@@ -139,14 +139,16 @@ def interpolate_at(x: Tensor, where: Sequence[Tensor]) -> Tensor:
 def non_max_suppression(
     boxes: HostArray,
     scores: HostArray,
-    most: HostArray | None = None,
+    max_output_boxes_per_class: HostArray | None = None,
     iou_threshold: HostArray | None = None,
     score_threshold: HostArray | None = None,
     *,
     center_point_box: int = 0,
 ) -> Any:
     """Return rows of batch, class and box for the best boxes of each class that overlap little."""
-    count = 0 if most is None else int(single_element(most))
+    count = (
+        0 if max_output_boxes_per_class is None else int(single_element(max_output_boxes_per_class))
+    )
     overlap = 0.0 if iou_threshold is None else float(single_element(iou_threshold))
     least = -math.inf if score_threshold is None else float(single_element(score_threshold))
     corners = _as_corners(boxes, bool(center_point_box))
@@ -163,7 +165,7 @@ def non_max_suppression(
 def roi_align(
     x: Tensor,
     rois: HostArray,
-    batch: HostArray,
+    batch_indices: HostArray,
     *,
     coordinate_transformation_mode: str | None = None,
     mode: str = "avg",
@@ -178,7 +180,7 @@ def roi_align(
     shift = 0.5 if half == "half_pixel" else 0.0
     out = (output_height, output_width)
     results: list[Tensor] = []
-    for roi, image in zip(rois, to_integers(batch), strict=True):
+    for roi, image in zip(rois, to_integers(batch_indices), strict=True):
         x1, y1, x2, y2 = (float(v) * spatial_scale - shift for v in roi)
         spans = [y2 - y1, x2 - x1]
         spans = spans if shift else [max(span, 1.0) for span in spans]
@@ -277,7 +279,11 @@ def _resize_by_factors(x: Tensor, scales: list[float], mode: str) -> Tensor:
 
 
 def _resolve_sizes(
-    x: Tensor, axes: Sequence[int], scales: HostArray | None, sizes: HostArray | None, policy: str
+    x: Tensor,
+    axes: Sequence[int],
+    scales: HostArray | None,
+    sizes: HostArray | None,
+    aspect_ratio_policy: str,
 ) -> tuple[list[int], list[float]]:
     """Return the new sizes of axes and their scale factors."""
     old = [x.shape[axis] for axis in axes]
@@ -288,8 +294,8 @@ def _resolve_sizes(
         return [math.floor(n * f) for n, f in zip(old, factors, strict=True)], factors
     wanted = to_integers(sizes)
     factors = [n / before for n, before in zip(wanted, old, strict=True)]
-    if policy != "stretch":
-        common = min(factors) if policy == "not_larger" else max(factors)
+    if aspect_ratio_policy != "stretch":
+        common = min(factors) if aspect_ratio_policy == "not_larger" else max(factors)
         factors = [common] * len(old)
         wanted = [math.floor(common * n + 0.5) for n in old]
     return wanted, factors
@@ -371,29 +377,29 @@ def _multiply_along_axis(x: Tensor, matrix: NDArray[Any], axis: int) -> Tensor:
 
 
 def _take_pixels(
-    images: Tensor, coordinates: Sequence[Tensor], count: int, sizes: Sequence[int]
+    images: Tensor, coordinates: Sequence[Tensor], image_count: int, image_size: Sequence[int]
 ) -> Tensor:
     """Return the pixels of images at integer coordinates; 0 outside of the image."""
-    rank = len(sizes)
-    first = np.arange(count).reshape((count,) + (1,) * rank) * math.prod(sizes)
+    rank = len(image_size)
+    first = np.arange(image_count).reshape((image_count,) + (1,) * rank) * math.prod(image_size)
     row = as_tensor(first.astype(np.int32), images.device)
     inside: Tensor | None = None
-    for axis, (place, size) in enumerate(zip(coordinates, sizes, strict=True)):
+    for axis, (place, size) in enumerate(zip(coordinates, image_size, strict=True)):
         within = plugrad.logical_and(
             plugrad.greater_equal(place, number_like(0, place)),
             plugrad.less_equal(place, number_like(size - 1, place)),
         )
         inside = within if inside is None else plugrad.logical_and(inside, within)
         whole = plugrad.astype(plugrad.clip(place, 0.0, size - 1.0), "int32")
-        row = row + whole * math.prod(sizes[axis + 1 :])
+        row = row + whole * math.prod(image_size[axis + 1 :])
     taken = plugrad.take(images, row, axis=0)
     assert inside is not None
     return plugrad.where(plugrad.expand_dims(inside, axis=-1), taken, number_like(0, taken))
 
 
-def _as_corners(boxes: NDArray[Any], centered: bool) -> NDArray[Any]:
+def _as_corners(boxes: NDArray[Any], are_centered: bool) -> NDArray[Any]:
     """Convert boxes to (y1, x1, y2, x2) in ascending order."""
-    if centered:
+    if are_centered:
         x, y, width, height = np.moveaxis(boxes, -1, 0)
         return np.stack([y - height / 2, x - width / 2, y + height / 2, x + width / 2], -1)
     first, second = boxes[..., :2], boxes[..., 2:]

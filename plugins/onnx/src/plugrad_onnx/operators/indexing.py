@@ -79,14 +79,14 @@ def scatter_elements(
 def tensor_scatter(
     cache: Tensor,
     update: Tensor,
-    starts: HostArray | None = None,
+    write_indices: HostArray | None = None,
     *,
     axis: int = -2,
     mode: str = "linear",
 ) -> Tensor:
     """Return a cache with new entries written from a start position in each batch."""
     axis, length = axis % cache.ndim, update.shape[axis]
-    begins = to_integers(starts) if starts is not None else [0] * cache.shape[0]
+    begins = to_integers(write_indices) if write_indices is not None else [0] * cache.shape[0]
     places = np.arange(length) + np.array(begins)[:, None]
     places = places % cache.shape[axis] if mode == "circular" else places
     order = np.moveaxis(np.indices(update.shape), 0, -1)

@@ -67,4 +67,5 @@ def label_encoder(
 
 
 def _decode_bytes(key: Any) -> Any:
+    """Return bytes as a string, and any other key unchanged."""
     return key.decode() if isinstance(key, bytes) else key

@@ -211,11 +211,11 @@ def trilu(x: Tensor, k: HostArray | None = None, *, upper: int = 1) -> Tensor:
 
 @operator("ReverseSequence")
 def reverse_sequence(
-    x: Tensor, lengths: Tensor, *, batch_axis: int = 1, time_axis: int = 0
+    x: Tensor, sequence_lengths: Tensor, *, batch_axis: int = 1, time_axis: int = 0
 ) -> Tensor:
-    """Reverse the first `lengths` elements of each sequence."""
+    """Reverse the first `sequence_lengths` elements of each sequence."""
     steps = x.shape[time_axis]
-    ends = plugrad.reshape(plugrad.astype(lengths, "int32"), (-1, 1))
+    ends = plugrad.reshape(plugrad.astype(sequence_lengths, "int32"), (-1, 1))
     times = plugrad.reshape(plugrad.arange(steps, dtype="int32", device=x.device), (1, -1))
     indices = plugrad.where(plugrad.less(times, ends), ends - 1 - times, times)
     indices = plugrad.matrix_transpose(indices) if time_axis < batch_axis else indices
@@ -249,10 +249,12 @@ def dropout(
 
 
 def _make_generator(seed: int | None) -> Any:
+    """Return a new generator for a seed; without a seed, the shared one."""
     return plugrad.random if seed is None else plugrad.random.Generator(seed)
 
 
 def _with_dropout_mask(x: Tensor, outputs: int) -> Any:
+    """Return x, with a mask that keeps all elements if the node has two outputs."""
     return (x, plugrad.ones(x.shape, dtype="bool", device=x.device)) if outputs > 1 else x
 
 

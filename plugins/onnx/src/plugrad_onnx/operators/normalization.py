@@ -167,5 +167,6 @@ def local_response_normalization(
 
 
 def _standardize(x: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor:
+    """Return x with the mean 0 and the variance 1 over axes."""
     mean, variance = plugrad.moments(x, axis=axes, keepdims=True)
     return (x - mean) * plugrad.rsqrt(plugrad.add(variance, number_like(epsilon, variance)))

@@ -157,7 +157,7 @@ def max_unpool(
 
 
 _MAX_KERNEL_SPATIAL_AXES: Final = 3
-"""How many spatial axes images have in which plugrad finds the places of elements."""
+"""The largest number of spatial axes of images in which a kernel of plugrad finds the positions of maxima."""
 
 
 def _always_covers_pixels(x: Tensor, window: ConvolutionWindow) -> bool:
@@ -170,11 +170,11 @@ def _always_covers_pixels(x: Tensor, window: ConvolutionWindow) -> bool:
     )
 
 
-def _extend_to_ceiling(spatial: Sequence[int], window: ConvolutionWindow) -> ConvolutionWindow:
+def _extend_to_ceiling(image_size: Sequence[int], window: ConvolutionWindow) -> ConvolutionWindow:
     """Return a window with more padding at the end, so that a partial last window is included."""
     pads: list[tuple[int, int]] = []
     for size, extent, step, (low, high) in zip(
-        spatial, window.extent, window.strides, window.pads, strict=True
+        image_size, window.extent, window.strides, window.pads, strict=True
     ):
         count = -(-(size + low + high - extent) // step) + 1
         if (count - 1) * step >= size + low:
@@ -203,12 +203,12 @@ def _extract_cells(x: Tensor, window: ConvolutionWindow, padding_value: float) -
 
 
 def _count_elements(
-    x: Tensor, unextended_window: ConvolutionWindow, window: ConvolutionWindow, padding_counts: bool
+    x: Tensor, unextended_window: ConvolutionWindow, window: ConvolutionWindow, counts_padding: bool
 ) -> Tensor:
     """Return the number of elements in each mean; padding that only rounds up is never counted."""
     ones = plugrad.ones((1, *x.shape[1:-1], 1), dtype=x.dtype, device=x.device)
     pads = window.pads
-    if padding_counts:
+    if counts_padding:
         ones = plugrad.pad(ones, [(0, 0), *unextended_window.pads, (0, 0)], 1)
         pads = tuple(
             (0, after[1] - before[1])

@@ -82,14 +82,14 @@ def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @operator("MatMulInteger")
 def matmul_integer(
-    a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
+    a: Tensor, b: Tensor, a_zero_point: Tensor | None = None, b_zero_point: Tensor | None = None
 ) -> Tensor:
     """Return the int32 product of 8-bit matrices after subtraction of their zero points."""
     left, right = plugrad.astype(a, "int32"), plugrad.astype(b, "int32")
-    if a_zero is not None:
-        left = left - plugrad.astype(_as_row_factors(a_zero), "int32")
-    if b_zero is not None:
-        right = right - plugrad.astype(b_zero, "int32")
+    if a_zero_point is not None:
+        left = left - plugrad.astype(_as_row_factors(a_zero_point), "int32")
+    if b_zero_point is not None:
+        right = right - plugrad.astype(b_zero_point, "int32")
     return plugrad.matmul(left, right)
 
 
@@ -97,35 +97,35 @@ def matmul_integer(
 def qlinear_matmul(
     a: TensorOrHostArray,
     a_scale: Tensor,
-    a_zero: TensorOrHostArray,
+    a_zero_point: TensorOrHostArray,
     b: TensorOrHostArray,
     b_scale: Tensor,
-    b_zero: TensorOrHostArray,
+    b_zero_point: TensorOrHostArray,
     y_scale: Tensor,
-    y_zero: AnyInputValue,
+    y_zero_point: AnyInputValue,
     *,
     scope: Scope,
 ) -> Any:
     """Return the quantized product of quantized matrices."""
     left = (
-        _as_float32(a, scope.device) - _as_row_factors(_as_float32(a_zero, scope.device))
+        _as_float32(a, scope.device) - _as_row_factors(_as_float32(a_zero_point, scope.device))
     ) * _as_row_factors(_as_float32(a_scale, scope.device))
-    right = (_as_float32(b, scope.device) - _as_float32(b_zero, scope.device)) * _as_float32(
+    right = (_as_float32(b, scope.device) - _as_float32(b_zero_point, scope.device)) * _as_float32(
         b_scale, scope.device
     )
     product = plugrad.divide(plugrad.matmul(left, right), _as_float32(y_scale, scope.device))
-    dtype = np.dtype(_as_numpy_dtype(y_zero))
+    dtype = np.dtype(_as_numpy_dtype(y_zero_point))
     if dtype.name.startswith("float"):
         return round_to(as_array(product), dtype, saturate=True)
-    return _clip_to_dtype(plugrad.round(product) + _as_float32(y_zero, scope.device), dtype)
+    return _clip_to_dtype(plugrad.round(product) + _as_float32(y_zero_point, scope.device), dtype)
 
 
 @operator("ConvInteger", layout="images")
 def conv_integer(
     x: Tensor,
     filters: FilterTensor,
-    x_zero: Tensor | None = None,
-    filters_zero: Tensor | None = None,
+    x_zero_point: Tensor | None = None,
+    filters_zero_point: Tensor | None = None,
     *,
     auto_pad: str = "NOTSET",
     dilations: Any = None,
@@ -136,8 +136,12 @@ def conv_integer(
 ) -> Tensor:
     """Return the int32 convolution of 8-bit images after subtraction of zero points."""
     images, weights = _as_float32(x, x.device), _as_float32(filters, x.device)
-    images = images if x_zero is None else images - _as_float32(x_zero, x.device)
-    weights = weights if filters_zero is None else weights - _as_float32(filters_zero, x.device)
+    images = images if x_zero_point is None else images - _as_float32(x_zero_point, x.device)
+    weights = (
+        weights
+        if filters_zero_point is None
+        else weights - _as_float32(filters_zero_point, x.device)
+    )
     result = conv(
         images, weights, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads,
         strides=strides,
@@ -149,12 +153,12 @@ def conv_integer(
 def qlinear_conv(
     x: Tensor,
     x_scale: Tensor,
-    x_zero: Tensor,
+    x_zero_point: Tensor,
     filters: FilterTensor,
     filters_scale: Tensor,
-    filters_zero: Tensor,
+    filters_zero_point: Tensor,
     y_scale: Tensor,
-    y_zero: AnyInputValue,
+    y_zero_point: AnyInputValue,
     bias: Tensor | None = None,
     *,
     auto_pad: str = "NOTSET",
@@ -166,16 +170,16 @@ def qlinear_conv(
 ) -> Any:
     """Return the quantized convolution of quantized images."""
     images, weights = (
-        _as_float32(x, x.device) - _as_float32(x_zero, x.device),
-        _as_float32(filters, x.device) - _as_float32(filters_zero, x.device),
+        _as_float32(x, x.device) - _as_float32(x_zero_point, x.device),
+        _as_float32(filters, x.device) - _as_float32(filters_zero_point, x.device),
     )
     result = conv(
         images, weights, None if bias is None else _as_float32(bias, x.device), auto_pad=auto_pad,
         dilations=dilations, group=group, pads=pads, strides=strides,
     )  # fmt: skip
     scale = plugrad.divide(plugrad.multiply(x_scale, filters_scale), y_scale)
-    whole = plugrad.round(plugrad.multiply(result, scale)) + _as_float32(y_zero, x.device)
-    return _clip_to_dtype(whole, np.dtype(_as_numpy_dtype(y_zero)))
+    whole = plugrad.round(plugrad.multiply(result, scale)) + _as_float32(y_zero_point, x.device)
+    return _clip_to_dtype(whole, np.dtype(_as_numpy_dtype(y_zero_point)))
 
 
 def _as_numpy_dtype(x: Any) -> Any:
@@ -200,17 +204,17 @@ def _as_row_factors(x: Tensor) -> Tensor:
     return plugrad.expand_dims(x, axis=-1) if x.ndim == 1 and x.shape[0] > 1 else x
 
 
-def _align_scale(x: Tensor, like: Any, axis: int, block_size: int) -> Tensor:
+def _align_scale(scale: Tensor, tensor: Any, axis: int, block_size: int) -> Tensor:
     """Reshape or repeat a scale (per tensor, per axis or per block) to broadcast with a tensor."""
-    if block_size and x.ndim == like.ndim:
-        repeated = plugrad.repeat(x, block_size, axis=axis)
-        return repeated[tuple(slice(0, size) for size in like.shape)]
-    if x.ndim != 1:
-        return x
-    if x.shape[0] == 1:
-        return plugrad.reshape(x, ())
-    place = axis % like.ndim
-    return plugrad.reshape(x, [-1 if a == place else 1 for a in range(like.ndim)])
+    if block_size and scale.ndim == tensor.ndim:
+        repeated = plugrad.repeat(scale, block_size, axis=axis)
+        return repeated[tuple(slice(0, size) for size in tensor.shape)]
+    if scale.ndim != 1:
+        return scale
+    if scale.shape[0] == 1:
+        return plugrad.reshape(scale, ())
+    place = axis % tensor.ndim
+    return plugrad.reshape(scale, [-1 if a == place else 1 for a in range(tensor.ndim)])
 
 
 def _clip_to_dtype(integers: Tensor, dtype: np.dtype[Any]) -> Any:

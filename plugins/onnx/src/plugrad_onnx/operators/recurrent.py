@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
 ActivationFunction = Callable[..., Any]
+"""A function of a tensor that returns a tensor of its shape."""
 ACTIVATIONS_BY_NAME: dict[str, tuple[ActivationFunction, tuple[str, ...], tuple[float, ...]]] = {
     "Affine": (
         lambda x, *, alpha, beta: x * alpha + beta,
@@ -37,7 +38,7 @@ ACTIVATIONS_BY_NAME: dict[str, tuple[ActivationFunction, tuple[str, ...], tuple[
     "Tanh": (plugrad.tanh, (), ()),
     "ThresholdedRelu": (activation.thresholded_relu, ("alpha",), (1.0,)),
 }
-"""By name: the function, its parameters, and their defaults."""
+"""The activations by name: the function, the names of its parameters, and their defaults."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,9 @@ class DirectionCell:
 
 
 CellState = tuple["Tensor", ...]
+"""The tensors in the state of a cell."""
 StepFunction = Callable[[DirectionCell, "Tensor", CellState], CellState]
+"""A function of a cell, its projected input and its state that returns the next state."""
 
 
 @operator("RNN")
@@ -70,8 +73,8 @@ def rnn(
     w: Tensor,
     r: Tensor,
     b: Tensor | None = None,
-    lengths: Tensor | None = None,
-    initial: Tensor | None = None,
+    sequence_lengths: Tensor | None = None,
+    initial_hidden: Tensor | None = None,
     *,
     activation_alpha: Sequence[float] = (),
     activation_beta: Sequence[float] = (),
@@ -86,9 +89,9 @@ def rnn(
     chosen = _choose_activations(
         activations or ["Tanh"] * w.shape[0], activation_alpha, activation_beta
     )
-    states = [_with_directions_first(initial, layout)]
+    states = [_with_directions_first(initial_hidden, layout)]
     cells = _make_cells(w, r, b, None, hidden_size, chosen, clip, False)
-    return _run_directions(_rnn_step, cells, x, lengths, states, direction, layout)
+    return _run_directions(_rnn_step, cells, x, sequence_lengths, states, direction, layout)
 
 
 @operator("GRU")
@@ -97,8 +100,8 @@ def gru(
     w: Tensor,
     r: Tensor,
     b: Tensor | None = None,
-    lengths: Tensor | None = None,
-    initial: Tensor | None = None,
+    sequence_lengths: Tensor | None = None,
+    initial_hidden: Tensor | None = None,
     *,
     activation_alpha: Sequence[float] = (),
     activation_beta: Sequence[float] = (),
@@ -113,9 +116,9 @@ def gru(
     """Run a gated recurrent unit over sequences (GRU)."""
     names = activations or ["Sigmoid", "Tanh"] * w.shape[0]
     chosen = _choose_activations(names, activation_alpha, activation_beta)
-    states = [_with_directions_first(initial, layout)]
+    states = [_with_directions_first(initial_hidden, layout)]
     cells = _make_cells(w, r, b, None, hidden_size, chosen, clip, bool(linear_before_reset))
-    return _run_directions(_gru_step, cells, x, lengths, states, direction, layout)
+    return _run_directions(_gru_step, cells, x, sequence_lengths, states, direction, layout)
 
 
 @operator("LSTM")
@@ -124,8 +127,8 @@ def lstm(
     w: Tensor,
     r: Tensor,
     b: Tensor | None = None,
-    lengths: Tensor | None = None,
-    initial: Tensor | None = None,
+    sequence_lengths: Tensor | None = None,
+    initial_hidden: Tensor | None = None,
     initial_cell: Tensor | None = None,
     peepholes: Tensor | None = None,
     *,
@@ -142,12 +145,16 @@ def lstm(
     """Run a long short-term memory over sequences (LSTM)."""
     names = activations or ["Sigmoid", "Tanh", "Tanh"] * w.shape[0]
     chosen = _choose_activations(names, activation_alpha, activation_beta)
-    states = [_with_directions_first(initial, layout), _with_directions_first(initial_cell, layout)]
+    states = [
+        _with_directions_first(initial_hidden, layout),
+        _with_directions_first(initial_cell, layout),
+    ]
     cells = _make_cells(w, r, b, peepholes, hidden_size, chosen, clip, bool(input_forget))
-    return _run_directions(_lstm_step, cells, x, lengths, states, direction, layout)
+    return _run_directions(_lstm_step, cells, x, sequence_lengths, states, direction, layout)
 
 
 def _rnn_step(cell: DirectionCell, x: Tensor, state: CellState) -> CellState:
+    """Return the next state of a simple recurrent network."""
     total = _add_bias(x + plugrad.matmul(state[0], cell.hidden_weights), cell.hidden_bias)
     return (cell.activations[0](cell.clip_input(total)),)
 
@@ -188,12 +195,17 @@ def _lstm_step(cell: DirectionCell, x: Tensor, state: CellState) -> CellState:
 
 
 def _add_bias(x: Tensor, bias: Tensor | None) -> Tensor:
+    """Return x plus the bias, if there is one."""
     return x if bias is None else x + bias
 
 
-def _with_directions_first(initial: Tensor | None, layout: int) -> Tensor | None:
+def _with_directions_first(initial_state: Tensor | None, layout: int) -> Tensor | None:
     """Return an initial state with its directions first."""
-    return plugrad.moveaxis(initial, 0, 1) if layout and initial is not None else initial
+    return (
+        plugrad.moveaxis(initial_state, 0, 1)
+        if layout and initial_state is not None
+        else initial_state
+    )
 
 
 def _choose_activations(
@@ -251,20 +263,20 @@ def _run_directions(
     compute_next_state: StepFunction,
     cells: Sequence[DirectionCell],
     x: Tensor,
-    lengths: Tensor | None,
-    initial: Sequence[Tensor | None],
+    sequence_lengths: Tensor | None,
+    initial_state: Sequence[Tensor | None],
     direction: str,
     layout: int,
 ) -> tuple[Tensor, ...]:
-    """Return the outputs of all steps and the final states, for all directions."""
+    """Return the outputs at all steps and the final states, for all directions."""
     x = plugrad.moveaxis(x, 0, 1) if layout else x
-    ends = None if lengths is None else plugrad.reshape(lengths, (-1, 1))
+    ends = None if sequence_lengths is None else plugrad.reshape(sequence_lengths, (-1, 1))
     outputs: list[Tensor] = []
     last: list[CellState] = []
     for place, cell in enumerate(cells):
         backwards = direction == "reverse" or place == 1
         zeros = plugrad.zeros((x.shape[1], cell.hidden_size), dtype=x.dtype, device=x.device)
-        state = tuple(zeros if first is None else first[place] for first in initial)
+        state = tuple(zeros if first is None else first[place] for first in initial_state)
         output, state = _run_direction(compute_next_state, cell, x, ends, state, backwards)
         outputs.append(output)
         last.append(state)
@@ -282,13 +294,13 @@ def _run_direction(
     x: Tensor,
     sequence_lengths: Tensor | None,
     state: CellState,
-    backwards: bool,
+    is_backwards: bool,
 ) -> tuple[Tensor, CellState]:
-    """Return the outputs of all steps and the final state; after its end, a sequence keeps its state."""
+    """Return the outputs at all steps and the final state; after its end, a sequence keeps its state."""
     inputs = _add_bias(plugrad.matmul(x, cell.input_weights), cell.bias)
     count = x.shape[0]
     outputs: list[Any] = [None] * count
-    for t in range(count - 1, -1, -1) if backwards else range(count):
+    for t in range(count - 1, -1, -1) if is_backwards else range(count):
         new = compute_next_state(cell, inputs[t], state)
         outputs[t] = new[0]
         if sequence_lengths is not None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from plugrad_onnx.registry import HostArray
 
     Reduction = Callable[[Tensor, tuple[int, ...], bool], Tensor]
+    """A function of a tensor, axes, and whether to keep them, that returns the reduced tensor."""
 
 
 def _sum(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -34,7 +35,7 @@ def _max(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     if str(x.dtype) == "bool":
         return plugrad.any(x, axis=axes, keepdims=keepdims)
     if 0 in x.shape:
-        return _reduce_empty(x, axes, keepdims, lowest=True)
+        return _reduce_empty(x, axes, keepdims, is_maximum=True)
     return plugrad.max(x, axis=axes, keepdims=keepdims)
 
 
@@ -42,17 +43,17 @@ def _min(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     if str(x.dtype) == "bool":
         return plugrad.all(x, axis=axes, keepdims=keepdims)
     if 0 in x.shape:
-        return _reduce_empty(x, axes, keepdims, lowest=False)
+        return _reduce_empty(x, axes, keepdims, is_maximum=False)
     return plugrad.min(x, axis=axes, keepdims=keepdims)
 
 
-def _reduce_empty(x: Tensor, axes: tuple[int, ...], keepdims: bool, *, lowest: bool) -> Tensor:
-    """Return the result of a maximum or minimum over no elements, the lowest or highest value."""
+def _reduce_empty(x: Tensor, axes: tuple[int, ...], keepdims: bool, *, is_maximum: bool) -> Tensor:
+    """Return the maximum over no elements, which is the lowest value, or the minimum, which is the highest."""
     if x.dtype.is_inexact:
-        value = -plugrad.inf if lowest else plugrad.inf
+        value = -plugrad.inf if is_maximum else plugrad.inf
     else:
         limits = plugrad.iinfo(x.dtype)
-        value = limits.min if lowest else limits.max
+        value = limits.min if is_maximum else limits.max
     shape = plugrad.sum(plugrad.zeros(x.shape, device=x.device), axis=axes, keepdims=keepdims).shape
     return plugrad.full(shape, value, dtype=x.dtype, device=x.device)
 
@@ -72,17 +73,19 @@ REDUCTION_OPERATORS: dict[str, tuple[Reduction, int]] = {
         18,
     ),
 }
-"""By name: the function, and the version from which on its axes are an input."""
+"""The reduction of each operator, and the opset from which on its axes are an input."""
 
 
-def _declare_reduction(name: str, reduction: Reduction, axes_input_since: int) -> None:
+def _declare_reduction(name: str, reduction: Reduction, axes_input_opset: int) -> None:
+    """Register a reduction whose axes are an attribute, and from an opset on an input."""
+
     @operator(name)
     def reduce_by_attribute(
         x: Tensor, *, axes: Sequence[int] | None = None, keepdims: int = 1
     ) -> Tensor:
         return reduction(x, tuple(axes or range(x.ndim)), bool(keepdims))
 
-    @operator(name, since=axes_input_since)
+    @operator(name, since=axes_input_opset)
     def reduce(
         x: Tensor,
         axes: HostArray | None = None,
@@ -113,8 +116,9 @@ def argmin(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: in
 
 
 def _find_extremum_index(
-    find_first_index: Callable[..., Tensor], x: Tensor, axis: int, keepdims: int, select_last: int
+    find_first_index: Callable[..., Tensor], x: Tensor, axis: int, keepdims: int, selects_last: int
 ) -> Tensor:
-    x = plugrad.flip(x, axis=axis) if select_last else x
+    """Return the indices of the first extrema along an axis, or of the last ones."""
+    x = plugrad.flip(x, axis=axis) if selects_last else x
     found = find_first_index(x, axis=axis, keepdims=bool(keepdims))
-    return plugrad.astype(x.shape[axis] - 1 - found if select_last else found, "int64")
+    return plugrad.astype(x.shape[axis] - 1 - found if selects_last else found, "int64")

@@ -97,12 +97,12 @@ def tf_idf_vectorizer(
 
 
 def _output_columns_of_ngrams(
-    ngram_pool: Sequence[Any], starts: Sequence[int], columns: Sequence[int]
+    ngram_pool: Sequence[Any], length_starts: Sequence[int], columns: Sequence[int]
 ) -> dict[tuple[Any, ...], int]:
-    """Return the output column of each n-gram; the pool lists n-grams by length."""
+    """Return the output column of each n-gram; the pool lists n-grams by length, each from one of the starts."""
     grams: list[tuple[Any, ...]] = []
     for length, (start, end) in enumerate(
-        zip(starts, [*starts[1:], len(ngram_pool)], strict=True), 1
+        zip(length_starts, [*length_starts[1:], len(ngram_pool)], strict=True), 1
     ):
         grams += [tuple(ngram_pool[k : k + length]) for k in range(start, end, length)]
     return dict(zip(grams, columns, strict=True))

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 ATTENTION_EXPORTS = ExportNames("attention")
 ATTENTION_GRADIENT_EXPORTS = ExportNames("attention_gradient")
-QUERIES_PER_TILE, KEYS_PER_TILE = 64, 512  # of a tile, as in attention.c
-MAX_KEPT_ATTENTION_WEIGHTS = 1 << 17  # that the gradient keeps at a time, or those of one query
+QUERIES_PER_TILE, KEYS_PER_TILE = 64, 512
+"""The queries and the keys that C reads at a time, as in csrc/attention.c."""
+MAX_STORED_WEIGHTS = 1 << 17
+"""The maximum weights that the gradient stores at a time, unless one query has more."""
 
 
 @table.implements(contracts.attention)
@@ -67,7 +69,7 @@ def attention_gradient(
     results = [memory.empty_like(x) for x in (q, k, v)]
     masks, steps = broadcast_mask(q, mask)
     strides = queries * width, keys * width, keys * size
-    most = max(1, min(QUERIES_PER_TILE, queries, MAX_KEPT_ATTENTION_WEIGHTS // keys))
+    most = max(1, min(QUERIES_PER_TILE, queries, MAX_STORED_WEIGHTS // keys))
     places = (
         (dy, queries * size),
         *zip((q, k, v), strides, strict=True),
@@ -89,7 +91,7 @@ def attention_gradient(
 
 
 def broadcast_mask(q: WasmArray, mask: WasmArray | None) -> tuple[WasmArray, tuple[int, int, int]]:
-    """Return the mask, or a single zero, and its strides along queries, keys and batches."""
+    """Return the mask, or a single zero, and its strides, in elements, along queries, keys and batches."""
     if mask is None:
         return fill(q.memory, (1, 1), q.dtype, 0), (0, 0, 0)
     rows, columns = mask.shape[-2:]

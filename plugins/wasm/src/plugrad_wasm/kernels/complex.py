@@ -22,7 +22,7 @@ make_complex128: Final = make_binary("complex", dtype=complex128)
 
 
 def make_complex_part(kernel: str) -> UnaryImplementation:
-    """Declare a kernel whose results are floats as wide as the parts of x, such as `real`."""
+    """Return the implementation of a kernel such as `real`, whose results are as wide as the parts of x."""
     narrow, wide = make_unary(kernel, dtype=float32), make_unary(kernel, dtype=float64)
     return lambda x: narrow(x) if x.dtype is complex64 else wide(x)
 

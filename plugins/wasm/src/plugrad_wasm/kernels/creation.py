@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FLOAT_DTYPES: Final = (float32, float64)
 RANGE_DTYPES: Final = (*FLOAT_DTYPES, int32, int64)
-"""Dtypes whose ranges the module computes."""
+"""The dtypes of ranges that an export computes."""
 
 
 class HasLinearMemory(Protocol):

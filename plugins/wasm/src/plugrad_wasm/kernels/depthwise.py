@@ -49,27 +49,27 @@ def run_depthwise(
     b: WasmArray,
     out_shape: Sizes,
     window: Window,
-    image: Sizes,
+    image_shape: Sizes,
     epilogue: Epilogue = NO_EPILOGUE,
 ) -> WasmArray:
-    """Run the export of a depthwise convolution or of one of its two gradients, for repeated channels.
+    """Run the export of a depthwise convolution, or of one of its gradients, on images with repeated channels.
 
     An `epilogue` is for `DEPTHWISE_EXPORTS`.
     """
     memory = a.memory
     store = memory.store
-    cells, channels = count_elements(window.size), image[3]
-    work = image[0] * count_elements(window.out) * cells * channels
+    cells, channels = count_elements(window.size), image_shape[3]
+    work = image_shape[0] * count_elements(window.out) * cells * channels
     select_export(
         a, export_names[a.dtype], work
     )  # refuses a dtype without an export, of empty images too
-    if 0 in (*image, *window.out):
+    if 0 in (*image_shape, *window.out):
         return fill(memory, out_shape, a.dtype, 0)
     scratch = None
     behind, attributes = (), ()
     if export_names is FILTER_GRADIENT_EXPORTS:
         chains = split_filter_calls(
-            image, window, channels, channels, work, ELEMENTWISE_PART_STEPS, store.threads
+            image_shape, window, channels, channels, work, ELEMENTWISE_PART_STEPS, store.threads
         )
         out = fill(memory, out_shape, a.dtype, 0)
         places = (a, IMAGES), (b, RESULTS), (out, FILTERS)
@@ -77,14 +77,14 @@ def run_depthwise(
         of_cells = export_names is INPUT_GRADIENT_EXPORTS
         most = choose_items_per_part(store, work, work, ELEMENTWISE_PART_STEPS)
         if window.out[0] == 1:  # a row is not split: its windows are computed in groups
-            most = max(most, -(-work // image[0]))
-        chains = split_image_calls(image, window, channels, work, most, of_cells)
+            most = max(most, -(-work // image_shape[0]))
+        chains = split_image_calls(image_shape, window, channels, work, most, of_cells)
         out = memory.empty(out_shape, a.dtype)
         given, result = (RESULTS, IMAGES) if of_cells else (IMAGES, RESULTS)
         places = (a, given), (b, FILTERS), (out, result)
         if export_names is DEPTHWISE_EXPORTS:
             # A pointer for each row and each cell of the filter, and a row of zeros.
-            scratch = (window.size[0] + cells + 1 + image[2] * channels) * a.dtype.itemsize
+            scratch = (window.size[0] + cells + 1 + image_shape[2] * channels) * a.dtype.itemsize
             behind, attributes = epilogue_arguments(epilogue)
     run_windows(
         a,

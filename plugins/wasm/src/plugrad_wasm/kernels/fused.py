@@ -27,29 +27,35 @@ CLAMPING_ACTIVATIONS: Final = {
     "relu": (0.0, math.inf),
     "relu6": (0.0, 6.0),
 }
-"""The activations that limit numbers, which products and convolutions do before they store them."""
+"""By activation: the limits to which it clamps numbers, which products do before they store them."""
 
 
 @lru_cache(maxsize=1024)
-def bias_descriptor(shape: Sizes, bias: Sizes, weights: Sizes) -> Sizes:
+def describe_bias_and_weights(
+    result_shape: Sizes, bias_shape: Sizes, weights_shape: Sizes
+) -> Sizes:
     """Return the descriptor of a loop over a result together with a bias and PReLU weights."""
-    axes = merge_axes(shape, broadcast_strides(bias, shape), broadcast_strides(weights, shape))
+    axes = merge_axes(
+        result_shape,
+        broadcast_strides(bias_shape, result_shape),
+        broadcast_strides(weights_shape, result_shape),
+    )
     return (len(axes[0]), *axes[0], *axes[1], *axes[2])
 
 
 def add_bias_and_activate(
     y: WasmArray,
     bias: WasmArray | None,
-    weights: WasmArray | None,
+    prelu_weights: WasmArray | None,
     activation: Activation,
-    alpha: float,
+    leakyrelu_alpha: float,
 ) -> WasmArray:
     """Add the bias to y in place, apply the activation, and return y."""
     if y.size and (bias is not None or activation != "linear"):
-        operands = bias, weights
+        operands = bias, prelu_weights
         shapes = (() if x is None else x.shape for x in operands)
-        descriptor = bias_descriptor(y.shape, *shapes)
-        attributes = ACTIVATIONS.index(activation), attribute_converter(y.dtype)(alpha)
+        descriptor = describe_bias_and_weights(y.shape, *shapes)
+        attributes = ACTIVATIONS.index(activation), attribute_converter(y.dtype)(leakyrelu_alpha)
         arrays, strides = (y, *operands), (0, 1, 2)
         run_strided(
             y,

@@ -37,27 +37,28 @@ class SamplePoints(NamedTuple):
 
     coordinates: WasmArray
     stride_between_results: int
-    """From result to result, in elements of the array."""
+    """The elements of `coordinates` from one result to the next."""
     per_result_arrays: tuple[WasmArray, ...] = ()
     """Arrays with one element for each result."""
     trailing_arguments: tuple[int, ...] = ()
+    """Further arguments of the export."""
     has_one_result_per_image: bool = False
-    """Whether each result shows the image of its number."""
+    """Whether each result shows another image, in their order."""
 
 
-def sampling_descriptor(
-    images: Shape, size: Shape, interpolation: Interpolation, mode: FillMode
+def describe_sampling(
+    image_shape: Shape, result_size: Shape, interpolation: Interpolation, fill_mode: FillMode
 ) -> Shape:
     """Return the fields of ``sampling_descriptor`` in csrc/image.c except the rows."""
-    return (*images, *size, interpolation == "bilinear", FILL_MODES.index(mode))
+    return (*image_shape, *result_size, interpolation == "bilinear", FILL_MODES.index(fill_mode))
 
 
 def make_border_pixels(
-    memory: LinearMemory, value: FillValue, channels: int, dtype: DType
+    memory: LinearMemory, fill_value: FillValue, channels: int, dtype: DType
 ) -> WasmArray:
     """Return a pixel for points outside of the images, and a pixel of zeros."""
     pixels = np.zeros((2, channels))
-    pixels[0] = value
+    pixels[0] = fill_value
     with np.errstate(over="ignore"):
         return memory.from_numpy(pixels.astype(dtype), dtype)
 
@@ -65,28 +66,30 @@ def make_border_pixels(
 def sample_images(
     export_names: ExportNames,
     images: WasmArray,
-    fields: Shape,
-    outside: FillValue,
-    count: int,
+    sampling_fields: Shape,
+    fill_value: FillValue,
+    result_count: int,
     points: SamplePoints,
 ) -> WasmArray:
-    """Return `count` images sampled at points; points outside of the images give the value `outside`."""
+    """Return `result_count` images sampled at points; points outside of the images give `fill_value`."""
     memory = images.memory
-    *_, channels, height, width, _, _ = fields
-    out = memory.empty((count, height, width, channels), images.dtype)
+    *_, channels, height, width, _, _ = sampling_fields
+    out = memory.empty((result_count, height, width, channels), images.dtype)
     if out.size:
-        border = make_border_pixels(memory, outside, channels, images.dtype)
-        run_image_rows(export_names, out, images, fields, points, border, is_gradient=False)
+        border = make_border_pixels(memory, fill_value, channels, images.dtype)
+        run_image_rows(
+            export_names, out, images, sampling_fields, points, border, is_gradient=False
+        )
     return out
 
 
 def scatter_to_images(
-    export_names: ExportNames, dy: WasmArray, fields: Shape, points: SamplePoints
+    export_names: ExportNames, dy: WasmArray, sampling_fields: Shape, points: SamplePoints
 ) -> WasmArray:
     """Return the gradient for the images: dy added to the sampled pixels in double precision."""
-    dx = fill(dy.memory, fields[:4], float64, 0)
+    dx = fill(dy.memory, sampling_fields[:4], float64, 0)
     if dy.size:
-        run_image_rows(export_names, dy, dx, fields, points, None, is_gradient=True)
+        run_image_rows(export_names, dy, dx, sampling_fields, points, None, is_gradient=True)
     return cast(dx, dtype=dy.dtype)
 
 
@@ -94,9 +97,9 @@ def run_image_rows(
     export_names: ExportNames,
     results: WasmArray,
     images: WasmArray,
-    fields: Shape,
+    sampling_fields: Shape,
     points: SamplePoints,
-    border: WasmArray | None,
+    border_pixels: WasmArray | None,
     *,
     is_gradient: bool,
 ) -> None:
@@ -106,12 +109,18 @@ def run_image_rows(
     image_size = count_elements(images.shape[1:])
     work = 4 * results.size
     calls: list[tuple[int, ...]] = []
-    held: list[object] = [results, images, points.coordinates, *points.per_result_arrays, border]
+    held: list[object] = [
+        results,
+        images,
+        points.coordinates,
+        *points.per_result_arrays,
+        border_pixels,
+    ]
     for (n, some), (row, rows) in iter_part_ranges(
         (count, height), work, ELEMENTWISE_PART_STEPS.maximum
     ):
-        batch = some if points.has_one_result_per_image else fields[0]
-        descriptor = memory.store.descriptor((batch, *fields[1:], row, row + rows))
+        batch = some if points.has_one_result_per_image else sampling_fields[0]
+        descriptor = memory.store.descriptor((batch, *sampling_fields[1:], row, row + rows))
         held.append(descriptor)
         image = n * image_size if points.has_one_result_per_image else 0
         calls.append(
@@ -124,12 +133,14 @@ def run_image_rows(
                 *(x.address + n * x.dtype.itemsize for x in points.per_result_arrays),
                 *(() if points.has_one_result_per_image else (some,)),
                 *points.trailing_arguments,
-                0 if border is None else border.address,
+                0 if border_pixels is None else border_pixels.address,
             )
         )
     chains = [calls] if is_gradient else [[arguments] for arguments in calls]
     # Room for the places of the columns and the taps of a row: at most five of 16 bytes a column
-    run_call_chains(results, export_names[results.dtype], chains, held, work, 5 * 16 * fields[5])
+    run_call_chains(
+        results, export_names[results.dtype], chains, held, work, 5 * 16 * sampling_fields[5]
+    )
 
 
 @table.implements(kernels.crop_and_resize)
@@ -145,7 +156,7 @@ def crop_and_resize(
     """Return the contents of boxes resized; a box in no image gives zeros."""
     images = image if image.dtype in FLOATING else cast(image, dtype=float32)
     boxes, numbers = cast(boxes, dtype=float64), as_int32_positions(box_ind)
-    fields, count = sampling_descriptor(images.shape, crop_size, method, "nearest"), numbers.size
+    fields, count = describe_sampling(images.shape, crop_size, method, "nearest"), numbers.size
     return sample_images(
         CROP_EXPORTS, images, fields, extrapolation_value, count, SamplePoints(boxes, 4, (numbers,))
     )
@@ -162,7 +173,7 @@ def crop_and_resize_image_gradient(
 ) -> WasmArray:
     """Return the gradient for the images: dy added to the sampled pixels."""
     boxes, numbers = cast(boxes, dtype=float64), as_int32_positions(box_ind)
-    fields = sampling_descriptor(image_shape, dy.shape[1:3], method, "nearest")
+    fields = describe_sampling(image_shape, dy.shape[1:3], method, "nearest")
     return scatter_to_images(CROP_GRADIENT_EXPORTS, dy, fields, SamplePoints(boxes, 4, (numbers,)))
 
 
@@ -189,7 +200,7 @@ def rotate_with_offset(
 ) -> WasmArray:
     """Return the rotated images."""
     turn, shape = rotation_transform(image, radians, center), image.shape
-    fields = sampling_descriptor(shape, shape[1:3], "nearest", "constant")
+    fields = describe_sampling(shape, shape[1:3], "nearest", "constant")
     return sample_images(
         TRANSFORM_EXPORTS,
         image,
@@ -206,7 +217,7 @@ def rotate_with_offset_gradient(
 ) -> WasmArray:
     """Return the gradient for the images: dy added to the sampled pixels."""
     turn, shape = rotation_transform(dy, radians, center), dy.shape
-    fields = sampling_descriptor(shape, shape[1:3], "nearest", "constant")
+    fields = describe_sampling(shape, shape[1:3], "nearest", "constant")
     return scatter_to_images(
         TRANSFORM_GRADIENT_EXPORTS, dy, fields, make_transform_points(turn, 0, is_rounded=True)
     )
@@ -223,7 +234,7 @@ def transform(
     output_shape: Pair,
 ) -> WasmArray:
     """Return the images that projective transforms show."""
-    fields = sampling_descriptor(image.shape, output_shape, interpolation, fill_mode)
+    fields = describe_sampling(image.shape, output_shape, interpolation, fill_mode)
     points = make_transform_points(
         cast(transforms, dtype=float64),
         find_stride_between_transforms(transforms),
@@ -242,7 +253,7 @@ def transform_image_gradient(
     fill_mode: FillMode,
 ) -> WasmArray:
     """Return the gradient for the images: dy added to the sampled pixels."""
-    fields = sampling_descriptor(image_shape, dy.shape[1:3], interpolation, fill_mode)
+    fields = describe_sampling(image_shape, dy.shape[1:3], interpolation, fill_mode)
     points = make_transform_points(
         cast(transforms, dtype=float64),
         find_stride_between_transforms(transforms),
@@ -251,9 +262,17 @@ def transform_image_gradient(
     return scatter_to_images(TRANSFORM_GRADIENT_EXPORTS, dy, fields, points)
 
 
-def make_transform_points(transforms: WasmArray, step: int, *, is_rounded: bool) -> SamplePoints:
+def make_transform_points(
+    transforms: WasmArray, stride_between_transforms: int, *, is_rounded: bool
+) -> SamplePoints:
     """Return the sampling points of transformed images."""
-    return SamplePoints(transforms, step, (), (step, is_rounded), has_one_result_per_image=True)
+    return SamplePoints(
+        transforms,
+        stride_between_transforms,
+        (),
+        (stride_between_transforms, is_rounded),
+        has_one_result_per_image=True,
+    )
 
 
 def find_stride_between_transforms(transforms: WasmArray) -> int:

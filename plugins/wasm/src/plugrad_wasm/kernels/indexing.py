@@ -40,11 +40,12 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 GATHER_EXPORTS: Final = {size: f"gather_{size}" for size in (1, 2, 4, 8, 16)}
+"""The exports that gather with int32 indices, by the bytes of an element."""
 GATHER_BY_INT64_EXPORTS: Final = {size: f"gather_by_int64_{size}" for size in GATHER_EXPORTS}
-"""The exports that take elements of so many bytes."""
+"""The exports that gather with int64 indices, by the bytes of an element."""
 SEGMENT_SUM_EXPORTS = ExportNames("segment_sum")
 MAX_FLOAT32_SUM_TERMS: Final = 1024
-"""So many float32 numbers are added one by one; more, which may all be of one segment, in double precision."""
+"""The maximum float32 numbers that are added in float32; more, perhaps of one segment, are added in float64."""
 INT32_LIMITS = np.iinfo(np.int32)
 
 
@@ -58,9 +59,9 @@ def as_int32_positions(indices: WasmArray) -> WasmArray:
 
 
 def flat_positions(indices: WasmArray, shape: tuple[int, ...]) -> WasmArray:
-    """Return the flat index of each coordinate row along the flattened first axes of `shape`.
+    """Return the flat index of each row of coordinates along the flattened first axes of `shape`.
 
-    Rows with a coordinate out of range have a place that is out of range.
+    Rows with a coordinate out of range get an index out of range.
     """
     depth = indices.shape[-1]
     memory = indices.memory
@@ -98,15 +99,15 @@ class GatherPlan(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def plan_gather(x: Shape, indices: Shape, axis: int, batch_dims: int) -> GatherPlan:
+def plan_gather(x_shape: Shape, indices_shape: Shape, axis: int, batch_dims: int) -> GatherPlan:
     """Return the geometry of a gather along an axis."""
-    picked = indices[batch_dims:]
+    picked = indices_shape[batch_dims:]
     return GatherPlan(
-        (*x[:axis], *picked, *x[axis + 1 :]),
-        count_elements(x[:batch_dims]),
-        count_elements(x[batch_dims:axis]),
-        x[axis],
-        count_elements(x[axis + 1 :]),
+        (*x_shape[:axis], *picked, *x_shape[axis + 1 :]),
+        count_elements(x_shape[:batch_dims]),
+        count_elements(x_shape[batch_dims:axis]),
+        x_shape[axis],
+        count_elements(x_shape[axis + 1 :]),
         count_elements(picked),
     )
 
@@ -187,19 +188,25 @@ def unsorted_segment_sum(x: WasmArray, segment_ids: WasmArray, *, num_segments: 
 
 
 def compute_segment_sums(
-    x: WasmArray, ids: WasmArray, shape: tuple[int, ...], num_segments: int, batch: int = 1
+    x: WasmArray,
+    segment_ids: WasmArray,
+    result_shape: tuple[int, ...],
+    num_segments: int,
+    batch_size: int = 1,
 ) -> WasmArray:
-    """Return the sums of the slices of `x` for each id; the first axes of `shape` are batch and segments."""
-    count = ids.size // (batch or 1)
+    """Return the sums of slices with equal segment ids; the result's first axes are the batch and the segments."""
+    count = segment_ids.size // (batch_size or 1)
     if x.dtype is float32 and count > MAX_FLOAT32_SUM_TERMS:
-        sums = compute_segment_sums(cast(x, dtype=float64), ids, shape, num_segments, batch)
+        sums = compute_segment_sums(
+            cast(x, dtype=float64), segment_ids, result_shape, num_segments, batch_size
+        )
         return cast(sums, dtype=float32)
-    out = x.memory.empty(shape, x.dtype)
-    inner = out.size // (batch * num_segments or 1)
-    places = (x, count * inner), (ids, count), (out, num_segments * inner)
+    out = x.memory.empty(result_shape, x.dtype)
+    inner = out.size // (batch_size * num_segments or 1)
+    places = (x, count * inner), (segment_ids, count), (out, num_segments * inner)
     attributes = count, inner, num_segments
     run_over_items(
-        x, SEGMENT_SUM_EXPORTS[x.dtype], batch, places, *attributes, work=x.size + out.size
+        x, SEGMENT_SUM_EXPORTS[x.dtype], batch_size, places, *attributes, work=x.size + out.size
     )
     return out
 

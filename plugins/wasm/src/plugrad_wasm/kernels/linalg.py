@@ -119,7 +119,8 @@ def plan_short_matmul_call(
             return None
     sizes = plan.rows, plan.columns, plan.depth, *plan.a_strides, *plan.b_strides
     descriptor = plan.descriptor if len(plan.shape) > 2 else None
-    return ShortMatmulCall(plan.shape, size, capacity, MATMUL_EXPORTS[dtype], *sizes, descriptor)
+    export = MATMUL_EXPORTS[dtype]
+    return ShortMatmulCall._make((plan.shape, size, capacity, export, *sizes, descriptor))
 
 
 def matrix_strides(shape: Sizes, batch: Sizes) -> Sizes:

@@ -22,25 +22,25 @@ DILATION_GRADIENT_EXPORTS = ExportNames("dilation_gradient")
 def run_dilation(
     export_names: ExportNames,
     inputs: tuple[WasmArray, ...],
-    shape: Sizes,
+    result_shape: Sizes,
     window: Window,
     *attributes: int,
 ) -> WasmArray:
-    """Run an export of a dilation; the first inputs are images and filter."""
+    """Run the export of a dilation or of one of its gradients; the first inputs are images and filter."""
     x, filter = inputs[:2]
     memory = x.memory
     if 0 in (*x.shape, *window.out):
-        return fill(memory, shape, x.dtype, 0)
+        return fill(memory, result_shape, x.dtype, 0)
     work = x.shape[0] * count_elements(window.out) * filter.size
     if attributes:  # a gradient, to which all parts add, in order
-        out = fill(memory, shape, x.dtype, 0)
+        out = fill(memory, result_shape, x.dtype, 0)
         parts = split_image_calls(
             x.shape, window, x.shape[-1], work, ELEMENTWISE_PART_STEPS.maximum, False
         )
         chains = [[part for (part,) in parts]]
         kinds = (IMAGES, FILTERS, RESULTS, FILTERS if attributes[0] else IMAGES)
     else:
-        out = memory.empty(shape, x.dtype)
+        out = memory.empty(result_shape, x.dtype)
         most = choose_items_per_part(memory.store, work, work, ELEMENTWISE_PART_STEPS)
         chains = split_image_calls(x.shape, window, x.shape[-1], work, most, False)
         kinds = (IMAGES, FILTERS, RESULTS)

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 FLOAT32_VECTOR_ELEMENTS = 4  # elements of float32
 MAX_HALF_ROW_ELEMENTS: Final = 1 << 17
-"""The elements of the longest row of halves that C converts, as in csrc/normalization.c."""
+"""The maximum elements of a row of halves that C converts, as in csrc/normalization.c."""
 
 
 def make_row_normalization(kernel: str) -> Callable[[WasmArray, int], WasmArray]:
-    """Return a function (x, axis) that runs an export over contiguous rows, or for float32 over columns."""
+    """Return a function (x, axis) that normalizes rows, or in float32 columns, with an export."""
     rows, columns = ExportNames(kernel), ExportNames(f"{kernel}_columns")
 
     def normalize_rows(x: WasmArray, axis: int) -> WasmArray:
@@ -115,10 +115,10 @@ def batch_norm(
 
 
 def as_offset_or_scale(
-    x: WasmArray, part: WasmArray | None, shape: tuple[int, ...], value: int
+    x: WasmArray, offset_or_scale: WasmArray | None, shape: tuple[int, ...], default: int
 ) -> WasmArray:
-    """Return an offset or scale; an absent one is an array filled with `value`."""
-    return fill(x.memory, shape, x.dtype, value) if part is None else part
+    """Return an offset or scale; None becomes an array filled with `default`."""
+    return fill(x.memory, shape, x.dtype, default) if offset_or_scale is None else offset_or_scale
 
 
 @table.implements(normalization.layer_norm)
@@ -246,7 +246,7 @@ def run_over_channels(
     arrays_and_steps: Sequence[tuple[WasmArray, int]],
     variance_epsilon: float,
 ) -> None:
-    """Call an export for the channels of x as (outer, channels, inner)."""
+    """Call an export for the channels of x, whose steps from channel to channel come with each array."""
     channels, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
     attributes = x.size // (channels * inner), channels * inner, inner
     epsilon = attribute_converter(x.dtype)(variance_epsilon)

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from plugrad.extend import Implementation
 
 
-def make_optimizer_kernel(kernel: Kernel[..., Any], export: str) -> Implementation:
-    """Return the implementation of an optimizer kernel by its exports."""
-    names = ExportNames(export)
+def make_optimizer_kernel(kernel: Kernel[..., Any], export_prefix: str) -> Implementation:
+    """Return the implementation of an optimizer kernel by its exports, whose names begin with `export_prefix`."""
+    names = ExportNames(export_prefix)
     lists = optimizers.LIST_COUNT_OF_KERNEL[kernel]
 
     def implementation(coefficients: WasmArray, *tensors: WasmArray) -> list[WasmArray]:

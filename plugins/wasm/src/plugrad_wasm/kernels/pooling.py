@@ -33,37 +33,39 @@ AVERAGE_POOL_GRADIENT_EXPORTS = ExportNames("avg_pool_gradient")
 
 def run_pooling(
     export_names: ExportNames,
-    arrays_and_steps: Sequence[tuple[WasmArray, int]],
-    shape: Sizes,
+    arrays_and_kinds: Sequence[tuple[WasmArray, int]],
+    result_shape: Sizes,
     window: Window,
-    image: Sizes,
+    image_shape: Sizes,
     *attributes: int,
-    result: int = RESULTS,
+    result_kind: int = RESULTS,
     trailing_arrays: Sequence[tuple[WasmArray, int]] = (),
 ) -> WasmArray:
     """Run an export of a pooling kernel for images of a shape.
 
     Args:
         export_names: the exports.
-        arrays_and_steps: the inputs, and whether each has `IMAGES` or `RESULTS`.
-        shape: that of the result.
+        arrays_and_kinds: the inputs, and the kind of each: `IMAGES` or `RESULTS`.
+        result_shape: the shape of the result.
         window: the windows.
-        image: the shape of the images.
+        image_shape: the shape of the images.
         attributes: further arguments.
-        result: whether the result has `IMAGES`, as gradients have, or `RESULTS`.
-        trailing_arrays: more arrays.
+        result_kind: the kind of the result: `IMAGES` for gradients, else `RESULTS`.
+        trailing_arrays: the arrays behind the descriptor, and the kind of each.
     """
-    first = arrays_and_steps[0][0]
+    first = arrays_and_kinds[0][0]
     memory = first.memory
-    if 0 in (*image, *window.out):
-        return fill(memory, shape, first.dtype, 0)
-    out = memory.empty(shape, first.dtype)
-    work = image[0] * image[-1] * count_elements(window.out) * count_elements(window.size)
+    if 0 in (*image_shape, *window.out):
+        return fill(memory, result_shape, first.dtype, 0)
+    out = memory.empty(result_shape, first.dtype)
+    work = (
+        image_shape[0] * image_shape[-1] * count_elements(window.out) * count_elements(window.size)
+    )
     most = choose_items_per_part(memory.store, work, work, ELEMENTWISE_PART_STEPS)
-    if result == IMAGES:  # a gradient looks at all cells of a window, so an image is not split
-        most = max(most, -(-work // image[0]))
-    chains = split_image_calls(image, window, image[-1], work, most, False)
-    arrays = (*arrays_and_steps, (out, result))
+    if result_kind == IMAGES:  # a gradient looks at all cells of a window, so an image is not split
+        most = max(most, -(-work // image_shape[0]))
+    chains = split_image_calls(image_shape, window, image_shape[-1], work, most, False)
+    arrays = (*arrays_and_kinds, (out, result_kind))
     run_windows(
         first,
         export_names[first.dtype],
@@ -109,7 +111,7 @@ def max_pool_gradient(
     """Return `dy` at the first maximum of each window."""
     places = (dy, RESULTS), (input, IMAGES), (output, RESULTS)
     return run_pooling(
-        MAX_POOL_GRADIENT_EXPORTS, places, input.shape, window, input.shape, result=IMAGES
+        MAX_POOL_GRADIENT_EXPORTS, places, input.shape, window, input.shape, result_kind=IMAGES
     )
 
 
@@ -117,7 +119,7 @@ def avg_pool_gradient(dy: WasmArray, input: WasmArray, *, window: Window) -> Was
     """Return `dy` distributed evenly over each window."""
     places = ((dy, RESULTS),)
     return run_pooling(
-        AVERAGE_POOL_GRADIENT_EXPORTS, places, input.shape, window, input.shape, result=IMAGES
+        AVERAGE_POOL_GRADIENT_EXPORTS, places, input.shape, window, input.shape, result_kind=IMAGES
     )
 
 

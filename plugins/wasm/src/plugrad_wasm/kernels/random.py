@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 STEPS_PER_RANDOM_NUMBER: Final = 8
-"""How long a number takes, in the steps of elementwise work."""
-PART_MULTIPLE_NUMBERS: Final = 1024
-"""The numbers of which each part but the last has a multiple: whole blocks of words."""
+"""The cost of a random number, in elementary steps."""
+PART_SIZE_MULTIPLE: Final = 1024
+"""Each part but the last has a multiple of so many numbers: whole blocks of words."""
 PHILOX_BLOCK_WORDS: Final = 4
+"""The words of 32 bits that Philox makes from one counter."""
 
 
 @table.implements(random.random_bits)
@@ -41,7 +42,7 @@ def random_normal(state: WasmArray, *, shape: tuple[int, ...]) -> WasmArray:
 def _fill_with_random_numbers(
     export: str, state: WasmArray, shape: tuple[int, ...], dtype: DType
 ) -> WasmArray:
-    """Call an export that fills an array, in parts, each from its block on."""
+    """Return an array that an export fills with random numbers, part by part."""
     out = state.memory.empty(shape, dtype)
     count = out.size
     work = STEPS_PER_RANDOM_NUMBER * count
@@ -49,7 +50,7 @@ def _fill_with_random_numbers(
         select_export(state, export, work)(state.address, out.address, count, 0)
         return out
     length = choose_items_per_part(
-        state.memory.store, count, work, ELEMENTWISE_PART_STEPS, PART_MULTIPLE_NUMBERS
+        state.memory.store, count, work, ELEMENTWISE_PART_STEPS, PART_SIZE_MULTIPLE
     )
     chains = [
         [

@@ -21,43 +21,49 @@ if TYPE_CHECKING:
 
 BILINEAR_EXPORTS = ExportNames("resize_bilinear")
 RESIZE_GRADIENT_EXPORTS = ExportNames("resize_gradient")
-RESIZE_SAMPLE_BYTES = 16  # bytes of a place in csrc/resize.c
+SCRATCH_BYTES_PER_COLUMN = 16
+"""The scratch memory for each column of the result: a struct ``place`` of csrc/resize.c."""
 
 
 def run_resize(
     export: str,
     x: WasmArray,
-    shape: Shape,
-    images: Shape,
-    size: Pair,
+    out_shape: Shape,
+    image_shape: Shape,
+    result_size: Pair,
     align_corners: bool,
     half_pixel_centers: bool,
     *is_nearest: bool,
 ) -> WasmArray:
-    """Run an export that resizes images to a size, or its gradient."""
+    """Run an export that resizes images to `result_size`, or its gradient."""
     memory, itemsize, is_gradient = x.memory, x.dtype.itemsize, bool(is_nearest)
-    out = fill(memory, shape, x.dtype, 0) if is_gradient else memory.empty(shape, x.dtype)
+    out = fill(memory, out_shape, x.dtype, 0) if is_gradient else memory.empty(out_shape, x.dtype)
     if not out.size:
         return out
-    batch, height, width, channels = images
+    batch, height, width, channels = image_shape
     chains: list[list[tuple[int, ...]]] = []
     held: list[object] = [x, out]
     work = x.size + out.size
     for (n, count), (row, rows) in iter_part_ranges(
-        (batch, size[0]), work, ELEMENTWISE_PART_STEPS.maximum
+        (batch, result_size[0]), work, ELEMENTWISE_PART_STEPS.maximum
     ):
-        fields = (height, width, channels, *size, align_corners, half_pixel_centers)
+        fields = (height, width, channels, *result_size, align_corners, half_pixel_centers)
         descriptor = memory.store.descriptor((*fields, row, row + rows))
         held.append(descriptor)
         image = n * height * width * channels
-        result = (n * size[0] + row) * size[1] * channels
+        result = (n * result_size[0] + row) * result_size[1] * channels
         starts = (result, image) if is_gradient else (image, result)
         addresses = (y.address + at * itemsize for y, at in zip((x, out), starts, strict=True))
         if row == 0 or not is_gradient:  # the rows of a gradient are added to one image, in order
             chains.append([])
         chains[-1].append((*addresses, count, descriptor.address, *is_nearest))
     run_call_chains(
-        x, export, chains, held, work, RESIZE_SAMPLE_BYTES * size[1] + width * channels * itemsize
+        x,
+        export,
+        chains,
+        held,
+        work,
+        SCRATCH_BYTES_PER_COLUMN * result_size[1] + width * channels * itemsize,
     )
     return out
 

@@ -59,7 +59,7 @@ def scatter_nd(indices: WasmArray, updates: WasmArray, *, shape: Sizes) -> WasmA
 
 @table.implements(scatter.tensor_scatter_update)
 def tensor_scatter_update(tensor: WasmArray, indices: WasmArray, updates: WasmArray) -> WasmArray:
-    """Return a copy with the updates at coordinates; the last update of a place wins."""
+    """Return a copy with the updates at coordinates; the last update of an element wins."""
     return write_updates(copy_array(tensor), as_coordinate_rows(indices), updates)
 
 

@@ -18,32 +18,33 @@ IRFFT_EXPORTS = ExportNames("irfft")
 
 
 class FftPlan(NamedTuple):
-    """The transform of rows of a length: the length of the transforms, and the fields of ``plan`` in csrc/signal.c."""
+    """The FFT of rows of one length, with the fields of ``plan`` in csrc/signal.c."""
 
-    size: int
+    transform_length: int
+    """The complex numbers of a transform, more than those of a row if it has a large prime factor."""
     descriptor: tuple[int, ...]
 
 
 @lru_cache(maxsize=1024)
-def plan_complex_fft(row: int, length: int = 0) -> FftPlan:
-    """Plan the transform of complex rows; `length` is that of the real rows that they represent, if any."""
-    size, radices = plan_fft_stages(row)
-    return FftPlan(size, (row, size, length, len(radices), *radices))
+def plan_complex_fft(row_length: int, real_row_length: int = 0) -> FftPlan:
+    """Plan the FFT of complex rows; `real_row_length` is the length of the real rows that they stand for, or 0."""
+    size, radices = plan_fft_stages(row_length)
+    return FftPlan(size, (row_length, size, real_row_length, len(radices), *radices))
 
 
-def plan_real_fft(length: int) -> FftPlan:
-    """Plan the transform of real rows; an even length becomes half as many complex numbers."""
-    return plan_complex_fft(length if length % 2 else length // 2, length)
+def plan_real_fft(row_length: int) -> FftPlan:
+    """Plan the FFT of real rows; a row of even length becomes half as many complex numbers."""
+    return plan_complex_fft(row_length if row_length % 2 else row_length // 2, row_length)
 
 
 def run_fft_over_rows(
-    export: str, plan: FftPlan, x: WasmArray, out: WasmArray, *attributes: bool
+    export: str, plan: FftPlan, x: WasmArray, out: WasmArray, *flags: bool
 ) -> WasmArray:
-    """Transform the rows of x to the rows of `out`, which is returned."""
+    """Write the transforms of the rows of x to the rows of `out`, and return `out`."""
     row, store = x.shape[-1], x.memory.store
     descriptor = store.descriptor(plan.descriptor)
     table_bytes = 8 * store.scratch_size("fft_table_size", plan.descriptor, 0)
-    factors = store.cached_table("fft_table", plan.descriptor, table_bytes)
+    factors = store.filled_block("fft_table", plan.descriptor, table_bytes)
     run_over_items(
         x,
         export,
@@ -51,9 +52,9 @@ def run_fft_over_rows(
         ((x, row), (out, out.shape[-1])),
         descriptor.address,
         factors.address,
-        *attributes,
-        work=x.size // row * plan.size * 2 * len(plan.descriptor),
-        scratch=32 * plan.size + 16,  # four planes of doubles
+        *flags,
+        work=x.size // row * plan.transform_length * 2 * len(plan.descriptor),
+        scratch=32 * plan.transform_length + 16,  # four planes of doubles
         keep_alive=(descriptor, factors),
     )
     return out

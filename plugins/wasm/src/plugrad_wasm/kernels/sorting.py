@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 ARGSORT_EXPORTS = ExportNames("argsort", bool_as=uint8)
 argmax_rows = make_arg_reduction("argmax")
 DTYPES_WITHOUT_ARGMAX = (*COMPLEX, bool_, float16)
-SORT_STEPS_PER_ELEMENT = 32  # that sorting an element takes, in those of elementwise work
+"""The dtypes for which there is no export of `argmax`."""
+SORT_STEPS_PER_ELEMENT = 32
+"""The cost of sorting one element, in elementary steps."""
 
 
 @table.implements(sorting.argsort)
@@ -58,13 +60,13 @@ def top_k(x: WasmArray, *, k: int, sorted: bool) -> tuple[WasmArray, WasmArray]:
 
 
 def argsort_first_in_rows(
-    x: WasmArray, kept: int, *, descending: bool, is_sorted: bool = True
+    x: WasmArray, kept_count: int, *, descending: bool, is_sorted: bool = True
 ) -> WasmArray:
-    """Return the indices of each row's first `kept` elements, sorted or in the order of x."""
+    """Return the indices of the first `kept_count` elements of each row, sorted or in the order of x."""
     *lead, count = x.shape
-    out = x.memory.empty((*lead, kept), int32)
-    places = (x, count), (out, kept)
-    attributes = count, kept, descending, is_sorted
+    out = x.memory.empty((*lead, kept_count), int32)
+    places = (x, count), (out, kept_count)
+    attributes = count, kept_count, descending, is_sorted
     entries = 16 * count  # bytes: two for each element
     rows, work = count_elements(tuple(lead)), SORT_STEPS_PER_ELEMENT * x.size
     run_over_items(

@@ -42,16 +42,16 @@ def identity(x: WasmArray) -> WasmArray:
 
 
 def make_rounding(kernel: str) -> UnaryImplementation:
-    """Declare a rounding kernel, which returns integers unchanged."""
+    """Return the implementation of a rounding kernel, which returns integers unchanged."""
     on_floats = mapped(kernel)
     return lambda x: x if x.dtype in INTEGER else on_floats(x)
 
 
-def make_predicate(kernel: str, *, of_integers: bool) -> UnaryImplementation:
-    """Declare a predicate such as isnan, whose value is the same, `of_integers`, for all integers."""
+def make_predicate(kernel: str, *, integer_result: bool) -> UnaryImplementation:
+    """Return the implementation of a predicate such as isnan, which has the same result for all integers."""
     on_floats = mapped(kernel, dtype=bool_)
     return lambda x: (
-        fill(x.memory, x.shape, bool_, of_integers) if x.dtype in INTEGER else on_floats(x)
+        fill(x.memory, x.shape, bool_, integer_result) if x.dtype in INTEGER else on_floats(x)
     )
 
 
@@ -61,9 +61,9 @@ table.update(
         unary.floor: make_rounding("floor"),
         unary.round: make_rounding("round"),
         unary.trunc: make_rounding("trunc"),
-        unary.is_finite: make_predicate("is_finite", of_integers=True),
-        unary.is_inf: make_predicate("is_inf", of_integers=False),
-        unary.is_nan: make_predicate("is_nan", of_integers=False),
+        unary.is_finite: make_predicate("is_finite", integer_result=True),
+        unary.is_inf: make_predicate("is_inf", integer_result=False),
+        unary.is_nan: make_predicate("is_nan", integer_result=False),
         unary.identity: identity,
     }
 )
@@ -75,7 +75,7 @@ HALF_CAST_EXPORTS = {
     for half in HALVES
     for source, target in ((half, "float32"), ("float32", half), ("float64", half))
 } | {("int64", "bfloat16"), ("uint64", "bfloat16")}
-"""The casts from and to halves for which there are exports, by names of dtypes."""
+"""The source and target dtypes of casts from and to halves for which there are exports."""
 
 
 @table.implements(unary.step)

@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 ELEMENTWISE_MODULE: Final = "elementwise"
 BROADCAST_SUFFIX: Final = "_broadcast"
 L1_CACHE_BYTES: Final = 32_768
-"""What the blocks of a loop may take of the first cache."""
+"""The maximum bytes of the L1 cache for the blocks of a loop."""
 MIN_BLOCK_ELEMENTS, MAX_BLOCK_ELEMENTS = 512, 2048
-"""Elements. With 256, the calls take a tenth of the time."""
+"""The limits of the elements of a block; with 256, the calls themselves would take a tenth of the time."""
 ITEM_SIZES_BYTES: Final = (1, 2, 4, 8, 16)
 BLOCK_LENGTH: Final = BlockLength()
+"""The argument that is the number of elements in the current block."""
 
 
 class ElementwiseCall(NamedTuple):
@@ -47,16 +48,16 @@ class ElementwiseCall(NamedTuple):
 
     export: str
     operands: list[BlockOffset]
-    """The inputs, and then the result."""
+    """The inputs, followed by the result."""
     trailing_arguments: tuple[CallArgument, ...]
-    """What comes after the number of elements."""
+    """The arguments after the number of elements."""
 
 
 def as_elementwise_calls(
-    recorded: Sequence[RecordedCall], functions: Mapping[str, Any]
+    recorded_calls: Sequence[RecordedCall], functions: Mapping[str, Any]
 ) -> list[ElementwiseCall] | None:
     """Return an implementation's recorded calls if all can run by blocks, else None."""
-    calls = [_as_elementwise_call(call, functions) for call in recorded]
+    calls = [_as_elementwise_call(call, functions) for call in recorded_calls]
     found = [call for call in calls if call is not None]
     return found if found and len(found) == len(calls) else None
 
@@ -87,6 +88,7 @@ def _as_elementwise_call(
 
 
 def _split_leading_addresses(arguments: Sequence[CallArgument]) -> list[BlockOffset]:
+    """Return the addresses at the start of a call's arguments."""
     places: list[BlockOffset] = []
     for argument in arguments:
         if not isinstance(argument, BlockOffset):
@@ -99,19 +101,19 @@ class GroupOperands(NamedTuple):
     """The inputs and outputs of a group of calls."""
 
     shape: Shape
-    """That of all results."""
+    """The shape of all results."""
     specs: Mapping[BlockOffset, Shaped]
-    """The shapes and dtypes of what is known outside."""
+    """The shapes and dtypes of the values of the steps, by the locations of their arrays."""
     blocks_needed_later: frozenset[int]
-    """The blocks that are needed later."""
+    """The numbers of the blocks that are read after the group."""
     first_block: int
-    """From this number on, blocks are made by the group."""
+    """The number of the first block that the group makes."""
 
 
 def build_blockwise_calls(
     calls: Sequence[ElementwiseCall], operands: GroupOperands, memory: RecordingMemory
 ) -> BlockwiseCalls:
-    """Return a group of calls as one call that runs block by block."""
+    """Return the calls of a group as one recorded call, which runs them block by block."""
     return _BlockwiseGroup(calls, operands, memory).build_calls()
 
 
@@ -148,12 +150,12 @@ class _BlockwiseGroup:
         self.calls = _join_steps_and_products(calls, self._is_internal)
         self.count = count_elements(operands.shape)
         self.places = [*dict.fromkeys(place for call in calls for place in call.operands)]
-        self.sizes = {place: self._itemsize(place) for place in self.places}
+        self.sizes = {place: self._find_itemsize(place) for place in self.places}
         self.expanded = [p for p in self.places if self._is_expanded(p)]
-        self.periods = {p: n for p in self.expanded if (n := self._period(p))}
+        self.periods = {p: n for p in self.expanded if (n := self._find_period(p))}
 
     def build_calls(self) -> BlockwiseCalls:
-        """Return the group as one call by blocks, in which broadcast operands are expanded first."""
+        """Return the group as one recorded call by blocks, in which broadcast operands are expanded first."""
         registers = self._assign_registers()
         count = max(registers.values(), default=-1) + 1
         width = max(self.sizes.values())
@@ -161,9 +163,7 @@ class _BlockwiseGroup:
         block = self._choose_block_length(width * (count + len(moving)))
         nbytes = -(-block * width // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         found: dict[BlockOffset, BlockArgument] = {
-            p: ScratchOffset(registers[p] * nbytes)
-            if p in registers
-            else self._advance_unless_scalar(p)
+            p: ScratchOffset(registers[p] * nbytes) if p in registers else self._make_argument(p)
             for p in self.places
         }
         once: list[BlockCall] = []
@@ -196,59 +196,62 @@ class _BlockwiseGroup:
             free += [registers[p] for p in dict.fromkeys(call.operands) if last.get(p) == index]
         return registers
 
-    def _choose_block_length(self, width: int) -> int:
-        """Return the number of elements per block, if an element of all registers takes `width` bytes.
+    def _choose_block_length(self, bytes_per_element: int) -> int:
+        """Return the number of elements per block, given the bytes of one element in all registers.
 
         Operands that are the same for all blocks are so only if a block has them a whole number of times.
         """
-        fitting = min(max(L1_CACHE_BYTES // width, MIN_BLOCK_ELEMENTS), MAX_BLOCK_ELEMENTS)
+        fitting = min(
+            max(L1_CACHE_BYTES // bytes_per_element, MIN_BLOCK_ELEMENTS), MAX_BLOCK_ELEMENTS
+        )
         common = lcm(PART_MULTIPLE_ELEMENTS, *self.periods.values())
         if common > MAX_BLOCK_ELEMENTS:
             self.periods.clear()
             common = PART_MULTIPLE_ELEMENTS
         return min(self.count, max(fitting // common, 1) * common)
 
-    def _is_internal(self, place: BlockOffset) -> bool:
+    def _is_internal(self, operand: BlockOffset) -> bool:
         """Return whether a value is made by the group and read only inside it."""
-        block = place.block_number
+        block = operand.block_number
         return block >= self.operands.first_block and block not in self.operands.blocks_needed_later
 
-    def _itemsize(self, place: BlockOffset) -> int:
-        """Return the size of an element, derived from the total size if no other step knows it."""
-        spec = self.operands.specs.get(place)
+    def _find_itemsize(self, operand: BlockOffset) -> int:
+        """Return the bytes of an element, derived from the size of the block if no other step knows them."""
+        spec = self.operands.specs.get(operand)
         if spec is not None:
             return spec.dtype.itemsize
-        capacity = self.memory.capacities[place.block_number]
+        capacity = self.memory.capacities[operand.block_number]
         return next(
             n
             for n in reversed(ITEM_SIZES_BYTES)
             if round_up_to_size_class(n * self.count) <= capacity
         )
 
-    def _count_elements(self, place: BlockOffset) -> int:
-        spec = self.operands.specs.get(place)
+    def _count_elements(self, operand: BlockOffset) -> int:
+        spec = self.operands.specs.get(operand)
         return self.count if spec is None else count_elements(spec.shape)
 
-    def _is_expanded(self, place: BlockOffset) -> bool:
-        return self._count_elements(place) not in (1, self.count)
+    def _is_expanded(self, operand: BlockOffset) -> bool:
+        """Return whether an operand is broadcast, so that its elements are written out for each block."""
+        return self._count_elements(operand) not in (1, self.count)
 
-    def _advance_unless_scalar(self, place: BlockOffset) -> BlockArgument:
-        """Return an address as an argument that advances with the blocks, or is fixed for a single element."""
-        is_number = self._count_elements(place) == 1
-        return place if is_number else AdvancingArgument(place, self.sizes[place])
+    def _make_argument(self, operand: BlockOffset) -> BlockArgument:
+        """Return an operand's address as an argument, which advances with the blocks unless it is a single number."""
+        is_number = self._count_elements(operand) == 1
+        return operand if is_number else AdvancingArgument(operand, self.sizes[operand])
 
-    def _period(self, place: BlockOffset) -> int:
-        """Return the period of a value that repeats, such as a broadcast row, else 0."""
-        shape, own = self.operands.shape, self.operands.specs[place].shape
+    def _find_period(self, operand: BlockOffset) -> int:
+        """Return the number of elements after which a broadcast operand repeats, such as a row, or 0."""
+        shape, own = self.operands.shape, self.operands.specs[operand].shape
         while own[:1] == (1,):
             own = own[1:]
         return count_elements(own) if own == shape[len(shape) - len(own) :] else 0
 
-    def _build_expand_call(self, place: BlockOffset, target: BlockArgument) -> BlockCall:
+    def _build_expand_call(self, operand: BlockOffset, target: BlockArgument) -> BlockCall:
         """Return the call that writes a block of a broadcast operand."""
         shape = self.operands.shape
-        strides = broadcast_strides(self.operands.specs[place].shape, shape)
+        strides = broadcast_strides(self.operands.specs[operand].shape, shape)
         axes = merge_axes(shape, strides)
         descriptor = self.memory.store.descriptor((len(axes[0]), *axes[0], *axes[1]))
-        arguments = (place, target, BLOCK_LENGTH, AdvancingArgument(0, 1), descriptor.address)
-        return f"expand_{self.sizes[place]}", arguments
+        arguments = (operand, target, BLOCK_LENGTH, AdvancingArgument(0, 1), descriptor.address)
+        return f"expand_{self.sizes[operand]}", arguments

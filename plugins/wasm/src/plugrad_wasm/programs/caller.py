@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     ThreadedPiece: TypeAlias = "ThreadedLoop | ThreadedChains | CompiledLoop"
 
 MAX_CALL_MEMORY_BYTES: Final = 1 << 30
-"""The bytes beyond which one block is hard to find in 4 GiB."""
+"""The maximum bytes of the memory of a call: larger blocks are hard to find in 4 GiB."""
 
 
 def compile_region(graph: Graph, memory: LinearMemory, functions: Functions) -> Run | None:
@@ -126,8 +126,8 @@ class _FunctionSource:
         exec("\n".join(lines), self.names)
         return self.names["run"]
 
-    def _format_tables(self, number: int, pieces: Sequence[TablePiece]) -> list[str]:
-        """Return the Python source that runs tables of calls: in one call that releases the GIL if a table is long."""
+    def _format_tables(self, run_number: int, pieces: Sequence[TablePiece]) -> list[str]:
+        """Return the Python source that runs tables, in one call that releases the GIL if one of them is long."""
         tables = [
             TableRun(
                 piece.module, *self._allocate_table(piece.module, piece.loops), piece.releases_gil
@@ -135,79 +135,81 @@ class _FunctionSource:
             for piece in pieces
         ]
         if any(table.releases_gil for table in tables):
-            self.names[f"run{number}"] = self.store.bind_tables(tables)
-            return [f"    run{number}(at)"]
+            self.names[f"run{run_number}"] = self.store.bind_tables(tables)
+            return [f"    run{run_number}(at)"]
         self.names |= {
             f"run_{table.module}": self.store.exports_holding_gil[f"program_{table.module}"]
             for table in tables
         }
         return [f"    run_{table.module}({table.address}, {table.nbytes}, at)" for table in tables]
 
-    def _format_piece(self, number: str, piece: ThreadedPiece, arrays: list[str]) -> str:
-        """Return the Python source of the call that runs a piece which is no table."""
+    def _format_piece(self, run_name: str, piece: ThreadedPiece, array_names: list[str]) -> str:
+        """Return the Python source that runs a piece which threads share."""
         if isinstance(piece, ThreadedLoop):
             tables = [self._allocate_table(piece.module, loops) for loops in piece.loops]
-            self.names[f"run{number}"] = ThreadedTableCalls(
+            self.names[f"run{run_name}"] = ThreadedTableCalls(
                 tables, piece, self.layout, self.linear_memory
             )
         elif isinstance(piece, CompiledLoop):
-            self.names[f"run{number}"] = CompiledLoopCalls(piece, self.layout, self.linear_memory)
+            self.names[f"run{run_name}"] = CompiledLoopCalls(piece, self.layout, self.linear_memory)
         else:
-            self.names[f"run{number}"] = ThreadedChainCalls(
+            self.names[f"run{run_name}"] = ThreadedChainCalls(
                 piece, self.layout, self.store.run_in_threads
             )
-        return f"run{number}(bases, {', '.join(['held', 'frame', *arrays])})"
+        return f"run{run_name}(bases, {', '.join(['held', 'frame', *array_names])})"
 
     def _allocate_table(self, module: str, loops: TableLoops) -> tuple[int, int]:
-        """Return the address and the size of a new table in bytes."""
+        """Encode a table in linear memory; return its address and its bytes."""
         code = encode_table(loops, module, self.store.functions, self.layout.bases)
         table = ProgramTable(self.linear_memory, code)
         self.held.append(table)
         return table.address, len(code)
 
-    def _is_result_of_whole_block(self, end: ResultLocation) -> bool:
-        nbytes = count_elements(end.shape) * end.dtype.itemsize
+    def _is_result_of_whole_block(self, result: ResultLocation) -> bool:
+        """Return whether a result has all elements of its block."""
+        nbytes = count_elements(result.shape) * result.dtype.itemsize
         return (
-            not end.offset
-            and round_up_to_size_class(nbytes) == self.recording.memory.capacities[end.block_number]
+            not result.offset
+            and round_up_to_size_class(nbytes)
+            == self.recording.memory.capacities[result.block_number]
         )
 
-    def _format_block(self, block: int) -> str:
+    def _format_block(self, block_number: int) -> str:
         """Return the Python source that allocates a block of memory."""
-        capacity = self.recording.memory.capacities[block]
-        end = self.whole_block_results.get(block)
+        capacity = self.recording.memory.capacities[block_number]
+        end = self.whole_block_results.get(block_number)
         if end is None:
             return _format_byte_allocation(capacity)
-        self.names |= {f"s{block}": end.shape, f"d{block}": end.dtype}
+        self.names |= {f"s{block_number}": end.shape, f"d{block_number}": end.dtype}
         size = count_elements(end.shape)
-        return f"WasmArray(memory, s{block}, d{block}, {size}, {capacity})"
+        return f"WasmArray(memory, s{block_number}, d{block_number}, {size}, {capacity})"
 
-    def _format_result(self, index: int, end: ResultLocation | WasmArray) -> str:
+    def _format_result(self, index: int, result: ResultLocation | WasmArray) -> str:
         """Return the Python source of a result: an argument, a new array, or a view of one."""
-        if isinstance(end, WasmArray):
-            self.names[f"e{index}"] = end
+        if isinstance(result, WasmArray):
+            self.names[f"e{index}"] = result
             return f"e{index}"
         arguments = self.graph.arguments
-        if end.block_number < len(arguments):
+        if result.block_number < len(arguments):
             owner, spec = (
-                f"v{arguments[end.block_number]}",
-                self.graph.specs[arguments[end.block_number]],
+                f"v{arguments[result.block_number]}",
+                self.graph.specs[arguments[result.block_number]],
             )
-            is_owner = (end.offset, end.shape, end.dtype) == (0, *spec)
+            is_owner = (result.offset, result.shape, result.dtype) == (0, *spec)
         else:
             owner, is_owner = (
-                f"o{end.block_number}",
-                self.whole_block_results.get(end.block_number) == end,
+                f"o{result.block_number}",
+                self.whole_block_results.get(result.block_number) == result,
             )
         if is_owner:
             return owner
-        self.names |= {f"s{index}_": end.shape, f"d{index}_": end.dtype}
-        return f"view_at_offset({owner}, s{index}_, d{index}_, {end.offset})"
+        self.names |= {f"s{index}_": result.shape, f"d{index}_": result.dtype}
+        return f"view_at_offset({owner}, s{index}_, d{index}_, {result.offset})"
 
 
-def _format_byte_allocation(count: int) -> str:
+def _format_byte_allocation(nbytes: int) -> str:
     """Return the Python source that allocates an array of bytes."""
-    size = round_up_to_size_class(count)
+    size = round_up_to_size_class(nbytes)
     return f"WasmArray(memory, ({size},), uint8, {size}, {size})"
 
 
@@ -225,7 +227,7 @@ class _LazyReplay:
 
 
 class ProgramTable(CachedBlock):
-    """The memory of a table."""
+    """A block of linear memory that holds a program table."""
 
     __slots__ = ()
 

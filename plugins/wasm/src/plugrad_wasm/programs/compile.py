@@ -60,13 +60,14 @@ def compile_graph(graph: Graph, memory: LinearMemory) -> Run | None:
     if not bodies and not any(step.graphs for step in fused.steps):
         return None
 
-    def compile_inner(inner: Graph) -> Run:
+    def compile_inner(inner_graph: Graph) -> Run:
+        """Return a function of the body of a fused step or of control flow."""
         run = None
-        if not any(inner is body for body in bodies):
-            run = compile_graph(inner, memory)
-        elif not all(isinstance(s, Call) and s.kernel in PACKED_VIEWS for s in inner.steps):
-            run = compile_region(inner, memory, active_functions(graph.backend))
-        return run or compile_replay(inner)
+        if not any(inner_graph is body for body in bodies):
+            run = compile_graph(inner_graph, memory)
+        elif not all(isinstance(s, Call) and s.kernel in PACKED_VIEWS for s in inner_graph.steps):
+            run = compile_region(inner_graph, memory, active_functions(graph.backend))
+        return run or compile_replay(inner_graph)
 
     return compile_replay(fused, compile_body=compile_inner)
 
@@ -131,6 +132,7 @@ class RecordabilityCheck:
         return self._calls[key]
 
     def _record_uncached(self, call: Call) -> list[RecordedCall] | None:
+        """Record the calls of a kernel's call; return None if that is not possible."""
         specs = self._graph.specs
         values = [v for v in (*call.inputs, *call.outputs) if v is not None]
         if self._find_own_implementation(call.kernel.name) is None or any(
@@ -149,14 +151,14 @@ class RecordabilityCheck:
             return None
         return memory.store.calls
 
-    def _find_own_implementation(self, name: str) -> Any:
+    def _find_own_implementation(self, kernel_name: str) -> Any:
         """Return the implementation in effect if it is one of this backend's, in the sandbox."""
-        if name not in self._own:
-            entry = get_kernel(name, self._graph.backend.name)
+        if kernel_name not in self._own:
+            entry = get_kernel(kernel_name, self._graph.backend.name)
             is_own = (
                 entry is not None
                 and isinstance(entry.kernel_func, LazyImplementation)
                 and not entry.on_host
             )
-            self._own[name] = entry.kernel_func if entry is not None and is_own else None
-        return self._own[name]
+            self._own[kernel_name] = entry.kernel_func if entry is not None and is_own else None
+        return self._own[kernel_name]

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Graph, Step, Value
 
-POOLING_GRADIENTS: Final = frozenset(
+POOLING_GRADIENT_KERNELS: Final = frozenset(
     {
         *(pooling.max_pool_gradient, pooling.avg_pool_gradient),
         *(pooling3d.max_pool3d_gradient, pooling3d.avg_pool3d_gradient),
     }
 )
-"""The kernels whose results other calls of a group multiply."""
+"""The kernels that compute gradients of poolings."""
 MIN_PART_BYTES: Final = 1 << 18
-"""The bytes of the images that run together, at least: Python makes two calls for each part."""
+"""The minimum bytes of the images that run together: Python makes two calls for each part."""
 
 
 def is_image_group(calls: Sequence[Step]) -> bool:
     """Return whether calls of a group are made for a few images at a time."""
-    return any(isinstance(call, Call) and call.kernel in POOLING_GRADIENTS for call in calls)
+    return any(isinstance(call, Call) and call.kernel in POOLING_GRADIENT_KERNELS for call in calls)
 
 
 def fits_in_image_group(calls: Sequence[Call], specs: Mapping[Value, Shaped]) -> bool:
@@ -48,7 +48,7 @@ def fits_in_image_group(calls: Sequence[Call], specs: Mapping[Value, Shaped]) ->
 
 
 def find_divided_values(body: Graph) -> dict[Value, Shaped]:
-    """Return the shape and dtype of one image for each value of a group whose first axis is that of the images."""
+    """Return by value the shape and dtype of one image, for the values of a group that have one for each image."""
     shape = body.specs[body.results[0]].shape
     values = {v for step in body.steps for v in (*step.inputs, *step.outputs) if v is not None}
     return {
@@ -65,8 +65,8 @@ def divide_images(body: Graph) -> list[range]:
     return [range(n, min(n + length, shape[0])) for n in range(0, shape[0], length)]
 
 
-def find_overwritten_images(body: Graph, free: Set[Value]) -> dict[Value, Value]:
-    """Map results to the images over which they may be written, among values that nothing reads later."""
+def find_overwritten_images(body: Graph, reusable_values: Set[Value]) -> dict[Value, Value]:
+    """Map results to the images over which they may be written, among the reusable values."""
     found: dict[Value, Value] = {}
     for index, step in enumerate(body.steps):
         (value,) = step.outputs
@@ -75,9 +75,9 @@ def find_overwritten_images(body: Graph, free: Set[Value]) -> dict[Value, Value]
             places = [
                 v
                 for v in body.arguments
-                if v in free and v not in later and body.specs[v] == body.specs[value]
+                if v in reusable_values and v not in later and body.specs[v] == body.specs[value]
             ]
             if places:
                 found[value] = places[0]
-                free = free - {places[0]}
+                reusable_values = reusable_values - {places[0]}
     return found

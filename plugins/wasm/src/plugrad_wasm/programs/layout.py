@@ -46,7 +46,7 @@ class OperandLayout:
         arrays = [*range(given), *self.outputs]
         self._bases = {block: FIRST_ARRAY_BASE + i for i, block in enumerate(arrays)}
         self.bases: int = FIRST_ARRAY_BASE + len(arrays)
-        """Their number."""
+        """The number of bases."""
         first: dict[int, int] = {}
         last: dict[int, int] = {}
         for index, call in enumerate(recording.calls):
@@ -69,7 +69,7 @@ class OperandLayout:
         self.head_bytes: int = -(-8 * self.bases // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         """The bytes of the bases, which begin the memory of a call."""
         self.scratch: int = self.head_bytes + arena_bytes
-        """Where the memory that loops use in turn begins."""
+        """The offset of the memory that loops use in turn, in the memory of a call."""
         blocks = [
             call for call in recording.calls if isinstance(call, BlockwiseCalls | CompiledLoop)
         ]
@@ -81,12 +81,12 @@ class OperandLayout:
             max([self._capacities[block] for block in iter_accessed_blocks(call)], default=0) // 4
         )
 
-    def to_operand(self, argument: BlockArgument, first: int = 0) -> Operand:
-        """Return the address and the stride by which a call reads an argument, from element `first` of a block on."""
+    def to_operand(self, argument: BlockArgument, first_element: int = 0) -> Operand:
+        """Return the operand for an argument of a call that begins at element `first_element` of a block."""
         match argument:
             case AdvancingArgument(start, step):
                 base, number, _ = self.to_operand(start)
-                return Operand(base, number + first * step, step)
+                return Operand(base, number + first_element * step, step)
             case BlockLength():
                 return Operand(ITEMS_BASE, 0)
             case ScratchOffset(offset):
@@ -96,18 +96,19 @@ class OperandLayout:
             case _:
                 return Operand(NUMBER_BASE, argument)
 
-    def _make_operand(self, block: int, offset: int) -> Operand:
-        fixed = self._fixed.get(block)
+    def _make_operand(self, block_number: int, offset: int) -> Operand:
+        """Return the operand for an offset in bytes in a block."""
+        fixed = self._fixed.get(block_number)
         if fixed is not None:
             return Operand(NUMBER_BASE, fixed.address + offset)
-        base = self._bases.get(block)
+        base = self._bases.get(block_number)
         if base is None:
-            return Operand(FRAME_BASE, self.head_bytes + self._offsets[block] + offset)
+            return Operand(FRAME_BASE, self.head_bytes + self._offsets[block_number] + offset)
         return Operand(base, offset)
 
 
 def iter_accessed_blocks(call: RecordedCall) -> Iterator[int]:
-    """Yield the memory blocks that a call reads or writes."""
+    """Yield the numbers of the blocks that a call reads or writes."""
     for argument in _iter_block_arguments(call):
         place = argument.start if isinstance(argument, AdvancingArgument) else argument
         if isinstance(place, BlockOffset):
@@ -115,6 +116,7 @@ def iter_accessed_blocks(call: RecordedCall) -> Iterator[int]:
 
 
 def _iter_block_arguments(call: RecordedCall) -> Iterator[BlockArgument]:
+    """Yield all arguments of a recorded call."""
     match call:
         case BlockwiseCalls(_, _, _, once, each, _):
             for _, arguments in (*once, *each):

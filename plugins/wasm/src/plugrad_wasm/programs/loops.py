@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     Function = Callable[..., list[str]]
 
 LOOP_MIN_ELEMENTS: Final = 1 << 18
-"""To compile a group takes as long as to compute a few million elements."""
+"""The minimum elements of a compiled loop: its compilation takes as long as a few million elements."""
 LOOP_MAX_CALLS: Final = 64
-"""The compiler takes a millisecond for each."""
+"""The maximum calls of a compiled loop: the compiler takes a millisecond for each."""
 LOOP_BLOCK_ELEMENTS: Final = 1024
-"""The elements of a block: what one stage hands to the next stays in the first cache."""
+"""The elements of a block, so few that values stay in the L1 cache from one stage to the next."""
 VECTOR_LANES, VECTORS_PER_ROUND = 4, 4
-"""The elements of a vector, and the vectors of a round of a stage."""
+"""The elements of a vector, and the vectors that a stage computes side by side."""
 ELEMENTS_PER_ROUND: Final = VECTOR_LANES * VECTORS_PER_ROUND
 FLOAT32_SUFFIX: Final = "_float32"
 EXP_ROUNDING_CONSTANT: Final = 12582912.0 + 127
-"""What rounds a number that it is added to, so that the last bits are those of a power of two; as in the C."""
+"""The addend that rounds a number, so that the last bits of the sum are those of a power of two, as in C."""
 EXP_COEFFICIENTS: Final = (
     1.3814467e-3,
     8.368781e-3,
@@ -51,6 +51,7 @@ EXPM1_COEFFICIENTS: Final = (
     *(4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1),
 )
 LOG_COEFFICIENTS: Final = (0.29871976, 0.39977539, 0.66666776)
+"""Coefficients of polynomials, highest power first, as in the C sources."""
 LN2, LN2_HIGH, LN2_LOW, LOG2_E = 0.69314718, 0.693359375, -2.12194440e-4, 1.44269504088896341
 INFINITY_BITS, NAN_BITS = 0x7F800000, 0x7FC00000
 
@@ -194,7 +195,7 @@ class _LoopSource:
             scratch_bytes,
         )
 
-    def _format_stage(self, number: int, stage: Sequence[ElementwiseCall]) -> str:
+    def _format_stage(self, stage_number: int, stage: Sequence[ElementwiseCall]) -> str:
         """Return the WebAssembly text of a stage's loop over a block of elements."""
         text = self.text
         text.lines = []
@@ -214,24 +215,24 @@ class _LoopSource:
                     )
         lines = "\n        ".join(text.lines)
         return f"""(local.set $at (i32.const 0))
-      (loop $stage{number}
+      (loop $stage{stage_number}
         {lines}
         (local.set $at (i32.add (local.get $at) (i32.const {4 * ELEMENTS_PER_ROUND})))
-        (br_if $stage{number} (i32.lt_u (local.get $at) (local.get $bytes))))"""
+        (br_if $stage{stage_number} (i32.lt_u (local.get $at) (local.get $bytes))))"""
 
-    def _add_load(self, place: BlockOffset) -> list[str]:
+    def _add_load(self, operand: BlockOffset) -> list[str]:
         """Add the loads of an input of a stage; return the names of its vectors."""
-        if place in self.numbers:
-            return [f"(local.get $x{self.numbers.index(place)})"] * VECTORS_PER_ROUND
-        address = self._format_address(place)
+        if operand in self.numbers:
+            return [f"(local.get $x{self.numbers.index(operand)})"] * VECTORS_PER_ROUND
+        address = self._format_address(operand)
         offsets = range(0, 4 * ELEMENTS_PER_ROUND, 4 * VECTOR_LANES)
         return [self.text.add_instruction(f"v128.load offset={n}", address) for n in offsets]
 
-    def _format_address(self, place: BlockOffset) -> str:
+    def _format_address(self, operand: BlockOffset) -> str:
         """Return the address of the current round's elements, without the offset of a vector."""
-        if place in self.arrays:
-            return f"(i32.add (local.get $p{self.arrays.index(place)}) (local.get $at))"
-        start = 4 * LOOP_BLOCK_ELEMENTS * self.scratch.index(place)
+        if operand in self.arrays:
+            return f"(i32.add (local.get $p{self.arrays.index(operand)}) (local.get $at))"
+        start = 4 * LOOP_BLOCK_ELEMENTS * self.scratch.index(operand)
         inside = "(i32.add (local.get $scratch) (local.get $at))"
         return f"(i32.add {inside} (i32.const {start}))" if start else inside
 
@@ -254,18 +255,19 @@ class _StageSource:
         self,
         mask: str,
         values: Sequence[str],
-        make: Callable[..., str],
+        recompute: Callable[..., str],
         *inputs: Sequence[str],
     ) -> None:
-        """Add a branch that recomputes all values by the instructions of `make` if any bit of the mask is set."""
+        """Add a branch that replaces all values by those that `recompute` adds, if any bit of the mask is set."""
         outer, self.lines = self.lines, []
         for value, *own in zip(values, *inputs, strict=True):
             name = value.removeprefix("(local.get ").removesuffix(")")
-            self.lines.append(f"(local.set {name} {make(*own)})")
+            self.lines.append(f"(local.set {name} {recompute(*own)})")
         inner, self.lines = self.lines, outer
         self.lines.append(f"(if (v128.any_true {mask}) (then {' '.join(inner)}))")
 
     def add_multiply_add(self, a: str, b: str, c: str) -> str:
+        """Add the instruction of ``a * b + c``; return the result's name."""
         return self.add_instruction("f32x4.relaxed_madd", a, b, c)
 
     def add_subtract_product(self, a: str, b: str, c: str) -> str:
@@ -276,13 +278,14 @@ class _StageSource:
         """Add the instruction of the absolute value; wasmtime makes three of WebAssembly's own."""
         return self.add_instruction("v128.and", x, int_vector(0x7FFFFFFF))
 
-    def add_select(self, mask: str, yes: str, no: str) -> str:
-        return self.add_instruction("v128.bitselect", yes, no, mask)
+    def add_select(self, mask: str, if_set: str, if_clear: str) -> str:
+        """Add the choice of bits, depending on those of a mask; return the result's name."""
+        return self.add_instruction("v128.bitselect", if_set, if_clear, mask)
 
-    def add_polynomial(self, terms: Sequence[float], x: str) -> str:
+    def add_polynomial(self, coefficients: Sequence[float], x: str) -> str:
         """Add the instructions of a polynomial, highest power first; return the result's name."""
-        value = float_vector(terms[0])
-        for term in terms[1:]:
+        value = float_vector(coefficients[0])
+        for term in coefficients[1:]:
             value = self.add_multiply_add(value, x, float_vector(term))
         return value
 
@@ -309,16 +312,19 @@ def _add_power_of_two(stage: _StageSource, n: str) -> str:
 
 
 def _add_expm1_near_zero(stage: _StageSource, r: str) -> str:
+    """Add the instructions of exp(r) - 1 for a small r; return the result's name."""
     p = stage.add_polynomial(EXPM1_COEFFICIENTS, r)
     return stage.add_multiply_add(p, stage.add_instruction("f32x4.mul", r, r), r)
 
 
 def _add_exp_of_remainder(stage: _StageSource, r: str, shifted: str) -> str:
+    """Add the instructions of exp(r), scaled by a power of two; return the result's name."""
     scale = stage.add_instruction("i32x4.shl", shifted, "(i32.const 23)")
     return stage.add_instruction("f32x4.mul", stage.add_polynomial(EXP_COEFFICIENTS, r), scale)
 
 
 def _add_clamped_exp(stage: _StageSource, x: str) -> str:
+    """Add the instructions of exp for numbers that may overflow or underflow; return the result's name."""
     x = stage.add_instruction(
         "f32x4.pmin", stage.add_instruction("f32x4.pmax", x, float_vector(-104)), float_vector(89)
     )
@@ -374,6 +380,7 @@ def add_log(stage: _StageSource, xs: Sequence[str]) -> list[str]:
     """Add the instructions of the logarithm, as csrc's ``log_floats``; return the results' names."""
 
     def split_exponent_and_mantissa(x: str) -> tuple[str, str]:
+        """Return the names of an exponent and a mantissa."""
         n = stage.add_instruction(
             "i32x4.shr_s",
             stage.add_instruction("i32x4.sub", x, int_vector(0x3F3504F3)),
@@ -464,44 +471,44 @@ def _add_rsqrt(stage: _StageSource, x: str) -> str:
 
 
 def _for_each_vector(function: Callable[..., str]) -> Function:
-    """Return a function that emits the instructions of `function` for each vector of a stage."""
+    """Return a function that adds the instructions of `function` for each vector of a stage."""
 
-    def emit_for_all_vectors(stage: _StageSource, *vectors: Sequence[str]) -> list[str]:
+    def add_for_all_vectors(stage: _StageSource, *vectors: Sequence[str]) -> list[str]:
         return [function(stage, *each) for each in zip(*vectors, strict=True)]
 
-    return emit_for_all_vectors
+    return add_for_all_vectors
 
 
-def _instruction_for_each_vector(name: str) -> Function:
-    """Return a function that emits an instruction for each vector of a stage."""
+def _instruction_for_each_vector(instruction: str) -> Function:
+    """Return a function that adds an instruction for each vector of a stage."""
 
-    def emit_for_all_vectors(stage: _StageSource, *operands: str) -> str:
-        return stage.add_instruction(name, *operands)
+    def add_for_all_vectors(stage: _StageSource, *operands: str) -> str:
+        return stage.add_instruction(instruction, *operands)
 
-    return _for_each_vector(emit_for_all_vectors)
+    return _for_each_vector(add_for_all_vectors)
 
 
-def _emit_square(stage: _StageSource, x: str) -> str:
+def _add_square(stage: _StageSource, x: str) -> str:
     return stage.add_instruction("f32x4.mul", x, x)
 
 
-def _emit_negative(stage: _StageSource, x: str) -> str:
+def _add_negative(stage: _StageSource, x: str) -> str:
     return stage.add_instruction("v128.xor", x, int_vector(1 << 31))
 
 
-def _emit_squared_difference(stage: _StageSource, a: str, b: str) -> str:
-    return _emit_square(stage, stage.add_instruction("f32x4.sub", a, b))
+def _add_squared_difference(stage: _StageSource, a: str, b: str) -> str:
+    return _add_square(stage, stage.add_instruction("f32x4.sub", a, b))
 
 
-def _emit_select_by_comparison(comparison: str, stage: _StageSource, a: str, b: str) -> str:
-    """Emit the choice of `a` if the comparison of `a` with `b` is true or `a` is NaN, else of `b`; return its name."""
+def _add_select_by_comparison(comparison: str, stage: _StageSource, a: str, b: str) -> str:
+    """Add the choice of `a` if the comparison of `a` with `b` is true or `a` is NaN, else of `b`; return its name."""
     mask = stage.add_instruction(
         "v128.or", stage.add_instruction(comparison, a, b), stage.add_instruction("f32x4.ne", a, a)
     )
     return stage.add_select(mask, a, b)
 
 
-def _emit_relu(stage: _StageSource, x: str) -> str:
+def _add_relu(stage: _StageSource, x: str) -> str:
     return stage.add_instruction(
         "v128.andnot", x, stage.add_instruction("f32x4.le", x, float_vector(0))
     )
@@ -519,23 +526,24 @@ STAGE_FUNCTIONS: Final[dict[str, Function]] = {
     "exp": add_exp,
     "floor": _instruction_for_each_vector("f32x4.floor"),
     "log": add_log,
-    "maximum": _for_each_vector(partial(_emit_select_by_comparison, "f32x4.gt")),
-    "minimum": _for_each_vector(partial(_emit_select_by_comparison, "f32x4.lt")),
+    "maximum": _for_each_vector(partial(_add_select_by_comparison, "f32x4.gt")),
+    "minimum": _for_each_vector(partial(_add_select_by_comparison, "f32x4.lt")),
     "multiply": _instruction_for_each_vector("f32x4.mul"),
-    "negative": _for_each_vector(_emit_negative),
+    "negative": _for_each_vector(_add_negative),
     "reciprocal": _for_each_vector(_add_reciprocal),
-    "relu": _for_each_vector(_emit_relu),
+    "relu": _for_each_vector(_add_relu),
     "round": _instruction_for_each_vector("f32x4.nearest"),
     "rsqrt": _for_each_vector(_add_rsqrt),
     "sqrt": _instruction_for_each_vector("f32x4.sqrt"),
-    "square": _for_each_vector(_emit_square),
-    "squared_difference": _for_each_vector(_emit_squared_difference),
+    "square": _for_each_vector(_add_square),
+    "squared_difference": _for_each_vector(_add_squared_difference),
     "subtract": _instruction_for_each_vector("f32x4.sub"),
     "tanh_numerator": _for_each_vector(add_tanh_numerator),
     "tanh_quotient": _for_each_vector(add_tanh_quotient),
     "trunc": _instruction_for_each_vector("f32x4.trunc"),
 }
-"""What adds the instructions of an export to a stage; the arguments are the vectors of the inputs."""
+"""By export: the function that adds its instructions to a stage, given the vectors of the inputs."""
 FUNCTIONS_OF_TWO_STAGES: Final = {"tanh": ("tanh_numerator", "tanh_quotient")}
-"""Functions of which a second stage takes the result of the first one, too, so that fewer instructions wait."""
+"""Functions in two stages, the second of which also reads the first one's result, so that fewer instructions wait."""
 FUNCTIONS_OF_MANY_INSTRUCTIONS: Final = ("exp", "log", "tanh_numerator", "tanh_quotient")
+"""Functions with long chains of instructions, of which a stage has at most one."""

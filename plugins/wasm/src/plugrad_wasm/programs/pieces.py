@@ -38,7 +38,7 @@ class TablePiece(NamedTuple):
     module: str
     loops: TableLoops
     releases_gil: bool = False
-    """Whether other threads run meanwhile."""
+    """Whether other threads of Python may run meanwhile."""
 
 
 class ThreadedLoop(NamedTuple):
@@ -94,7 +94,7 @@ class _PieceCollector:
         self._waiting.append(call)
 
     def add_loops(self, module: str, loops: TableLoops, work: int) -> None:
-        """Add loops of calls in one module behind the calls that wait; `work` is the number of elementary steps."""
+        """Add loops of calls in one module, after the deferred calls; `work` is the number of elementary steps."""
         if self._waiting:
             loops = [(1, 1, self._waiting), *loops]
             self._waiting = []
@@ -129,19 +129,21 @@ def _split_parts(call: BlockwiseCalls, layout: OperandLayout, store: Runtime) ->
                 (
                     call.block_length,
                     call.block_length,
-                    _table_calls(call.setup_calls, layout, first),
+                    _make_table_calls(call.setup_calls, layout, first),
                 )
             )
         items = min(length, call.element_count - first)
-        loops.append((items, call.block_length, _table_calls(call.block_calls, layout, first)))
+        loops.append((items, call.block_length, _make_table_calls(call.block_calls, layout, first)))
         parts.append(loops)
     return parts
 
 
-def _table_calls(calls: Sequence[BlockCall], layout: OperandLayout, first: int) -> list[TableCall]:
-    """Return calls encoded for a program table, with addresses that start at element `first`."""
+def _make_table_calls(
+    calls: Sequence[BlockCall], layout: OperandLayout, first_element: int
+) -> list[TableCall]:
+    """Return calls as entries of a program table, with addresses that start at an element."""
     return [
-        TableCall(export, [layout.to_operand(x, first) for x in arguments])
+        TableCall(export, [layout.to_operand(x, first_element) for x in arguments])
         for export, arguments in calls
     ]
 
@@ -245,4 +247,6 @@ class ThreadedTableCalls:
 
 
 class _FixedAddress(NamedTuple):
+    """An address in linear memory, in place of an array."""
+
     address: int

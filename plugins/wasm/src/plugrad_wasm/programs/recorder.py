@@ -23,37 +23,42 @@ if TYPE_CHECKING:
     from plugrad_wasm.runtime import CallChain, ExportFunction, HasMemoryAddress, Runtime
 
 BLOCK_ADDRESS_BITS = 40
+"""The bits of a recorded address below the number of its block."""
 BLOCK_START_OFFSET = 1 << BLOCK_ADDRESS_BITS - 1
-"""The offset of a block's first byte: what begins a little before it belongs to the block, too."""
+"""The offset of a block's first byte in its addresses, so that those before it belong to the block, too."""
 
 
 class BlockOffset(NamedTuple):
-    """An offset in a numbered block of a recording."""
+    """An offset, in bytes, in a numbered block of a recording."""
 
     block_number: int
     offset: int
 
 
 CallArgument: TypeAlias = "float | BlockOffset"
+"""An argument of a recorded call: a number, or an address in a block."""
 
 
-def encode_address(place: BlockOffset) -> int:
-    """Return a memory block and an offset in it, encoded as one integer."""
-    return (place.block_number + 1 << BLOCK_ADDRESS_BITS) + BLOCK_START_OFFSET + place.offset
+def encode_address(location: BlockOffset) -> int:
+    """Return the location of a byte in a block as one integer, which serves as its address."""
+    return (location.block_number + 1 << BLOCK_ADDRESS_BITS) + BLOCK_START_OFFSET + location.offset
 
 
 def decode_address(address: int) -> BlockOffset | int:
-    """Return the place for an address of a recording; other numbers are returned unchanged."""
+    """Return the location for an address of a recording, and other numbers unchanged."""
     if address < BLOCK_START_OFFSET:
         return int(address)
     block, offset = divmod(int(address), 1 << BLOCK_ADDRESS_BITS)
     return BlockOffset(block - 1, offset - BLOCK_START_OFFSET)
 
 
-def decode_arguments(arguments: Sequence[Any], types: str) -> tuple[CallArgument, ...]:
-    """Return the arguments of a call with places for addresses, which are 32-bit integers."""
+def decode_arguments(arguments: Sequence[Any], type_letters: str) -> tuple[CallArgument, ...]:
+    """Return the arguments of a call with locations in place of addresses, which are 32-bit integers."""
     return tuple(
-        [decode_address(x) if kind == "i" else x for x, kind in zip(arguments, types, strict=True)]
+        [
+            decode_address(x) if kind == "i" else x
+            for x, kind in zip(arguments, type_letters, strict=True)
+        ]
     )
 
 
@@ -81,14 +86,14 @@ class NumberWrite(NamedTuple):
 
 
 class AdvancingArgument(NamedTuple):
-    """An address or number that advances by a number of bytes for each element of earlier blocks."""
+    """An address or number that grows by a step for each element of earlier blocks."""
 
     start: CallArgument
     step: int
 
 
 class ScratchOffset(NamedTuple):
-    """An offset in the scratch memory that the loops of a program share."""
+    """An offset, in bytes, in the scratch memory that the loops of a program share."""
 
     offset: int
 
@@ -98,7 +103,9 @@ class BlockLength(NamedTuple):
 
 
 BlockArgument: TypeAlias = "CallArgument | AdvancingArgument | ScratchOffset | BlockLength"
+"""An argument of a call that runs block by block."""
 BlockCall: TypeAlias = "tuple[str, tuple[BlockArgument, ...]]"
+"""A call that runs block by block: the export and its arguments."""
 
 
 class BlockwiseCalls(NamedTuple):
@@ -108,7 +115,7 @@ class BlockwiseCalls(NamedTuple):
     element_count: int
     block_length: int
     setup_calls: tuple[BlockCall, ...]
-    """What is the same for all blocks, and runs before the first one."""
+    """The calls whose results are the same for all blocks, which run before the first one."""
     block_calls: tuple[BlockCall, ...]
     scratch_bytes: int
 
@@ -117,10 +124,10 @@ class CompiledLoop(NamedTuple):
     """A loop over the elements that is compiled for its group of calls."""
 
     wat_source: str
-    """A module in text form; the parameters are the places of numbers and arrays, the elements, and scratch memory."""
+    """A module in text form that takes addresses of numbers and arrays, the element count, and scratch memory."""
     element_count: int
     elements_multiple: int
-    """The elements of which a call computes a multiple."""
+    """A call computes a multiple of so many elements."""
     number_addresses: tuple[BlockOffset, ...]
     array_addresses: tuple[BlockOffset, ...]
     """The arrays that it reads or writes, of 32-bit elements."""
@@ -130,14 +137,15 @@ class CompiledLoop(NamedTuple):
 RecordedCall: TypeAlias = ExportCall | ThreadedChains | NumberWrite | BlockwiseCalls | CompiledLoop
 
 
-def move_blocks(call: RecordedCall, moved: Mapping[int, BlockOffset]) -> RecordedCall:
-    """Return a recorded call whose addresses in the blocks `moved` lie in other blocks, at given offsets."""
+def move_blocks(call: RecordedCall, new_locations: Mapping[int, BlockOffset]) -> RecordedCall:
+    """Return a recorded call with other locations for some blocks, given by block number."""
 
     def move(arguments: Sequence[CallArgument]) -> tuple[CallArgument, ...]:
         return tuple(
             [
                 place._replace(offset=place.offset + x.offset)
-                if isinstance(x, BlockOffset) and (place := moved.get(x.block_number)) is not None
+                if isinstance(x, BlockOffset)
+                and (place := new_locations.get(x.block_number)) is not None
                 else x
                 for x in arguments
             ]
@@ -178,11 +186,11 @@ class RecordingExports(dict[str, "ExportFunction"]):
             function.parameter_type_letters,
         )
 
-        def note(*arguments: float) -> None:
+        def record_call(*arguments: float) -> None:
             calls.append(ExportCall(name, decode_arguments(arguments, types), releases_gil))
 
-        self[name] = note
-        return note
+        self[name] = record_call
+        return record_call
 
 
 class RecordingStore:
@@ -205,9 +213,11 @@ class RecordingStore:
         self.held.append(block := self._store.descriptor(values))
         return block
 
-    def cached_table(self, name: str, descriptor: tuple[int, ...], size: int) -> HasMemoryAddress:
-        """Return the address of bytes in linear memory that an export has filled."""
-        self.held.append(block := self._store.cached_table(name, descriptor, size))
+    def filled_block(
+        self, export_name: str, descriptor: tuple[int, ...], nbytes: int
+    ) -> HasMemoryAddress:
+        """Return a block of `nbytes` bytes of linear memory that an export has filled."""
+        self.held.append(block := self._store.filled_block(export_name, descriptor, nbytes))
         return block
 
     def run_in_threads(
@@ -215,7 +225,7 @@ class RecordingStore:
         export: str,
         chains: Sequence[CallChain],
         keep_alive: Sequence[object],
-        scratch: Sequence[HasMemoryAddress] = (),
+        scratch_blocks: Sequence[HasMemoryAddress] = (),
     ) -> None:
         """Record chains of calls."""
         function = self.functions.get(export)
@@ -223,10 +233,10 @@ class RecordingStore:
             raise CannotRecordError(export)
         self.held += keep_alive
         types = function.parameter_type_letters[
-            : len(function.parameter_type_letters) - bool(scratch)
+            : len(function.parameter_type_letters) - bool(scratch_blocks)
         ]
         located = [tuple([decode_arguments(each, types) for each in chain]) for chain in chains]
-        blocks = tuple([decode_address(block.address) for block in scratch])
+        blocks = tuple([decode_address(block.address) for block in scratch_blocks])
         self.calls.append(ThreadedChains(export, tuple(located), blocks))
 
     def compile_wat(self, source: str, *, releases_gil: bool = False) -> ExportFunction:
@@ -265,9 +275,9 @@ class RecordingMemory(LinearMemory):
             Block(self, encode_address(self.number_block(capacity)), capacity)
         )
 
-    def number_block(self, capacity: int) -> BlockOffset:
-        """Return the start of a newly numbered block."""
-        self.capacities.append(capacity)
+    def number_block(self, nbytes: int) -> BlockOffset:
+        """Return the start of a new block of `nbytes` bytes, which gets the next number."""
+        self.capacities.append(nbytes)
         return BlockOffset(len(self.capacities) - 1, 0)
 
     def create_constant_input(self, array: WasmArray) -> WasmArray:
@@ -288,7 +298,7 @@ class RecordingMemory(LinearMemory):
         return self.create_constant_input(self.linear_memory.from_numpy(values, dtype))
 
     def write_numbers(self, numbers: Sequence[int]) -> WasmArray:
-        """Return an array of 32-bit numbers, of which addresses are replaced in each call."""
+        """Return an array of 32-bit numbers; each call writes those that are addresses again."""
         array = self.empty((len(numbers),), uint32)
         places = tuple([decode_address(number) for number in numbers])
         self.store.calls.append(NumberWrite(decode_address(array.address), places))

@@ -47,10 +47,10 @@ class Recording(NamedTuple):
     """The recorded calls of some steps, in order."""
 
     memory: RecordingMemory
-    """The first blocks are those of the arguments."""
+    """The memory that numbers the blocks; those of the arguments come first."""
     calls: list[RecordedCall]
     results: list[ResultLocation | WasmArray]
-    """The results; an array is the same each time."""
+    """The locations of the results, or arrays that are the same in each call."""
     in_place: list[tuple[int, int]]
     """Pairs of blocks: an input that a call reads element by element, before it writes the same ones of a result."""
 
@@ -103,19 +103,19 @@ def _find_in_place_blocks(
             yield blocks[position], _locate_array(results[result]).block_number
 
 
-def list_gradient_positions(kernel_name: str, inputs: int) -> list[tuple[int, int]]:
-    """Return the inputs of an optimizer's kernel that are gradients, each with the result that may take its memory."""
+def list_gradient_positions(kernel_name: str, input_count: int) -> list[tuple[int, int]]:
+    """Return the positions of the gradients among an optimizer's inputs, each with that of the result it may become."""
     kernel = KERNELS.get(kernel_name)
     lists = None if kernel is None else optimizers.LIST_COUNT_OF_KERNEL.get(kernel)
     # The coefficients, the variables, their gradients, and others.
-    count = (inputs - 1) // lists if lists else 0
+    count = (input_count - 1) // lists if lists else 0
     return [(1 + count + i, i) for i in range(count)]
 
 
 def run_on_stand_ins(
     call: Call, memory: RecordingMemory, arrays: Mapping[Value, WasmArray], functions: Functions
 ) -> list[WasmArray]:
-    """Run the implementation of a call on stand-ins and return its results."""
+    """Run the implementation of a call on arrays without values, and return its results."""
     inputs: list[Any] = [None if v is None else arrays[v] for v in call.inputs]
     if not call.kernel.inputs:
         inputs = [BackendStandIn(memory)]
@@ -154,15 +154,17 @@ def _record_image_group(
     memory: RecordingMemory,
     arrays: dict[Value, WasmArray],
     functions: Functions,
-    kept: Set[Value],
+    kept_values: Set[Value],
 ) -> None:
-    """Record the calls of a group for a few images after the other; `kept` are the values that are needed later."""
+    """Record the calls of a group for a few images at a time; `kept_values` are read later."""
     arrays |= {v: memory.create_constant_input(x) for v, x in body.constants.items()}
     known = [*body.arguments, *body.constants]
     for value in known:
         arrays[value].address  # noqa: B018 - which copies the elements of a lazy array
-    places = [_locate_owner(arrays[v]) for v in {*kept, *known} if v in arrays]
-    free = {v for v in known if v not in kept and places.count(_locate_owner(arrays[v])) == 1}
+    places = [_locate_owner(arrays[v]) for v in {*kept_values, *known} if v in arrays]
+    free = {
+        v for v in known if v not in kept_values and places.count(_locate_owner(arrays[v])) == 1
+    }
     overwritten = find_overwritten_images(body, free)
     for value in body.results:
         arrays[value] = (
@@ -193,6 +195,7 @@ def _record_part(
     moved: dict[int, BlockOffset] = {}
 
     def record(steps: Iterable[Step]) -> list[RecordedCall]:
+        """Record the calls of steps, and return them with the addresses of the targets."""
         start = len(calls)
         for step in steps:
             assert isinstance(step, Call)
@@ -224,7 +227,7 @@ def _locate_owner(array: WasmArray) -> int:
 def _find_specs_by_address(
     values: Iterable[Value], arrays: Mapping[Value, WasmArray]
 ) -> dict[BlockOffset, Shaped] | None:
-    """Return the shape and dtype at each place, or None if one place has two shapes."""
+    """Return the shape and dtype of the array at each location, or None if one location has two shapes."""
     specs: dict[BlockOffset, Shaped] = {}
     for value in values:
         array = arrays[value]

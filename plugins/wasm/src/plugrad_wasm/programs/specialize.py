@@ -42,6 +42,7 @@ def _measure_unshared_reference_count() -> int:
 
 
 UNSHARED_REFERENCE_COUNT: Final = _measure_unshared_reference_count()
+"""The reference count of an array that nothing but a variable of the caller refers to."""
 
 
 def specialize(
@@ -88,17 +89,20 @@ def specialize(
     return writer.compile(partial(function, **attrs), may_be_lazy, returns_list=returns_list)
 
 
-def _list_in_place_pairs(kernel_name: str, inputs: int) -> list[tuple[int, int]]:
-    """Return pairs of input and result that may share memory: each element is read before the same one is written."""
+def _list_in_place_pairs(kernel_name: str, input_count: int) -> list[tuple[int, int]]:
+    """Return positions of inputs and of results that may share memory: an element is read before it is written."""
     kernel = KERNELS.get(kernel_name)
     if kernel is not None and kernel.is_elementwise:
-        return [(i, 0) for i in range(inputs)]
-    return list_gradient_positions(kernel_name, inputs)
+        return [(i, 0) for i in range(input_count)]
+    return list_gradient_positions(kernel_name, input_count)
 
 
-def _has_spec(spec: Shaped | None, end: ResultLocation) -> bool:
+def _has_spec(input_spec: Shaped | None, result: ResultLocation) -> bool:
     """Return whether a result has the shape and dtype of an input."""
-    return spec is not None and (spec.shape, spec.dtype) == (end.shape, end.dtype)
+    return input_spec is not None and (input_spec.shape, input_spec.dtype) == (
+        result.shape,
+        result.dtype,
+    )
 
 
 class _FunctionSource:
@@ -144,21 +148,21 @@ class _FunctionSource:
             "view_at_offset": view_at_offset,
         }
 
-    def reuse_input(self, position: int, block: int) -> None:
+    def reuse_input(self, input_position: int, block_number: int) -> None:
         """Let a block reuse the memory of an input if at run time nobody else refers to it."""
-        if block in self.whole_block_results:
-            self.reused.setdefault(block, []).append(f"x{position}")
+        if block_number in self.whole_block_results:
+            self.reused.setdefault(block_number, []).append(f"x{input_position}")
 
     def compile(
-        self, general: Implementation, may_be_lazy: Sequence[int], *, returns_list: bool
+        self, fallback: Implementation, lazy_positions: Sequence[int], *, returns_list: bool
     ) -> Implementation:
-        """Compile the function; it falls back to `general` for lazy arrays among the inputs."""
+        """Compile the function; it calls `fallback` if an input at one of the lazy positions is a strided view."""
         parameters = ", ".join(self.parameters)
         lines = [f"def call({parameters}):"]
-        if may_be_lazy:
-            self.names["general"] = general
-            are_lazy = " or ".join(f"type(x{i}) is WasmStridedView" for i in may_be_lazy)
-            lines.append(f"    if {are_lazy}: return general({parameters})")
+        if lazy_positions:
+            self.names["fallback"] = fallback
+            are_lazy = " or ".join(f"type(x{i}) is WasmStridedView" for i in lazy_positions)
+            lines.append(f"    if {are_lazy}: return fallback({parameters})")
         kept = {end.block_number for end in self.results}
         for number, call in enumerate(self.calls):
             lines += self._make_blocks(iter_accessed_blocks(call))
@@ -174,10 +178,10 @@ class _FunctionSource:
         exec("\n".join(lines), self.names)
         return self.names.pop("call")  # so that it is no part of a circle
 
-    def _make_blocks(self, blocks: Iterable[int]) -> list[str]:
-        """Return source lines that allocate those blocks that are not yet allocated."""
+    def _make_blocks(self, block_numbers: Iterable[int]) -> list[str]:
+        """Return the Python source that allocates blocks, except those that have been allocated."""
         known = {*self.owners, *self.memory.fixed}
-        missing = [block for block in dict.fromkeys(blocks) if block not in known]
+        missing = [block for block in dict.fromkeys(block_numbers) if block not in known]
         self.owners |= {block: f"y{block}" for block in missing}
         lines: list[str] = []
         for block in missing:
@@ -191,38 +195,41 @@ class _FunctionSource:
             lines.append(f"{indent}y{block} = {self._format_block(block)}")
         return lines
 
-    def _format_block(self, block: int) -> str:
-        """Return the source that allocates a block."""
-        capacity = self.memory.capacities[block]
-        end = self.whole_block_results.get(block)
+    def _format_block(self, block_number: int) -> str:
+        """Return the Python source that allocates a block."""
+        capacity = self.memory.capacities[block_number]
+        end = self.whole_block_results.get(block_number)
         if end is None:
             return f"WasmArray(memory, ({capacity},), uint8, {capacity}, {capacity})"
-        self.names |= {f"shape{block}": end.shape, f"dtype{block}": end.dtype}
+        self.names |= {f"shape{block_number}": end.shape, f"dtype{block_number}": end.dtype}
         size = count_elements(end.shape)
-        return f"WasmArray(memory, shape{block}, dtype{block}, {size}, {capacity})"
+        return f"WasmArray(memory, shape{block_number}, dtype{block_number}, {size}, {capacity})"
 
-    def _format_call(self, number: int, call: ExportCall | NumberWrite) -> str:
+    def _format_call(self, call_number: int, call: ExportCall | NumberWrite) -> str:
+        """Return the Python source of a call of an export, or of a write of numbers."""
         if isinstance(call, NumberWrite):
             arguments = [
                 "host",
-                *self._format_arguments(number, (call.target_address, *call.written_numbers)),
+                *self._format_arguments(call_number, (call.target_address, *call.written_numbers)),
             ]
-            self.names[f"run{number}"] = Struct(f"<{len(call.written_numbers)}I").pack_into
+            self.names[f"run{call_number}"] = Struct(f"<{len(call.written_numbers)}I").pack_into
         else:
-            arguments = self._format_arguments(number, call.arguments)
+            arguments = self._format_arguments(call_number, call.arguments)
             functions = (
                 self.store.exports_releasing_gil
                 if call.releases_gil
                 else self.store.exports_holding_gil
             )
-            self.names[f"run{number}"] = functions[call.export]
-        return f"run{number}({', '.join(arguments)})"
+            self.names[f"run{call_number}"] = functions[call.export]
+        return f"run{call_number}({', '.join(arguments)})"
 
-    def _format_arguments(self, number: int, arguments: Sequence[CallArgument]) -> Iterator[str]:
+    def _format_arguments(
+        self, call_number: int, arguments: Sequence[CallArgument]
+    ) -> Iterator[str]:
         """Yield the Python source of each argument: a number, or an address in an array."""
         for position, argument in enumerate(arguments):
             if not isinstance(argument, BlockOffset):
-                name = f"n{number}_{position}"
+                name = f"n{call_number}_{position}"
                 self.names[name] = argument
                 yield repr(argument) if type(argument) is int else name
                 continue
@@ -233,9 +240,9 @@ class _FunctionSource:
             else:
                 yield f"{self.owners[block]}.address{f' + {offset}' if offset else ''}"
 
-    def _format_result(self, index: int, end: ResultLocation) -> str:
+    def _format_result(self, index: int, result: ResultLocation) -> str:
         """Return the Python source of a result: the array that fills its block, or a view of this array."""
-        if self.whole_block_results.get(end.block_number) == end:
-            return self.owners[end.block_number]
-        self.names |= {f"shape{index}_": end.shape, f"dtype{index}_": end.dtype}
-        return f"view_at_offset({self.owners[end.block_number]}, shape{index}_, dtype{index}_, {end.offset})"
+        if self.whole_block_results.get(result.block_number) == result:
+            return self.owners[result.block_number]
+        self.names |= {f"shape{index}_": result.shape, f"dtype{index}_": result.dtype}
+        return f"view_at_offset({self.owners[result.block_number]}, shape{index}_, dtype{index}_, {result.offset})"

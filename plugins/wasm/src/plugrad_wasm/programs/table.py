@@ -13,17 +13,23 @@ if TYPE_CHECKING:
     from plugrad_wasm.runtime import ProgramFunction
 
 NUMBER_BASE, ITEMS_BASE, SCRATCH_BASE, FRAME_BASE, FIRST_ARRAY_BASE = range(5)
-"""The bases of operands: nothing, the items of a block, the memory that loops use in turn, that of a call, and then
-the arrays that a call is given or makes."""
+"""The codes of the bases to which an operand's number is added.
+
+They are: nothing, the items of a block, the scratch memory that loops use in turn, the memory of a call, and then its
+arrays.
+"""
 MAX_CALL_OPERANDS: Final = 24
 LOOP_STRUCT: Final = struct.Struct("<4i")
+"""The head of a loop: its items, the items of a block, the calls, and the bytes."""
 CALL_STRUCT: Final = struct.Struct("<4i")
+"""The head of a call: the indices of its function and signature, the operands, and 0."""
 OPERAND_STRUCT: Final = struct.Struct("<2iq")
+"""An operand: its base, its step per item, and the bits of its number."""
 MAX_LOOP_ITEMS: Final = (1 << 31) - 1
 
 
 class Operand(NamedTuple):
-    """An operand of a program table: a number, or an address given by base, offset and step per item."""
+    """An operand of a program table: a number, or an address as a base, an offset and a step per item, in bytes."""
 
     base_index: int
     number: float
@@ -39,11 +45,11 @@ class TableCall(NamedTuple):
 
 
 TableLoops: TypeAlias = "list[tuple[int, int, list[TableCall]]]"
-"""The items, the items of a block, and the calls for each block."""
+"""Loops: the items of each, the items of a block, and the calls that run for each block."""
 
 
 def encode_table(
-    loops: TableLoops, module: str, functions: Mapping[str, ProgramFunction], bases: int
+    loops: TableLoops, module: str, functions: Mapping[str, ProgramFunction], base_count: int
 ) -> bytes:
     """Encode loops of calls of one module's functions as a table.
 
@@ -57,15 +63,15 @@ def encode_table(
             raise ArgumentValueError(
                 f"wasm: a loop of {items} items in blocks of {block} cannot run"
             )
-        body = b"".join(_encode_call(call, module, functions, bases) for call in calls)
+        body = b"".join(_encode_call(call, module, functions, base_count) for call in calls)
         words += LOOP_STRUCT.pack(items, block, len(calls), LOOP_STRUCT.size + len(body)), body
     return b"".join(words)
 
 
 def _encode_call(
-    call: TableCall, module: str, functions: Mapping[str, ProgramFunction], bases: int
+    call: TableCall, module: str, functions: Mapping[str, ProgramFunction], base_count: int
 ) -> bytes:
-    """Return a call encoded as 32-bit words, which the program runner in the sandbox reads."""
+    """Return the bytes that encode a call, which the program runner in the sandbox reads."""
     export, operands = call
     if export is None:
         behind_functions = sum(function.module == module for function in functions.values())
@@ -84,20 +90,20 @@ def _encode_call(
             )
     words = [CALL_STRUCT.pack(*head, len(operands), 0)]
     for (base, number, step), letter in zip(operands, types, strict=True):
-        if not 0 <= base < bases or (base and letter != "i"):
+        if not 0 <= base < base_count or (base and letter != "i"):
             raise ArgumentValueError(f"wasm: {export} cannot have an operand of the base {base}")
         words.append(OPERAND_STRUCT.pack(base, step, number_to_bits(number, letter)))
     return b"".join(words)
 
 
-def number_to_bits(number: float, letter: str) -> int:
-    """Return the bits of a number of a type as an integer.
+def number_to_bits(number: float, type_letter: str) -> int:
+    """Return the bits of a number as an integer, given the letter of its WebAssembly type.
 
     >>> hex(number_to_bits(1.0, "f")), hex(number_to_bits(1.0, "d")), number_to_bits(True, "i")
     ('0x3f800000', '0x3ff0000000000000', 1)
     """
-    if letter == "f":
+    if type_letter == "f":
         return int.from_bytes(struct.pack("<f", number), "little")
-    if letter == "d":
+    if type_letter == "d":
         return int.from_bytes(struct.pack("<d", number), "little", signed=True)
     return int(number)

@@ -21,17 +21,18 @@ if TYPE_CHECKING:
     from plugrad.extend import DType
 
     Array = NDArray[Any]
-    Body = Callable[..., Array]
+    HostFunction = Callable[..., Array]
+    """A function of NumPy arrays and numbers that computes a kernel on the host."""
 
 
-def floats_only(body: Body) -> dict[DType, Body]:
-    """Return a table by dtype that lets floats alone be computed by a NumPy function on the host."""
-    return dict.fromkeys(FLOATING, body)
+def floats_only(function: HostFunction) -> dict[DType, HostFunction]:
+    """Return a table of a NumPy function for float dtypes; the host does not compute others."""
+    return dict.fromkeys(FLOATING, function)
 
 
-def integers_only(body: Body) -> dict[DType, Body]:
-    """Return a table by dtype that lets integers alone be computed by a NumPy function on the host."""
-    return dict.fromkeys(INTEGER, body)
+def integers_only(function: HostFunction) -> dict[DType, HostFunction]:
+    """Return a table of a NumPy function for integer dtypes; the host does not compute others."""
+    return dict.fromkeys(INTEGER, function)
 
 
 def maximum(a: Array, b: Any) -> Array:
@@ -44,9 +45,9 @@ def minimum(a: Array, b: Any) -> Array:
     return np.where((a < b) | (a != a), a, b)
 
 
-def clip(x: Array, least: float, most: float) -> Array:
-    """Return x clipped to bounds."""
-    return minimum(maximum(x, least), most)
+def clip(x: Array, lower: float, upper: float) -> Array:
+    """Return x clipped to the range from lower to upper."""
+    return minimum(maximum(x, lower), upper)
 
 
 def step(x: Array, alpha: float) -> Array:
@@ -74,7 +75,7 @@ def leaky_relu(x: Array, alpha: Any) -> Array:
     return np.where(x > 0, x, alpha * x)
 
 
-def make_cast(dtype: DType) -> dict[DType, Body]:
+def make_cast(dtype: DType) -> dict[DType, HostFunction]:
     """Return a function that casts to a dtype: floats are truncated towards zero and saturate, and NaN becomes 0."""
 
     def cast(x: Array) -> Array:

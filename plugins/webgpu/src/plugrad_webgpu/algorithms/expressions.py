@@ -37,16 +37,15 @@ from plugrad_webgpu.shaders.program import plan
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from plugrad.extend import DType
+    from plugrad_webgpu.algorithms.bodies import HostFunction
     from plugrad_webgpu.memory.buffers import GpuArray
     from plugrad_webgpu.shaders.chains import InputAccess
     from plugrad_webgpu.shaders.layout import Shape
 
-    Body = Callable[..., NDArray[Any]]
 
 MAX_CACHED_CALLS = 1024
+"""The number of prepared calls that an elementwise kernel keeps."""
 
 
 def per_number_dtype(expression: str) -> dict[DType, str]:
@@ -54,14 +53,21 @@ def per_number_dtype(expression: str) -> dict[DType, str]:
     return dict.fromkeys(NUMBER_DTYPES, expression)
 
 
-def per_inexact_dtype(floating: str, of_complex: str) -> dict[DType, str]:
+def per_inexact_dtype(float32_expression: str, complex64_expression: str) -> dict[DType, str]:
     """Return a table of the expressions for float32 and complex64, which is a `vec2f` of the parts."""
-    return {float32: floating, complex64: of_complex}
+    return {float32: float32_expression, complex64: complex64_expression}
 
 
-def per_real_dtype(floating: str, signed: str, unsigned: str, long: str) -> dict[DType, str]:
+def per_real_dtype(
+    float32_expression: str, int32_expression: str, uint32_expression: str, int64_expression: str
+) -> dict[DType, str]:
     """Return a table of the expressions for float32, int32, uint32 and int64, a `vec2u` of words."""
-    return {float32: floating, int32: signed, uint32: unsigned, int64: long}
+    return {
+        float32: float32_expression,
+        int32: int32_expression,
+        uint32: uint32_expression,
+        int64: int64_expression,
+    }
 
 
 def elementwise(
@@ -70,7 +76,7 @@ def elementwise(
     *,
     result: DType | None = None,
     attributes: Sequence[str] = (),
-    body: Body | Mapping[DType, Body] | None = None,
+    body: HostFunction | Mapping[DType, HostFunction] | None = None,
 ) -> Callable[..., GpuArray]:
     """Return an implementation that evaluates a WGSL expression for every element.
 
@@ -119,7 +125,7 @@ class _ElementwiseKernel:
         inputs: tuple[str, ...],
         result: DType | None,
         attributes: tuple[str, ...],
-        body: Body | Mapping[DType, Body] | None,
+        body: HostFunction | Mapping[DType, HostFunction] | None,
     ) -> None:
         self.steps: dict[
             Any, ElementwiseCall
@@ -130,13 +136,13 @@ class _ElementwiseKernel:
         self._result = result
         if callable(body):
             body = dict.fromkeys(self._expressions.keys() - {complex64, *HALF_DTYPES}, body)
-        self._bodies: Mapping[Any, Body] = body or {}
+        self._bodies: Mapping[Any, HostFunction] = body or {}
         self._formula: Callable[[tuple[DType, ...]], Formula] = cache(self._make_formula_for_dtypes)
 
     def find_call(
-        self, key: Any, arrays: Sequence[GpuArray], attribute_values: Sequence[float] = ()
+        self, cache_key: Any, arrays: Sequence[GpuArray], attribute_values: Sequence[float] = ()
     ) -> ElementwiseCall:
-        """Return the prepared call for inputs of these shapes and dtypes, compiled and cached."""
+        """Return the prepared call for arrays of these shapes and dtypes, made now and cached under the key."""
         if len(self.steps) >= MAX_CACHED_CALLS:
             self.steps.clear()
         made = self._make_call(
@@ -145,11 +151,11 @@ class _ElementwiseKernel:
         # Whatever is wrong with the expression is an error of this call, although it may be recorded later.
         if made.host_function is None or host_values_or_none(arrays[0]) is None:
             arrays[0].buffer.device.prepare(made.single_call_plan.program, len(arrays) + 1)
-        self.steps[key] = made
+        self.steps[cache_key] = made
         return made
 
     def _make_call(
-        self, shapes: Sequence[Shape], dtypes: Sequence[DType], values: Sequence[float]
+        self, shapes: Sequence[Shape], dtypes: Sequence[DType], attribute_values: Sequence[float]
     ) -> ElementwiseCall:
         dtype = dtypes[-1]
         what = f"the webgpu kernel {next(iter(self._expressions.values()))!r}"
@@ -157,7 +163,7 @@ class _ElementwiseKernel:
         out = broadcast(*shapes)
         formula = self._formula(tuple(dtypes))
         readings = tuple(_input_access(s, out, d) for s, d in zip(shapes, dtypes, strict=True))
-        numbers = tuple(as_parameter(v, dtype) for v in values)
+        numbers = tuple(as_parameter(v, dtype) for v in attribute_values)
         inputs = tuple(~i for i in range(len(shapes)))
         layout = lay_out_chain(out, [(formula, numbers, inputs)], readings, (0,))
         loop = out if any(r.strides for r in readings) else None
@@ -189,12 +195,13 @@ class _ElementwiseKernel:
             self._expressions[dtype],
             tuple(zip(self.inputs, dtypes, strict=True)),
             self._result or dtype,
-            tuple((name, _parameter_type(dtype)) for name in self.attributes),
+            tuple((name, _attribute_wgsl_type(dtype)) for name in self.attributes),
         )
 
 
-def _parameter_type(dtype: DType) -> str:
+def _attribute_wgsl_type(dtype: DType) -> str:
     # A vector would have to begin at an even word.
+    """Return the WGSL type of an attribute among the parameters of a shader that computes in a dtype."""
     return (
         "array<u32, 2>"
         if dtype == int64
@@ -205,6 +212,7 @@ def _parameter_type(dtype: DType) -> str:
 
 
 def _input_access(shape: Shape, output_shape: Shape, dtype: DType) -> InputAccess:
+    """Return how a call reads an input that is broadcast to the shape of the output."""
     size = prod(shape)
     if size == prod(output_shape):
         return cached_input_access(dtype, None)
@@ -224,8 +232,8 @@ def _specialize_call(kernel: _ElementwiseKernel) -> Callable[..., GpuArray]:
         key = (a.shape, b.shape, b.dtype)
         return a.buffer.device.call(steps.get(key) or kernel.find_call(key, (a, b)), a, b)
 
-    def run(*arrays: GpuArray, **values: float) -> GpuArray:
-        attributed = [values[name] for name in attributes]
+    def run(*arrays: GpuArray, **attribute_values: float) -> GpuArray:
+        attributed = [attribute_values[name] for name in attributes]
         key = (*[(x.shape, x.dtype) for x in arrays], *attributed)
         made = steps.get(key) or kernel.find_call(key, arrays, attributed)
         return arrays[0].buffer.device.call(made, *arrays)

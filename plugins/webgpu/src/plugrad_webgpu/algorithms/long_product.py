@@ -12,56 +12,62 @@ from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import shader
 
 if TYPE_CHECKING:
+    from plugrad_webgpu.algorithms.tiles import ProductSizes
     from plugrad_webgpu.memory.buffers import CommandRecorder
     from plugrad_webgpu.shaders.program import Plan
 
 ROWS_PER_INVOCATION = 4  # of an invocation that loads them all
 COLUMNS_PER_INVOCATION = 4  # of an invocation, where there are many
-SPLIT_MIN_ELEMENTS = 64  # elements of a sum: shorter ones do not justify a second dispatch
+SPLIT_MIN_ELEMENTS = 64
+"""The least number of elements in each part of a split sum: fewer do not justify a second dispatch."""
 
-ProductSizes = tuple[int, int, int]
 MatrixStrides = tuple[int, int]
-"""The distances between rows and between columns."""
+"""The distances in elements between rows and between columns."""
 
 
 def plan_int64_product(
     device: CommandRecorder,
-    batches: tuple[int, int],
+    batch_sizes: tuple[int, int],
     sizes: ProductSizes,
-    left: MatrixStrides,
-    right: MatrixStrides,
+    left_strides: MatrixStrides,
+    right_strides: MatrixStrides,
 ) -> Plan:
     """Return the plan for a batch of int64 matrix products, with an output of shape (splits, batch, rows, columns).
 
     Args:
-        device: What is to compute them.
-        batches: The matrices of the operands; one is used for every matrix of the other operand.
+        device: The device that is to compute them.
+        batch_sizes: The number of matrices of each operand; one is used for every matrix of the other operand.
         sizes: The rows, the length of a sum, and the columns.
-        left: How the left operand lies in memory.
-        right: How the right operand lies in memory.
+        left_strides: The strides of the left operand.
+        right_strides: The strides of the right operand.
     """
     rows, _, columns = sizes
-    is_broadcast = (
+    broadcasts_rows = (
         device.is_software
         and min(rows, columns) >= BROADCAST_SUBGROUP_SIZE
         and device.subgroup_size == BROADCAST_SUBGROUP_SIZE
     )
-    return _plan_product(is_broadcast, device.loads_64_bit_words, batches, sizes, left, right)
+    return _plan_product(
+        broadcasts_rows, device.loads_64_bit_words, batch_sizes, sizes, left_strides, right_strides
+    )
 
 
 @lru_cache(maxsize=1024)
 def _plan_product(
-    is_broadcast: bool,
+    broadcasts_rows: bool,
     loads_64_bit_words: bool,
-    batches: tuple[int, int],
+    batch_sizes: tuple[int, int],
     sizes: ProductSizes,
-    left: MatrixStrides,
-    right: MatrixStrides,
+    left_strides: MatrixStrides,
+    right_strides: MatrixStrides,
 ) -> Plan:
+    """Return the cached plan of `plan_int64_product`."""
     rows, depth, columns = sizes
-    batch = 0 if 0 in batches else max(batches)
-    tile_rows = BROADCAST_SUBGROUP_SIZE if is_broadcast else min(ROWS_PER_INVOCATION, max(rows, 1))
-    lanes = BROADCAST_SUBGROUP_SIZE if is_broadcast else 1
+    batch = 0 if 0 in batch_sizes else max(batch_sizes)
+    tile_rows = (
+        BROADCAST_SUBGROUP_SIZE if broadcasts_rows else min(ROWS_PER_INVOCATION, max(rows, 1))
+    )
+    lanes = BROADCAST_SUBGROUP_SIZE if broadcasts_rows else 1
     tile_columns = min(COLUMNS_PER_INVOCATION, max(-(-columns // lanes), 1))
     row_tiles = -(-rows // tile_rows)
     stride = -(-columns // (tile_columns * lanes)) * lanes
@@ -70,29 +76,31 @@ def _plan_product(
         depth, tiles, TILES_BY_NAME["direct"].min_tiles_to_fill_device * lanes, SPLIT_MIN_ELEMENTS
     )
     steps = (
-        0 if count == 1 else n * depth for count, n in zip(batches, (rows, columns), strict=True)
+        0 if count == 1 else n * depth
+        for count, n in zip(batch_sizes, (rows, columns), strict=True)
     )
     left_step, right_step = steps
     parameters = (
         *(tiles * splits, rows, row_tiles, columns, stride, depth, -(-depth // splits), batch),
-        *(left_step, *left, right_step, *right),
+        *(left_step, *left_strides, right_step, *right_strides),
     )
-    program = _product_program(is_broadcast, loads_64_bit_words, tile_rows, tile_columns)
+    program = _product_program(broadcasts_rows, loads_64_bit_words, tile_rows, tile_columns)
     return plan(program, parameters, tiles * splits, (splits, batch, rows, columns), int64)
 
 
 @cache
 def _product_program(
-    is_broadcast: bool, loads_64_bit_words: bool, rows: int, columns: int
+    broadcasts_rows: bool, loads_64_bit_words: bool, tile_rows: int, tile_columns: int
 ) -> Program:
-    workgroup = BROADCAST_SUBGROUP_SIZE if is_broadcast else 64
+    """Return the program in which each invocation computes one tile, of `tile_rows` by `tile_columns` elements."""
+    workgroup = BROADCAST_SUBGROUP_SIZE if broadcasts_rows else 64
     source = partial(
         shader,
         "linalg_long",
         **(_NATIVE_INT64_ARITHMETIC if loads_64_bit_words else _TWO_WORD_ARITHMETIC),
-        **(_row_loads_by_broadcast() if is_broadcast else _row_loads_per_invocation(rows)),
-        rows=str(rows),
-        columns=str(columns),
+        **(_row_loads_by_broadcast() if broadcasts_rows else _row_loads_per_invocation(tile_rows)),
+        rows=str(tile_rows),
+        columns=str(tile_columns),
         workgroup=str(workgroup),
     )
     return Program("multiply long", source, workgroup=workgroup)

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 RadixEntryPointName = Literal["rank", "count_digits", "sum_digit_counts", "reorder"]
+"""The entry points of the shader that sorts by digits; "rank" sorts short rows by comparing all pairs."""
 
 KEY_BITS = 32
 RADIX_DIGIT_BITS = 8
 SHORT_ROW_DIGIT_BITS = 4  # where the counts of more digits would take more memory than the elements
-SHORT_DIGIT_MAX_ELEMENTS = 2048  # elements of a row: it has few digits
+SHORT_ROW_MAX_ELEMENTS = 2048
+"""The largest number of elements in rows that are sorted by short digits."""
 RANK_SORT_MAX_ELEMENTS = (
     128  # elements: comparing all pairs of a longer row takes longer than sorting by digits
 )
@@ -59,7 +61,7 @@ _INT64_KEY_WORD_KERNELS = (  # the lower one first, as keys
     elementwise({int64: "x.y ^ 0x80000000u"}, result=uint32),
 )
 _invert_bits_kernel = elementwise({uint32: "~x"})
-_clamp_positions_kernel = elementwise(
+_clamp_labels_kernel = elementwise(
     dict.fromkeys((int32, uint32), "min(bitcast<u32>(x), u32(parameters.limit))"),
     result=uint32,
     attributes=["limit"],
@@ -91,7 +93,7 @@ def can_select_largest(x: GpuArray, count: int) -> bool:
 
 
 def largest_indices(x: GpuArray, count: int, *, sort_by_index: bool) -> GpuArray:
-    """Return the positions of the largest elements of the last axis, as int32; of equal elements, of the first.
+    """Return the int32 indices of the `count` largest elements along the last axis; of equal elements, the first ones.
 
     NaN counts as the largest number. The positions are in the order of the elements, or their own one.
     """
@@ -103,24 +105,24 @@ def largest_indices(x: GpuArray, count: int, *, sort_by_index: bool) -> GpuArray
 
 def argsort_labels(labels: GpuArray, limit: int) -> GpuArray:
     """Return the int32 indices that sort all labels; labels outside ``[0, limit)`` come last."""
-    keys = _clamp_positions_kernel(labels, limit=limit)
+    keys = _clamp_labels_kernel(labels, limit=limit)
     return _argsort_keys(reinterpret(keys, (math.prod(keys.shape),)), limit.bit_length())
 
 
-def _argsort_keys(keys: GpuArray, bits: int) -> GpuArray:
-    """Return the indices that sort keys of which the lowest `bits` bits differ."""
+def _argsort_keys(keys: GpuArray, key_bits: int) -> GpuArray:
+    """Return the indices that sort keys, of which only the lowest `key_bits` bits differ."""
     if keys.shape[-1] <= RANK_SORT_MAX_ELEMENTS:
         return keys.buffer.device.launch(_plan_ranking(keys.shape), keys)
-    return _argsort_keys_stably(keys, bits)
+    return _argsort_keys_stably(keys, key_bits)
 
 
 def _argsort_keys_stably(
-    keys: GpuArray, bits: int, initial_order: GpuArray | None = None
+    keys: GpuArray, key_bits: int, initial_order: GpuArray | None = None
 ) -> GpuArray:
     """Return the indices that sort keys stably: positions with equal keys keep `initial_order`, if it is given."""
     device = keys.buffer.device
     if device.is_software:
-        return _radix_argsort(keys, bits, initial_order)
+        return _radix_argsort(keys, key_bits, initial_order)
     first, *merges = _block_sort_plans(keys.shape, initial_order is not None)
     found = device.launch(first, keys, initial_order or keys)
     for step in merges:
@@ -128,20 +130,21 @@ def _argsort_keys_stably(
     return found
 
 
-def _radix_argsort(keys: GpuArray, bits: int, order: GpuArray | None) -> GpuArray:
-    """Return the indices that sort keys by digits; equal keys keep the order `order`, if it is given."""
+def _radix_argsort(keys: GpuArray, key_bits: int, initial_order: GpuArray | None) -> GpuArray:
+    """Return the indices that sort keys by digits; equal keys keep `initial_order`, if it is given."""
     device = keys.buffer.device
-    for step in _radix_passes(keys.shape, bits, order is not None):
-        order = order or keys  # the first pass does not read it
-        counts = device.launch(step.count_digits, keys, order)
+    for step in _radix_passes(keys.shape, key_bits, initial_order is not None):
+        initial_order = initial_order or keys  # the first pass does not read it
+        counts = device.launch(step.count_digits, keys, initial_order)
         device.launch_into(step.sum_digit_counts, counts)
-        order = device.launch(step.reorder, keys, order, counts)
-    assert order is not None  # there is at least one digit
-    return order
+        initial_order = device.launch(step.reorder, keys, initial_order, counts)
+    assert initial_order is not None  # there is at least one digit
+    return initial_order
 
 
 @lru_cache(maxsize=1024)
 def _plan_ranking(shape: Shape) -> Plan:
+    """Return the plan that sorts short rows: each key is placed by the number of keys that come before it."""
     count = math.prod(shape)
     return plan(_radix_program("rank"), (count, shape[-1], 1, 0, 0, 0), count, shape, int32)
 
@@ -181,6 +184,7 @@ def _block_sort_plans(shape: Shape, has_initial_order: bool) -> tuple[Plan, ...]
 def _block_sort_program(
     entry_point: Literal["sort_rows", "sort_blocks", "merge", "merge_last"], block_size: int = 2
 ) -> Program:
+    """Return a program of the merge sort, which sorts blocks of `block_size` keys or merges sorted ones."""
     source = partial(shader, "sorting_memory", "sorting_blocks", places=str(block_size))
     workgroup = (
         BLOCK_SORT_WORKGROUP_SIZE if entry_point.startswith("sort") else MERGE_WORKGROUP_SIZE
@@ -224,6 +228,7 @@ def _selection_plans(shape: Shape, count: int, sort_by_index: bool) -> tuple[Pla
 
 @cache
 def _selection_program(block_size: int) -> Program:
+    """Return the program that selects the largest elements of segments, of which shared memory holds `block_size`."""
     source = partial(shader, "sorting_memory", "sorting_select", places=str(block_size))
     return Program(
         "order: select", source, entry_point="select_first", workgroup=BLOCK_SORT_WORKGROUP_SIZE
@@ -239,16 +244,24 @@ class _RadixPass(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _radix_passes(shape: Shape, bits: int, has_initial_order: bool) -> tuple[_RadixPass, ...]:
+def _radix_passes(shape: Shape, key_bits: int, has_initial_order: bool) -> tuple[_RadixPass, ...]:
+    """Return the dispatches of a radix sort for each digit of the keys, the lowest digit first."""
     size = shape[-1]
     rows = math.prod(shape[:-1])
     run = max(RADIX_MIN_BLOCK_ELEMENTS, -(-size // RADIX_MAX_BLOCKS))
     blocks = -(-size // run)
-    digit_bits = SHORT_ROW_DIGIT_BITS if size <= SHORT_DIGIT_MAX_ELEMENTS else RADIX_DIGIT_BITS
+    digit_bits = SHORT_ROW_DIGIT_BITS if size <= SHORT_ROW_MAX_ELEMENTS else RADIX_DIGIT_BITS
     counts = (rows, 1 << digit_bits, blocks + 1)
 
-    def plan_step(entry_point: RadixEntryPointName, invocations: int, shift: int) -> Plan:
-        parameters = (invocations, size, blocks, run, shift, has_initial_order or shift > 0)
+    def plan_step(entry_point: RadixEntryPointName, invocations: int, lowest_bit: int) -> Plan:
+        parameters = (
+            invocations,
+            size,
+            blocks,
+            run,
+            lowest_bit,
+            has_initial_order or lowest_bit > 0,
+        )
         result = (shape, int32) if entry_point == "reorder" else (counts, uint32)
         return plan(_radix_program(entry_point, digit_bits), parameters, invocations, *result)
 
@@ -258,12 +271,13 @@ def _radix_passes(shape: Shape, bits: int, has_initial_order: bool) -> tuple[_Ra
             plan_step("sum_digit_counts", rows << digit_bits, shift),
             plan_step("reorder", rows * blocks, shift),
         )
-        for shift in range(0, max(bits, 1), digit_bits)
+        for shift in range(0, max(key_bits, 1), digit_bits)
     )
 
 
 @cache
 def _radix_program(entry_point: RadixEntryPointName, digit_bits: int = RADIX_DIGIT_BITS) -> Program:
+    """Return the program of an entry point of the radix sort, for digits of `digit_bits` bits."""
     source = partial(shader, "sorting", digits=str(1 << digit_bits))
     return Program(
         f"order: {entry_point}", source, entry_point=entry_point, workgroup=RADIX_WORKGROUP_SIZE

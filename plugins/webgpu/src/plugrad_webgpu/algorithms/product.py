@@ -51,33 +51,36 @@ class LeftOperandSource(NamedTuple):
     """The WGSL by which a shader reads the left operand of a product."""
 
     template_name: str
-    """The file shaders/templates/<name>.wgsl."""
+    """The name of the template shaders/templates/<name>.wgsl."""
     parameter_declarations: str = ""
-    """Its own parameters, in WGSL."""
+    """The WGSL declarations of the shader parameters that only this source reads."""
     parameter_values: tuple[int, ...] = ()
-    """Their values."""
+    """The values of these parameters, in order."""
     transposed_stride_wgsl: str = ""
-    """In a transposed operand: the items from one element of a sum to the next, in WGSL."""
+    """The WGSL distance, in items, between adjacent elements of a sum in a transposed operand."""
     template_substitutions: tuple[tuple[str, str], ...] = ()
-    may_have_empty_ranges: bool = True
-    """Whether it may have ranges without elements."""
+    """Pairs of a placeholder's name in the template and the WGSL that replaces it."""
+    needs_bounds_checks: bool = True
+    """Whether the shader may ask for elements outside of the array or in the padding, which are 0."""
     runs_per_row: int = 1
+    """The number of runs of adjacent elements that make up a row, such as the lines of a patch."""
     has_whole_vectors: bool = True
-    """Whether the elements that lie side by side make whole vectors."""
+    """Whether adjacent elements come in multiples of 4, so that they are read as vectors."""
 
 
 class Epilogue(NamedTuple):
     """The epilogue of a matrix product: a bias and an activation of each element `x`, applied before it is stored."""
 
     activation_expression: str
-    """WGSL over `x`, `alpha` if there are weights, and ``parameters.alpha`` if there is a number."""
+    """The WGSL activation of `x`; it may read ``parameters.alpha``, or `alpha` of the PReLU weights."""
     bias: GpuArray | None
-    """What is added to `x` first: an element for each column, or one."""
+    """The array that is added before the activation: one element for each column, or a single one."""
     prelu_weights: GpuArray | None
-    """Likewise, the elements `alpha`."""
+    """The values of `alpha`: one element for each column, or a single one."""
     activation_alpha: float | None
+    """The number ``parameters.alpha``."""
     apply_to_array: Callable[[GpuArray], GpuArray]
-    """The same for a whole array, where the sums are added later."""
+    """A function that applies the epilogue to a whole array, for products whose partial sums are added later."""
 
 
 class _EpilogueSource(NamedTuple):
@@ -85,8 +88,9 @@ class _EpilogueSource(NamedTuple):
 
     activation_expression: str = "x"
     bias_index_wgsl: str = ""
+    """The WGSL index of the bias: ``column``, ``0u``, or empty without a bias."""
     prelu_weights_index_wgsl: str = ""
-    """How the arrays are read: at a column, at 0, or not at all."""
+    """The WGSL index of the weights: ``column``, ``0u``, or empty without weights."""
     activation_alpha: float | None = None
 
 
@@ -110,6 +114,7 @@ def multiply_matrices(a: Matrices, b: Matrices, epilogue: Epilogue | None = None
 
 @lru_cache(maxsize=1024)
 def _matrix_source(rows: int, columns: int, is_transposed: bool) -> LeftOperandSource:
+    """Return the source that reads an ordinary matrix."""
     is_whole = (rows if is_transposed else columns) % 4 == 0
     unit = 4 if is_whole else 1
     start = "rows" if not is_whole else "rows / 4u"
@@ -120,7 +125,7 @@ def _matrix_source(rows: int, columns: int, is_transposed: bool) -> LeftOperandS
         "linalg_matrix",
         transposed_stride_wgsl=f"i32(parameters.rows / {unit}u)",
         template_substitutions=(("a_start", start), ("a_end", end)),
-        may_have_empty_ranges=columns % 4 != 0,
+        needs_bounds_checks=columns % 4 != 0,
         has_whole_vectors=is_whole,
     )
 
@@ -173,6 +178,8 @@ def multiply_from_source(
 
 
 def _epilogue_source(epilogue: Epilogue) -> _EpilogueSource:
+    """Return the WGSL of an epilogue, without its arrays."""
+
     def index_expression(x: GpuArray | None) -> str:
         if x is None:
             return ""
@@ -200,13 +207,13 @@ def _product_plan(
     tile: Tile,
     source: LeftOperandSource,
     dtype: DType,
-    batches: tuple[int, int],
+    batch_sizes: tuple[int, int],
     sizes: tuple[int, int, int],
-    is_transposed: tuple[bool, bool],
+    are_transposed: tuple[bool, bool],
     epilogue: _EpilogueSource,
     has_subgroups: bool,
 ) -> Plan:
-    """Return the plan whose output is (splits, batch, rows, columns)."""
+    """Return the plan of a batch of products, whose output is (splits, batch, rows, columns)."""
     rows, depth, columns = sizes
     blocks, lines = tile.row_blocks, 4
     if tile.schedule in ("direct", "joined"):
@@ -217,7 +224,7 @@ def _product_plan(
     elif tile.schedule == "broadcast" and rows <= 4 * (tile.row_blocks // 2):
         blocks = tile.row_blocks // 2
     tile_rows = lines if blocks == 1 else 4 * blocks
-    batch = 0 if 0 in batches else max(batches)
+    batch = 0 if 0 in batch_sizes else max(batch_sizes)
     row_tiles, column_tiles = -(-rows // tile_rows), -(-columns // (4 * tile.column_vectors))
     tiles = batch * row_tiles * column_tiles
     steps = source.runs_per_row * -(-depth // 4)
@@ -235,7 +242,7 @@ def _product_plan(
         tiles * tile.column_vectors_per_invocation if tile.schedule == "broadcast" else tiles
     )
     splits = count_splits(steps, narrow_tiles, busy, min_steps * lanes)
-    is_whole = (depth if is_transposed[1] else columns) % 4 == 0
+    is_whole = (depth if are_transposed[1] else columns) % 4 == 0
     a_unit, b_unit = (4 if each else 1 for each in (source.has_whole_vectors, is_whole))
     parameters = (
         tiles * splits,
@@ -245,8 +252,8 @@ def _product_plan(
         row_tiles,
         column_tiles,
         batch,
-        0 if batches[0] == 1 else rows * depth // a_unit,
-        0 if batches[1] == 1 else depth * columns // b_unit,
+        0 if batch_sizes[0] == 1 else rows * depth // a_unit,
+        0 if batch_sizes[1] == 1 else depth * columns // b_unit,
         steps,
         -(-steps // splits),
         *source.parameter_values,
@@ -257,7 +264,7 @@ def _product_plan(
         source._replace(parameter_values=(), runs_per_row=1),
         dtype,
         (blocks, lines),
-        is_transposed,
+        are_transposed,
         (is_whole, depth % 4 == 0, columns % 4 == 0),
         epilogue._replace(activation_alpha=None if epilogue.activation_alpha is None else 0.0),
         has_subgroups and tile.schedule == "joined",
@@ -272,14 +279,15 @@ def _product_program(
     tile: Tile,
     source: LeftOperandSource,
     dtype: DType,
-    block: tuple[int, int],
-    is_transposed: tuple[bool, bool],
-    is_whole: tuple[bool, bool, bool],
+    blocks_and_lines: tuple[int, int],
+    are_transposed: tuple[bool, bool],
+    have_whole_vectors: tuple[bool, bool, bool],
     epilogue: _EpilogueSource,
     has_subgroups: bool,
 ) -> Program:
+    """Return the program of a product; rows of b, sums and output rows that are whole vectors need no checks."""
     stored = WGSL_STORAGE_TYPES[dtype]
-    b_whole, depth_whole, columns_whole = is_whole
+    b_whole, depth_whole, columns_whole = have_whole_vectors
     width = 4 if columns_whole else 1
     arrays = {
         "a": vector_type(stored, 4 if source.has_whole_vectors else 1),
@@ -311,23 +319,23 @@ def _product_program(
             "total", "a + b", f"vec4<{stored}>", has_subgroups, tile.workgroup
         ),
         **subgroup_size_substitutions(has_subgroups),
-        **_left_operand_access(source, is_transposed[0], arrays["a"]),
-        **_right_operand_access(is_transposed[1], b_whole, depth_whole, arrays["b"]),
+        **_left_operand_access(source, are_transposed[0], arrays["a"]),
+        **_right_operand_access(are_transposed[1], b_whole, depth_whole, arrays["b"]),
         **dict(source.template_substitutions),
-        **_tile_substitutions(tile, block, is_transposed),
+        **_tile_substitutions(tile, blocks_and_lines, are_transposed),
     )
     return Program(
         f"multiply {tile.schedule}",
         text,
         workgroup=tile.workgroup,
         stored_elements=width,
-        store_calls=_count_store_calls(tile, block) * (4 // width),
+        store_calls=_count_store_calls(tile, blocks_and_lines) * (4 // width),
     )
 
 
-def _count_store_calls(tile: Tile, block: tuple[int, int]) -> int:
-    """Return in how many places the shader of a tile stores a vector."""
-    blocks, lines = block
+def _count_store_calls(tile: Tile, blocks_and_lines: tuple[int, int]) -> int:
+    """Return in how many places the shader of a tile of some blocks, with lines of vectors, stores a vector."""
+    blocks, lines = blocks_and_lines
     if tile.schedule == "shared":
         blocks = tile.row_blocks_per_invocation
     vectors = (
@@ -339,10 +347,10 @@ def _count_store_calls(tile: Tile, block: tuple[int, int]) -> int:
 
 
 def _tile_substitutions(
-    tile: Tile, block: tuple[int, int], is_transposed: tuple[bool, bool]
+    tile: Tile, blocks_and_lines: tuple[int, int], are_transposed: tuple[bool, bool]
 ) -> dict[str, str]:
-    """Return the sizes of a tile, and the number of elements that each invocation loads."""
-    blocks, lines = block
+    """Return the WGSL sizes of a tile of some blocks with lines of vectors, and what each invocation loads."""
+    blocks, lines = blocks_and_lines
     numbers = {
         "blocks": blocks,
         "lines": lines,
@@ -356,8 +364,8 @@ def _tile_substitutions(
         "invocations": tile.workgroup,
     }
     along_a, along_b = ("local % {0}", "local / {0}"), ("b_local % {0}", "b_local / {0}")
-    a_row, a_step = ("ROWS", along_a) if is_transposed[0] else ("STEPS", along_a[::-1])
-    b_vector, b_step = ("STEPS", along_b[::-1]) if is_transposed[1] else ("VECTORS", along_b)
+    a_row, a_step = ("ROWS", along_a) if are_transposed[0] else ("STEPS", along_a[::-1])
+    b_vector, b_step = ("STEPS", along_b[::-1]) if are_transposed[1] else ("VECTORS", along_b)
     return {name: str(number) for name, number in numbers.items()} | {
         "a_own_row": a_step[0].format(a_row),
         "a_own_step": a_step[1].format(a_row),
@@ -366,26 +374,28 @@ def _tile_substitutions(
     }
 
 
-def _binding_declarations(arrays: Mapping[str, str]) -> str:
+def _binding_declarations(element_types: Mapping[str, str]) -> str:
+    """Return the WGSL declarations of input arrays, given the types of their elements by array name."""
     return "\n".join(
         f"@group(0) @binding({i}) var<storage, read> {name}: array<{kind}>;"
-        for i, (name, kind) in enumerate(arrays.items())
+        for i, (name, kind) in enumerate(element_types.items())
     )
 
 
-def _store_statements(is_whole: bool) -> str:
+def _store_statements(has_whole_vectors: bool) -> str:
+    """Return the WGSL that stores four columns of a row; columns of vectors that are not whole are checked first."""
     lanes = [f"apply_epilogue(value[{i}], 4u * vector + {i}u)" for i in range(4)]
-    if is_whole:
+    if has_whole_vectors:
         return f"store(offset / 4u, vec4({', '.join(lanes)}));"
     guarded = "if (4u * vector + {0}u < parameters.columns) {{ store(offset + {0}u, {1}); }}"
     return "\n  ".join(guarded.format(i, lane) for i, lane in enumerate(lanes))
 
 
 def _left_operand_access(
-    source: LeftOperandSource, is_transposed: bool, kind: str
+    source: LeftOperandSource, is_transposed: bool, item_type: str
 ) -> dict[str, str]:
     """Return the WGSL by which the left operand is read: by vectors along rows or along the sum, or by elements."""
-    guarded = f"select({kind}(), a[select(0u, u32(at), is_real)], is_real)"
+    guarded = f"select({item_type}(), a[select(0u, u32(at), is_real)], is_real)"
     item = "a_item(run.start[{0}] + {1}, ({2} >= run.first[{0}]) & ({2} < run.end[{0}]))"
     if is_transposed:
         place, along = "4u * step + i", f"k * {source.transposed_stride_wgsl}"
@@ -394,8 +404,8 @@ def _left_operand_access(
         place = "step" if source.has_whole_vectors else "4u * step"
         items = [item.format("i", f"k + {j}", f"k + {j}") for j in range(4)]
     return {
-        "a_type": kind,
-        "a_item": guarded if source.may_have_empty_ranges else "a[u32(at)]",
+        "a_type": item_type,
+        "a_item": guarded if source.needs_bounds_checks else "a[u32(at)]",
         "a_place": place,
         "a_line": items[0] if source.has_whole_vectors else f"vec4({', '.join(items)})",
         "a_turned": "flipped(block)" if is_transposed else "block",
@@ -404,43 +414,43 @@ def _left_operand_access(
 
 
 def _right_operand_access(
-    is_transposed: bool, is_whole: bool, depth_whole: bool, kind: str
+    is_transposed: bool, has_whole_vectors: bool, has_whole_depth: bool, item_type: str
 ) -> dict[str, str]:
     """Return the WGSL by which the right operand is read: by vectors or by elements."""
-    guarded = f"select({kind}(), b[select(0u, at, is_real)], is_real)"
+    guarded = f"select({item_type}(), b[select(0u, at, is_real)], is_real)"
     if is_transposed:
         column, end, row = "4u * vector + i", "parameters.columns", "column * parameters.depth"
         place, items = (
             "4u * step",
             [f"b_item(start + {row} + k + {j}u, k + {j}u < parameters.depth)" for j in range(4)],
         )
-        if is_whole:
+        if has_whole_vectors:
             place, items = "step", [f"b_item(start + {row} / 4u + k, true)"]
     else:
         place = "4u * step + i"
         column, end = (
             ("vector", "parameters.columns / 4u")
-            if is_whole
+            if has_whole_vectors
             else ("4u * vector", "parameters.columns")
         )
-        width = "parameters.columns / 4u" if is_whole else "parameters.columns"
+        width = "parameters.columns / 4u" if has_whole_vectors else "parameters.columns"
         last = "min(column + {0}u, parameters.columns - 1u)"
-        columns = ["column"] if is_whole else [last.format(j) for j in range(4)]
+        columns = ["column"] if has_whole_vectors else [last.format(j) for j in range(4)]
         items = [
             f"b_item(start + k * ({width}) + {each}, k < parameters.depth)" for each in columns
         ]
     return {
-        "b_type": kind,
-        "b_item": "b[at]" if depth_whole else guarded,
+        "b_type": item_type,
+        "b_item": "b[at]" if has_whole_depth else guarded,
         "b_place": place,
         "b_column": column,
         "columns_end": end,
-        "b_line": items[0] if is_whole else f"vec4({', '.join(items)})",
+        "b_line": items[0] if has_whole_vectors else f"vec4({', '.join(items)})",
         "b_turned": "flipped(block)" if is_transposed else "block",
-        "b_unit": "4" if is_whole else "1",
+        "b_unit": "4" if has_whole_vectors else "1",
     }
 
 
 def _matrix_strides(matrices: Matrices) -> tuple[int, int]:
-    """Return the distances between rows and between columns."""
+    """Return the distances in elements between rows and between columns."""
     return (1, matrices.rows) if matrices.is_transposed else (matrices.columns, 1)

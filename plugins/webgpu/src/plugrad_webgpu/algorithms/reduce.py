@@ -50,6 +50,7 @@ GPU_MAX_INVOCATIONS = 262_144  # as many as a large GPU runs at a time
 SOFTWARE_MIN_LOOP_STEPS = 256
 GPU_MIN_LOOP_STEPS = 16
 GPU_UNSPLIT_MAX_STEPS = 64  # of what the dispatch before has left
+"""The longest loop over columns that a GPU does not divide into segments."""
 # A software device reads columns 16 at a time, a line of the cache: reading 4, it comes back to each line from memory.
 CACHE_LINE_ELEMENTS = 16
 # The lanes of a vector of the processor read a segment each. Where they reach the end of a page of memory at the same
@@ -107,7 +108,9 @@ class _ReductionRule(NamedTuple):
     dtype: DType
     combine_expression: str
     identity_value: int | float | complex
+    """The value that leaves the other one unchanged when it is combined with it."""
     finish_expression: str
+    """The WGSL that computes the result from the total `value`."""
 
 
 def _iter_reduction_plans(
@@ -183,7 +186,7 @@ def _iter_reduction_plans(
 
 
 def _reduced_axis_groups(shape: Shape, axes: tuple[int, ...]) -> list[tuple[int, int, int]]:
-    """Return the groups of adjacent reduced axes as (outer, size, inner), the last group first."""
+    """Return the sizes (outer, reduced, inner) of each group of adjacent reduced axes, the last group first."""
     sizes = [(axis in axes, size) for axis, size in enumerate(shape) if size != 1]
     runs = [
         (is_reduced, math.prod(size for _, size in run))
@@ -200,25 +203,27 @@ def _reduced_axis_groups(shape: Shape, axes: tuple[int, ...]) -> list[tuple[int,
     return groups
 
 
-def count_segments(output_count: int, length: int, is_row: bool, is_software: bool) -> int:
+def count_segments(output_count: int, length: int, is_contiguous: bool, is_software: bool) -> int:
     """Return into how many segments to divide a reduction, for enough parallel work and bounded loops."""
     invocations, min_steps = (
         (SOFTWARE_MAX_INVOCATIONS, SOFTWARE_MIN_LOOP_STEPS)
         if is_software
         else (GPU_MAX_INVOCATIONS, GPU_MIN_LOOP_STEPS)
     )
-    if not is_software and not is_row and length <= GPU_UNSPLIT_MAX_STEPS:
+    if not is_software and not is_contiguous and length <= GPU_UNSPLIT_MAX_STEPS:
         return 1
     segments = min(invocations // max(output_count, 1), length // min_steps)
-    if is_row and not is_software:
+    if is_contiguous and not is_software:
         # Neighbouring invocations should read neighbouring elements.
         segments = max(segments, min(GPU_MIN_COALESCED_SEGMENTS, length // 4))
     return max(segments, -(-length // MAX_LOOP_STEPS), 1)
 
 
-def count_splits(loop_steps: int, tile_count: int, busy_tiles: int, min_steps: int) -> int:
+def count_splits(
+    loop_steps: int, tile_count: int, min_tiles_to_fill_device: int, min_steps: int
+) -> int:
     """Return into how many parts to divide the sums of a product, for enough parallel work and bounded loops."""
-    wanted = min(busy_tiles // max(tile_count, 1), loop_steps // min_steps)
+    wanted = min(min_tiles_to_fill_device // max(tile_count, 1), loop_steps // min_steps)
     return max(wanted, -(-loop_steps // MAX_LOOP_STEPS), 1)
 
 
@@ -229,11 +234,12 @@ def _reduction_program(
     finish_expression: str,
     outputs_per_invocation: int,
     elements_per_step: int,
-    loop_order: str,
-    row_end_handling: str,
+    loop_function: str,
+    row_end_function: str,
     workgroup_size: int,
     invocation_combining: Literal["", "memory", "subgroups"],
 ) -> Program:
+    """Return the program of one dispatch of a reduction, which calls the named functions of the template."""
     stored = WGSL_STORAGE_TYPES[dtype]
     has_subgroups = invocation_combining == "subgroups"
     size = subgroup_size_substitutions(has_subgroups)
@@ -262,11 +268,11 @@ def _reduction_program(
         lines=str(CACHE_LINE_ELEMENTS // 4),
         identity="identity_line()" if is_line else f"{element}(parameters.identity)",
         combine=combine_expression,
-        walk=loop_order,
+        walk=loop_function,
         workgroup=str(workgroup_size),
         block=str(SUM_BLOCK_ELEMENTS),
         combine_elements=f"combine{suffix}",
-        prepare=row_end_handling,
+        prepare=row_end_function,
         # What waits for others may not return early.
         guard="" if invocation_combining else "if (index >= parameters.count) { return; }",
         store_total=f"store_line(index, {reduced});"
@@ -319,18 +325,21 @@ def arg_reduction(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], G
 
 
 @cache
-def _arg_reduction_program(dtype: DType, is_better: str, has_choices: bool) -> Program:
+def _arg_reduction_program(
+    dtype: DType, is_better_expression: str, reads_found_positions: bool
+) -> Program:
+    """Return the program that finds the best element of each segment, among all or among positions found before."""
     bindings = ["var<storage, read_write> output: array<i32>;"]
-    if has_choices:
+    if reads_found_positions:
         bindings.insert(0, "var<storage, read> found: array<i32>;")
-    position = "found[choices + {} * parameters.inner]" if has_choices else "i32({})"
+    position = "found[choices + {} * parameters.inner]" if reads_found_positions else "i32({})"
     source = partial(
         shader,
         "reduction_position",
         T=WGSL_STORAGE_TYPES[dtype],
-        is_better=is_better,
+        is_better=is_better_expression,
         bindings="\n".join(f"@group(0) @binding({i}) {b}" for i, b in enumerate(bindings, start=1)),
         position_of_first=position.format("first"),
         position=position.format("k"),
     )
-    return Program(f"position {is_better}", source)
+    return Program(f"position {is_better_expression}", source)

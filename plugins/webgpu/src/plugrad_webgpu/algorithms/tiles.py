@@ -17,26 +17,29 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import CommandRecorder
 
 ScheduleName = Literal["direct", "joined", "broadcast", "shared"]
+"""The algorithm of a tile, with a shader template of its own."""
 ProductSizes = tuple[int, int, int]
 """The rows, the length of a sum, and the columns of a product."""
 
 BROADCAST_SUBGROUP_SIZE = 8  # invocations of the schedule "broadcast"
-NARROW_MAX_ROWS_OR_COLUMNS = 8  # rows or columns: fewer do not fill the tiles of a workgroup
-WIDE_MIN_COLUMNS = 64  # columns of the tile "broadcast 64"
-JOINED_MIN_DEPTH = 512  # elements of a sum: a workgroup has two vectors for each invocation
-SPLIT_MIN_STEPS = 16  # steps of 4 elements: shorter sums do not justify a second dispatch;
-SOFTWARE_SPLIT_MIN_STEPS = 64  # on software devices, which have few threads, if all lanes have work
-MAX_SPLIT_K_PARTS = 8  # parts of a sum, which are written and read again,
-UNLIMITED_SPLITS_MIN_DEPTH = (
-    1024  # unless each has so many elements that to read these takes far longer
-)
-LARGE_TILE_MIN_DEPTH = (
-    256  # elements of a sum: with fewer, much of the time goes to the first and the last loads
-)
-PROCESSORS = os.cpu_count() or 1  # what a software device computes on
-TILES_PER_PROCESSOR = (
-    2  # of a product on a software device; with fewer, processors wait for the last one
-)
+NARROW_MAX_ROWS_OR_COLUMNS = 8  # fewer do not fill the tiles of a workgroup
+WIDE_MIN_COLUMNS = 64
+"""The columns of the tile "broadcast 64"."""
+JOINED_MIN_DEPTH = 512
+"""The least number of elements of a sum for the tile "joined": two vectors for each invocation of a workgroup."""
+SPLIT_MIN_STEPS = 16
+"""The least number of steps, of 4 elements each, in a part of a split sum: fewer do not justify a second dispatch."""
+SOFTWARE_SPLIT_MIN_STEPS = 64
+"""The same on software devices, which have few threads, if all lanes have work."""
+MAX_SPLIT_K_PARTS = 8
+"""The largest number of parts of a sum, which are written and read again, unless they are long."""
+UNLIMITED_SPLITS_MIN_DEPTH = 1024
+"""The least number of elements in each part of a sum that may have more parts: to read these takes far longer."""
+LARGE_TILE_MIN_DEPTH = 256
+"""The least number of elements of a sum for the largest tile: else the first and the last loads take much time."""
+PROCESSOR_COUNT = os.cpu_count() or 1  # on which a software device computes
+MIN_TILES_PER_PROCESSOR = 2
+"""The least number of tiles on a software device for each processor: with fewer, some wait for the last one."""
 TILE_CACHE_NAME = "plugrad-webgpu"
 
 
@@ -45,21 +48,21 @@ class Tile(NamedTuple):
 
     schedule: ScheduleName
     row_blocks: int
-    """In blocks of four."""
+    """The rows of the tile, in blocks of four."""
     column_vectors: int
-    """Four columns each."""
+    """The columns of the tile, in vectors of four."""
     min_tiles_to_fill_device: int
-    """As many tiles keep a device busy."""
+    """The number of tiles that keep a device busy."""
     shared_depth_blocks: int = 1
-    """Blocks along the sums that are in shared memory at a time."""
+    """The part of the sums that is in shared memory at a time, in blocks of four elements."""
     row_blocks_per_invocation: int = 1
-    """Blocks of rows of one invocation."""
+    """The rows that an invocation computes, in blocks of four."""
     column_vectors_per_invocation: int = 1
-    """Vectors of columns of one invocation."""
+    """The columns that an invocation computes, in vectors of four."""
     invocations: int = BROADCAST_SUBGROUP_SIZE
-    """Of a workgroup, where its blocks do not say it."""
+    """The number of invocations in a workgroup, unless the schedule is "shared", whose blocks determine it."""
     split_min_steps: int = SPLIT_MIN_STEPS
-    """The steps of each part of a sum that is split."""
+    """The least number of steps, of four elements each, of every part of a split sum."""
 
     @property
     def workgroup(self) -> int:
@@ -112,18 +115,22 @@ TILES_BY_NAME: Final[dict[str, Tile]] = {
 
 
 NARROW_TILES: Final = ("narrow", "joined")
-"""Those of GPUs for few rows or columns."""
+"""The names of the GPU tiles for few rows or columns."""
 
 
 def choose_tile(
-    device: CommandRecorder, batch: int, sizes: ProductSizes, *, has_contiguous_sums: bool = False
+    device: CommandRecorder,
+    batch_size: int,
+    sizes: ProductSizes,
+    *,
+    has_contiguous_sums: bool = False,
 ) -> str:
     """Return the name of the best tile for a device and a problem: a measured one, or an estimate.
 
     Args:
-        device: What computes the product.
-        batch: How many products there are.
-        sizes: Of each.
+        device: The device that computes the product.
+        batch_size: The number of products.
+        sizes: The sizes of each.
         has_contiguous_sums: Whether the larger operand has the elements of a sum side by side.
     """
     rows, depth, columns = sizes
@@ -131,22 +138,24 @@ def choose_tile(
         if device.is_software:
             return "direct"
         return "joined" if has_contiguous_sums and depth >= JOINED_MIN_DEPTH else "narrow"
-    measured = device.tiles.get(problem_key(batch, sizes)) if device.tiles else None
+    measured = device.tiles.get(problem_key(batch_size, sizes)) if device.tiles else None
     if measured is not None and supports_tile(device, measured):
         return measured
     if not device.is_software:
-        return _choose_shared_memory_tile(device, batch, sizes)
+        return _choose_shared_memory_tile(device, batch_size, sizes)
     if not supports_tile(device, "broadcast 32"):
         return "direct"
     if -columns % WIDE_MIN_COLUMNS > columns // 8:  # too many of the columns would be in vain
         return "broadcast 32"
     tile = TILES_BY_NAME["broadcast 64"]
-    least = min(tile.min_tiles_to_fill_device, TILES_PER_PROCESSOR * PROCESSORS)
-    return "broadcast 64" if batch * _count_tiles(tile, sizes) >= least else "broadcast 32"
+    least = min(tile.min_tiles_to_fill_device, MIN_TILES_PER_PROCESSOR * PROCESSOR_COUNT)
+    return "broadcast 64" if batch_size * _count_tiles(tile, sizes) >= least else "broadcast 32"
 
 
-def _choose_shared_memory_tile(device: CommandRecorder, batch: int, sizes: ProductSizes) -> str:
-    """Return the largest tile of which a product has enough to occupy a GPU."""
+def _choose_shared_memory_tile(
+    device: CommandRecorder, batch_size: int, sizes: ProductSizes
+) -> str:
+    """Return the name of the largest tile of which a product has enough to occupy a GPU."""
     depth = sizes[1]
     splits = min(
         max(depth // (4 * SPLIT_MIN_STEPS), 1),
@@ -155,7 +164,7 @@ def _choose_shared_memory_tile(device: CommandRecorder, batch: int, sizes: Produ
     is_long = depth >= LARGE_TILE_MIN_DEPTH
     for name, parts in (("shared 128", int(is_long)), ("shared 64", splits)):
         is_busy = (
-            batch * parts * _count_tiles(TILES_BY_NAME[name], sizes)
+            batch_size * parts * _count_tiles(TILES_BY_NAME[name], sizes)
             >= TILES_BY_NAME[name].min_tiles_to_fill_device
         )
         if is_busy and supports_tile(device, name):
@@ -168,38 +177,38 @@ def _count_tiles(tile: Tile, sizes: ProductSizes) -> int:
     return (sizes[0] // (4 * tile.row_blocks)) * (sizes[2] // (4 * tile.column_vectors))
 
 
-def supports_tile(device: CommandRecorder, name: str) -> bool:
+def supports_tile(device: CommandRecorder, tile_name: str) -> bool:
     """Return whether a device supports a tile."""
-    tile = TILES_BY_NAME[name]
+    tile = TILES_BY_NAME[tile_name]
     if tile.schedule == "broadcast":
         return device.subgroup_size == BROADCAST_SUBGROUP_SIZE
     return tile.shared_bytes <= device.shared_bytes
 
 
-def problem_key(batch: int, sizes: ProductSizes) -> str:
+def problem_key(batch_size: int, sizes: ProductSizes) -> str:
     """Return the key under which the cache of measured tiles stores products of about these sizes.
 
     >>> problem_key(1, (500, 70, 512))
     '1 512 128 512'
     """
-    return " ".join(str(1 << max(n - 1, 0).bit_length()) for n in (batch, *sizes))
+    return " ".join(str(1 << max(n - 1, 0).bit_length()) for n in (batch_size, *sizes))
 
 
-def load_tiles(info: Mapping[str, Any]) -> dict[str, str]:
-    """Return the measured tiles for an adapter by kind of problem, from the cache."""
-    content = UserCache(TILE_CACHE_NAME).read(_adapter_key(info))
+def load_tiles(adapter_info: Mapping[str, Any]) -> dict[str, str]:
+    """Return the cached names of the fastest tiles for an adapter, by `problem_key`."""
+    content = UserCache(TILE_CACHE_NAME).read(_adapter_key(adapter_info))
     found: dict[str, str] = json.loads(content) if content is not None else {}
     return {kind: name for kind, name in found.items() if name in TILES_BY_NAME}
 
 
-def save_tiles(info: Mapping[str, Any], tiles: Mapping[str, str]) -> None:
-    """Store measured tiles for an adapter in the cache, beside earlier ones."""
+def save_tiles(adapter_info: Mapping[str, Any], tile_names: Mapping[str, str]) -> None:
+    """Store the names of the fastest tiles for an adapter, by `problem_key`, in the cache, beside earlier ones."""
     UserCache(TILE_CACHE_NAME).write(
-        _adapter_key(info), json.dumps({**load_tiles(info), **tiles}).encode()
+        _adapter_key(adapter_info), json.dumps({**load_tiles(adapter_info), **tile_names}).encode()
     )
 
 
-def _adapter_key(info: Mapping[str, Any]) -> str:
+def _adapter_key(adapter_info: Mapping[str, Any]) -> str:
     """Return a cache key that identifies an adapter and its driver."""
     names = ("vendor", "device", "description", "backend_type")
-    return "tiles: " + ", ".join(str(info[name]) for name in names)
+    return "tiles: " + ", ".join(str(adapter_info[name]) for name in names)

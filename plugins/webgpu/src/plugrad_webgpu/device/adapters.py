@@ -83,7 +83,7 @@ def _list_adapters_in_process() -> tuple[int, tuple[GPUAdapter, ...]]:
 
 
 ADAPTER_TYPES_BY_PREFERENCE = {"high-performance": "DiscreteGPU", "low-power": "IntegratedGPU"}
-"""Devices that are chosen by their kind; where there is none of the kind, the best device is chosen."""
+"""The type of adapter for each preference; where there is none of the type, the best adapter is chosen."""
 
 
 def choose_adapter(selector: str) -> tuple[GPUAdapter, int]:
@@ -176,7 +176,7 @@ shared_device: Final[list[GPUDevice]] = []
 """The device that the program has opened, if it has given it to plugrad."""
 
 SHARED_DEVICE_NAME: Final = "shared"
-"""The name of that device."""
+"""The name under which plugrad lists the device that the program has opened."""
 
 
 def check_shared_device(device: object) -> None:

@@ -39,9 +39,11 @@ class BindGroups:
         self._groups: dict[tuple[int, ...], Handle] = {}
         self._external_buffers: list[tuple[Handle, list[ExternalBuffer]]] = []
 
-    def layout(self, operands: int, outputs: int, has_table: bool = False) -> BindingLayout:
+    def layout(
+        self, operand_count: int, output_count: int, has_parameter_table: bool = False
+    ) -> BindingLayout:
         """Return the layout shared by all programs with these numbers of operands."""
-        key = operands, outputs, has_table
+        key = operand_count, output_count, has_parameter_table
         layout = self._layouts.get(key)
         if layout is None:
             layout = self._layouts[key] = self._driver.BindGroupLayout(self._raw.device, *key)
@@ -61,7 +63,10 @@ class BindGroups:
             key += (-1,)
         return self._groups.get(key) or self._bind(key, operands, program)
 
-    def _bind(self, key: tuple[int, ...], operands: Sequence[Storage], program: Program) -> Handle:
+    def _bind(
+        self, cache_key: tuple[int, ...], operands: Sequence[Storage], program: Program
+    ) -> Handle:
+        """Return a new bind group, which is cached under the key unless it has external buffers."""
         for storage in operands:
             if storage.owner is not self._owner:
                 raise foreign_buffer_error()
@@ -75,7 +80,7 @@ class BindGroups:
         if external_buffers:  # the group would keep the buffers of others alive
             self._external_buffers.append((group, external_buffers))
         else:
-            self._groups[key] = group
+            self._groups[cache_key] = group
         return group
 
     def check_external_buffers(self, external_buffers: Iterable[ExternalBuffer]) -> None:
@@ -102,6 +107,7 @@ class BindGroups:
             self.release_all()
 
     def _check_and_forget_external_buffers(self, encoder: Handle) -> None:
+        """Check and forget the external buffers of a batch; release its encoder if one is not valid any more."""
         batch, self._external_buffers = self._external_buffers, []
         for group, _ in batch:
             self._driver.release_bind_group(group)
@@ -119,7 +125,7 @@ class BindGroups:
             self._driver.release_bind_group(self._groups.pop(key))
 
     def release_all(self) -> None:
-        """Release all groups."""
+        """Release all bind groups."""
         self.generation += 1
         for group in self._groups.values():
             self._driver.release_bind_group(group)

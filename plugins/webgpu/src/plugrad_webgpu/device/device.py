@@ -132,10 +132,10 @@ class Device:
 
     # --- memory
 
-    def create_buffer(self, size: int) -> Handle | None:
+    def create_buffer(self, nbytes: int) -> Handle | None:
         """Return a new storage buffer, or None if memory is exhausted."""
-        self._has_large = self._has_large or size > self.part_bytes
-        return self._raw.create_buffer(size)
+        self._has_large = self._has_large or nbytes > self.part_bytes
+        return self._raw.create_buffer(nbytes)
 
     def release_buffers(self, storages: Sequence[Storage]) -> None:
         """Release buffers; the driver frees their memory after submitted work has ended."""
@@ -180,10 +180,10 @@ class Device:
 
     # --- work
 
-    def prepare(self, program: Program, operands: int) -> None:
+    def prepare(self, program: Program, operand_count: int) -> None:
         """Compile a program unless it is compiled."""
         with self._lock:
-            self.pipeline(program, operands)
+            self.pipeline(program, operand_count)
 
     def forget(self, programs: Iterable[Program]) -> None:
         """Release compiled programs; if used again, they are compiled again."""
@@ -202,29 +202,24 @@ class Device:
         self.calls.finish_all_threads()
 
     def launch(self, plan: Plan, *inputs: GpuArray) -> GpuArray:
-        """Record one call and return its output, which later calls may use at once."""
+        """Record the dispatch of a plan and return its output, which later calls may use at once."""
         buffer = self.pool.take(self, plan.size)
         self.record(plan, [*[x.buffer.storage for x in inputs], buffer.storage])
         return GpuArray(plan.shape, plan.dtype, buffer)
 
     def launch_into(self, plan: Plan, output: GpuArray, *inputs: GpuArray) -> None:
-        """Record a call that writes a part of an array under construction."""
+        """Record the dispatch of a plan that writes a part of an array under construction."""
         self.record(plan, [*[x.buffer.storage for x in inputs], output.buffer.writable_storage()])
 
     def copy(
-        self, source: GpuArray, source_start: int, target: GpuArray, target_start: int, size: int
+        self, source: GpuArray, source_byte: int, target: GpuArray, target_byte: int, nbytes: int
     ) -> None:
         """Submit the batch, and copy bytes of an array to another one under construction."""
-        self.copy_bytes(
-            source.buffer.storage,
-            source_start,
-            target.buffer.writable_storage(),
-            target_start,
-            size,
-        )
+        read, written = source.buffer.storage, target.buffer.writable_storage()
+        self.copy_bytes(read, source_byte, written, target_byte, nbytes)
 
     def copy_bytes(
-        self, source: Storage, source_start: int, target: Storage, target_start: int, size: int
+        self, source: Storage, source_byte: int, target: Storage, target_byte: int, nbytes: int
     ) -> None:
         """Submit the batch and a copy between buffers."""
         with self._lock, uninterruptible:
@@ -235,12 +230,12 @@ class Device:
             encoder = None if self._pass is None else self._end_pass(self._pass)
             self._raw.submit_copy(
                 encoder,
-                (source.handle, source.offset + source_start, size),
-                (target.handle, target.offset + target_start, size),
+                (source.handle, source.offset + source_byte, nbytes),
+                (target.handle, target.offset + target_byte, nbytes),
             )
 
     def record(self, plan: Plan, operands: list[Storage]) -> None:
-        """Add a dispatch to the batch if there is work to do; submit the batch when it is full."""
+        """Add the dispatch of a plan to the batch if there is work to do; submit the batch when it is full."""
         grid = plan.grid
         if grid is None:
             return
@@ -279,9 +274,9 @@ class Device:
             if self._dispatches >= self.batch_limit or self._bytes >= BATCH_MAX_BYTES:
                 self.flush()
 
-    def pipeline(self, program: Program, operands: int) -> Handle:
+    def pipeline(self, program: Program, operand_count: int) -> Handle:
         """Return the pipeline of a program, compiled if need be; the caller holds the lock."""
-        return self._pipelines.get(program) or self._compile(program, operands)
+        return self._pipelines.get(program) or self._compile(program, operand_count)
 
     def encode(self, dispatches: Sequence[EncodedDispatch], nbytes: int) -> None:
         """Add already encoded dispatches, which write `nbytes` bytes, to the batch."""
@@ -405,7 +400,7 @@ class Device:
                 self._recycle_stagings(sent)
 
     def constant(self, make: Callable[..., NDArray[Any]], *sizes: int | bytes) -> GpuArray:
-        """Return the cached array that `make` computes from some integers.
+        """Return the cached array of the values that `make` computes from some integers.
 
         It is not counted as memory in use, and not kept if the device runs out of memory.
         """
@@ -500,7 +495,7 @@ class Device:
                 raise
             return staging, size
 
-    def _wait_for_values(self, staging: Any, size: int) -> Any:
+    def _wait_for_values(self, staging: Any, nbytes: int) -> Any:
         """Wait for a transfer, and return host memory with its bytes.
 
         Nothing is locked during the wait. An interrupt ends it. If the handler of the interrupt lets
@@ -510,20 +505,20 @@ class Device:
         while not has_arrived:
             with uninterruptible:
                 has_arrived = self._raw.wait_for(staging, self._lock)
-        return staging.values(size)
+        return staging.values(nbytes)
 
     def _recycle_stagings(self, transfers: deque[tuple[Any, int]]) -> None:
         with uninterruptible, self._lock:
             self._raw.recycle_staging(transfers.popleft()[0])
 
-    def _acquire_staging(self, size: int) -> Any:
-        staging = self._raw.acquire_staging(size)
+    def _acquire_staging(self, nbytes: int) -> Any:
+        staging = self._raw.acquire_staging(nbytes)
         if staging is None:
             self.pool.trim()
-            staging = self._raw.acquire_staging(size)
+            staging = self._raw.acquire_staging(nbytes)
         if staging is None:
             raise OutOfMemory(
-                f"webgpu: the device has no memory to transfer {size} bytes to the host; release arrays, or "
+                f"webgpu: the device has no memory to transfer {nbytes} bytes to the host; release arrays, or "
                 "read the values in smaller parts"
             )
         return staging
@@ -546,32 +541,36 @@ class Device:
         self.groups.end_batch(encoder)
         return encoder
 
-    def _compile(self, program: Program, operands: int, counts: tuple[int, ...] = ()) -> Handle:
+    def _compile(
+        self, program: Program, operand_count: int, part_counts: tuple[int, ...] = ()
+    ) -> Handle:
+        """Return the compiled pipeline of a program; `part_counts` are the numbers of parts of split operands."""
         source, label = program.source(), program.label
         check_shader(label, source, self.shared_bytes, is_software=self.is_software)
         if program.has_table:
-            binding = f"@group(0) @binding({operands}) var<storage, read> parameters"
+            binding = f"@group(0) @binding({operand_count}) var<storage, read> parameters"
             source = source.replace("var<immediate> parameters", binding)
-            operands += 1
-        outputs = program.outputs
-        if counts:
-            source = split_bindings(source, label, counts, self.part_bytes)
-            last = operands - program.has_table
-            operands, outputs = sum(counts), sum(counts[last - outputs : last])
-            check_operand_part_count(label, operands, self._raw.max_operands, self.part_bytes)
+            operand_count += 1
+        output_count = program.outputs
+        if part_counts:
+            source = split_bindings(source, label, part_counts, self.part_bytes)
+            last = operand_count - program.has_table
+            operand_count = sum(part_counts)
+            output_count = sum(part_counts[last - output_count : last])
+            check_operand_part_count(label, operand_count, self._raw.max_operands, self.part_bytes)
         else:
             for rewrite in self.shader_rewrites:
                 source = rewrite(source)
             if self.loads_64_bit_words:
                 source = load_by_long_words(source)
-        check_operand_count(label, operands, self._raw.max_operands)
+        check_operand_count(label, operand_count, self._raw.max_operands)
         with uninterruptible:  # the library calls back, where an interrupt would be lost
-            layout = self.groups.layout(operands, outputs, program.has_table)
+            layout = self.groups.layout(operand_count, output_count, program.has_table)
             pipeline = self._raw.compile_pipeline(
                 source, label, program.entry_point, layout.pipeline_layout
             )
-            if counts:
-                self._split_pipelines[program, counts] = pipeline
+            if part_counts:
+                self._split_pipelines[program, part_counts] = pipeline
             else:
                 self._pipelines[program] = pipeline
         return pipeline

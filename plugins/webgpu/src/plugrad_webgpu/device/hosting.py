@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 MAX_HOST_ARRAY_AXES: Final = 64
-"""The axes of an array that NumPy takes. Views by which kernels move elements have more than tensors."""
+"""The largest number of axes of NumPy's arrays; views by which kernels move elements may have more."""
 
 
 class HostingDevice(CommandRecorder, Protocol):
@@ -55,7 +55,7 @@ class HostingDevice(CommandRecorder, Protocol):
         ...
 
     def record(self, plan: Plan, operands: list[Storage]) -> None:
-        """Add a dispatch to the batch."""
+        """Add the dispatch of a plan to the batch."""
         ...
 
     def write(self, storage: Storage, data: object, nbytes: int) -> None:
@@ -194,6 +194,7 @@ _SUBNORMAL_TEST_INPUTS: Final = (
     np.array([0, -(2**-126), 2**-40, 2**20], np.float32),
 )
 _sum_or_product_kernel: Final = elementwise("select(a * b, a + b, b < a)", ("a", "b"))
+"""A kernel whose results show whether the device flushes subnormal numbers."""
 
 
 def _has_subnormals(values: NDArray[Any]) -> bool:

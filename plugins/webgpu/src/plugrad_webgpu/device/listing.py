@@ -43,7 +43,7 @@ class Adapter(Protocol):
 
     @property
     def features(self) -> Collection[str]:
-        """The names of its features."""
+        """The names of the adapter's features."""
         ...
 
 
@@ -130,7 +130,7 @@ _IMMEDIATES_FEATURE: Final = 0x00030001
 _ADAPTER_TYPES: Final = {1: "DiscreteGPU", 2: "IntegratedGPU", 3: "CPU"}
 _BACKEND_TYPES: Final = {4: "D3D12", 5: "Metal", 6: "Vulkan"}
 _NATIVE_BACKENDS_MASK: Final = 1 << 0 | 1 << 2 | 1 << 3
-"""OpenGL would list every device a second time, slower and with lower limits."""
+"""The bits of Vulkan, Metal and D3D12; OpenGL would list every device again, slower and with lower limits."""
 _INSTANCE_EXTRAS_TYPE: Final = 0x00030004
 
 

@@ -44,11 +44,15 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan, Program
 
-MAX_CHAIN_INPUTS = 12  # of a chain: it keeps them alive, and a device can bind only so many
-MAX_CHAIN_INPUT_BYTES = 1 << 29  # of the leaves of a chain, unless it has few
+MAX_CHAIN_INPUTS = 12
+"""The largest number of leaves of a chain: it keeps them alive, and a device can bind only so many."""
+MAX_CHAIN_INPUT_BYTES = 1 << 29
+"""The largest size of all leaves of a chain, unless it has at most `MIN_CHAIN_INPUTS`."""
 MIN_CHAIN_INPUTS = 4
-MAX_OPEN_CHAINS = 64  # that are open
-LARGE_RESULT_BYTES = 1 << 22  # bytes of a result: only one chain of large ones is open
+"""The number of leaves that a chain may have, whatever their size."""
+MAX_OPEN_CHAINS = 64
+LARGE_RESULT_BYTES = 1 << 22
+"""The size of results from which on only one chain is open."""
 MAX_CACHED_CHAIN_PLANS = 4096
 MAX_REMEMBERED_CHAINS = 1024
 MAX_PROGRAMS_PER_GENERATION = 64  # of a generation; a large program makes 20
@@ -114,7 +118,7 @@ class ChainDevice(CommandRecorder, Protocol):
     """The part of a device that chains need."""
 
     def record(self, plan: Plan, operands: list[Storage]) -> None:
-        """Add a dispatch to the batch."""
+        """Add the dispatch of a plan to the batch."""
         ...
 
     def forget(self, programs: Iterable[Program]) -> None:
@@ -254,25 +258,29 @@ class FusionQueue:
 
     # --- joining a chain
 
-    def _begin_chain(self, key: ThreadAndElementCount, full: Chain | None, size: int) -> Chain:
-        """Return a new chain for results of this size, after finishing the previous one."""
-        if full is not None:
-            self.finish(full)
-        if len(self._open) >= MAX_OPEN_CHAINS or size >= LARGE_RESULT_BYTES:
+    def _begin_chain(
+        self, key: ThreadAndElementCount, previous_chain: Chain | None, result_bytes: int
+    ) -> Chain:
+        """Return a new chain for results of this many bytes, after finishing the previous one."""
+        if previous_chain is not None:
+            self.finish(previous_chain)
+        if len(self._open) >= MAX_OPEN_CHAINS or result_bytes >= LARGE_RESULT_BYTES:
             self.finish_all_threads()
-        most_leaves = max(MIN_CHAIN_INPUTS, min(self._most_leaves, MAX_CHAIN_INPUT_BYTES // size))
+        most_leaves = max(
+            MIN_CHAIN_INPUTS, min(self._most_leaves, MAX_CHAIN_INPUT_BYTES // result_bytes)
+        )
         chain = self._open[key] = Chain(self, key, most_leaves)
         return chain
 
     def _refer_to_inputs(
-        self, chain: Chain, readings: Sequence[InputAccess], inputs: Sequence[GpuArray]
+        self, chain: Chain, input_accesses: Sequence[InputAccess], inputs: Sequence[GpuArray]
     ) -> OperandReferences:
         """Return references to a call's inputs within a chain, adding inputs that are new to the chain as leaves."""
         leaves = chain.leaves
         references: list[int] = []
         for k, x in enumerate(inputs):
             buffer = x.buffer
-            reading = readings[k]
+            reading = input_accesses[k]
             if type(buffer) is LazyBuffer:
                 if buffer.chain is chain and buffer.dtype is reading.dtype:
                     references.append(buffer.place)
@@ -294,28 +302,31 @@ class FusionQueue:
 
     # --- recording a chain
 
-    def _record_chain(self, chain: Chain, alive: list[int], leaves: list[ChainInput]) -> None:
+    def _record_chain(
+        self, chain: Chain, needed_indices: list[int], leaves: list[ChainInput]
+    ) -> None:
         """Record the needed calls of a chain in one dispatch, or one by one."""
         members = chain.members
         pool = self._pool
-        key = tuple([member for member, _ in members]), tuple(alive)
+        key = tuple([member for member, _ in members]), tuple(needed_indices)
         known = self._plans.get(key) or self._chain_plan(key, leaves)
         if known is None:
-            self._record_calls_separately(chain, set(alive), leaves)
+            self._record_calls_separately(chain, set(needed_indices), leaves)
             return
         chained, numbers = known
         operands = [leaves[number][0].storage for number in numbers]
-        for place in alive:
+        for place in needed_indices:
             (step, _), buffer_reference = members[place]
             operands.append(pool.attach_storage(buffer_reference, step.single_call_plan.size))
         self._device.record(chained, operands)
 
     def _record_calls_separately(
-        self, chain: Chain, alive: set[int], leaves: list[ChainInput]
+        self, chain: Chain, needed_indices: set[int], leaves: list[ChainInput]
     ) -> None:
+        """Record each needed call of a chain in a dispatch of its own."""
         members, pool, device = chain.members, self._pool, self._device
         last_uses: dict[int, int] = {}
-        is_needed = [place in alive for place in range(len(members))]
+        is_needed = [place in needed_indices for place in range(len(members))]
         for place in reversed(range(len(members))):
             if is_needed[place]:
                 for reference in members[place][0][1]:
@@ -328,7 +339,7 @@ class FusionQueue:
             if not is_needed[place]:
                 continue
             size = step.single_call_plan.size
-            if place not in alive:
+            if place not in needed_indices:
                 passing[place] = pool.reserve(device, size, is_counted=False)
                 buffer_reference = passing[place].ref
             operands = [results[r] if r >= 0 else leaves[~r][0].storage for r in references]
@@ -340,11 +351,11 @@ class FusionQueue:
 
     def _chain_plan(
         self,
-        key: tuple[tuple[CallWithOperandReferences, ...], tuple[int, ...]],
+        chain_key: tuple[tuple[CallWithOperandReferences, ...], tuple[int, ...]],
         leaves: list[ChainInput],
     ) -> Any:
         """Return the plan of a chain's fused dispatch and the leaves that it binds, or None if it is not fused."""
-        members, alive = key
+        members, alive = chain_key
         numbers = sorted({~r for _, references in members for r in references if r < 0})
         place_of = {number: place for place, number in enumerate(numbers)}
         first = members[0][0]
@@ -380,24 +391,24 @@ class FusionQueue:
         planned = plan(
             chained, made.parameter_values, made.invocation_count, step.shape, step.dtype
         )
-        found = self._plans[key] = replace(planned, size=size), numbers
+        found = self._plans[chain_key] = replace(planned, size=size), numbers
         return found
 
-    def _chain_program(self, form: ChainShaderKey) -> Program | None:
-        """Return the fused program of a chain, or None if a chain of this form occurs for the first time."""
-        found = self._programs.get(form) or self._earlier.get(form)
+    def _chain_program(self, shader_key: ChainShaderKey) -> Program | None:
+        """Return the fused program of a chain, or None the first time that a chain has this shader."""
+        found = self._programs.get(shader_key) or self._earlier.get(shader_key)
         if found is None:
-            if form not in self._seen:
+            if shader_key not in self._seen:
                 if len(self._seen) >= MAX_REMEMBERED_CHAINS:
                     self._seen.clear()
-                self._seen.add(form)
+                self._seen.add(shader_key)
                 return None
-            self._seen.remove(form)
-            found = chain_program(form)
-        if form not in self._programs:
+            self._seen.remove(shader_key)
+            found = chain_program(shader_key)
+        if shader_key not in self._programs:
             if len(self._programs) >= MAX_PROGRAMS_PER_GENERATION:
                 self._begin_generation()
-            self._programs[form] = found
+            self._programs[shader_key] = found
         return found
 
     def _begin_generation(self) -> None:
@@ -406,5 +417,7 @@ class FusionQueue:
         Plans are made again in the next one, which shows the programs that it uses.
         """
         used = self._programs
-        self._device.forget([old for form, old in self._earlier.items() if form not in used])
+        self._device.forget(
+            [old for shader_key, old in self._earlier.items() if shader_key not in used]
+        )
         self._earlier, self._programs, self._plans = used, {}, {}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 EXIT_POLL_SECONDS: Final = 0.25
-"""Seconds: far more than the interpreter needs from its last exit function to the end of other threads."""
+"""How long a thread sleeps at exit: far longer than the interpreter takes to end the process."""
 
 _is_exiting = False
 

@@ -59,10 +59,10 @@ def device_in_fork_error() -> BackendUnavailable:
 _objects_to_abandon: WeakSet[Abandonable] = WeakSet()
 
 
-def abandon_after_fork(thing: Abandonable) -> None:
+def abandon_after_fork(abandonable: Abandonable) -> None:
     """Call `thing.abandon(device_in_fork_error)` in every forked child while the object lives."""
     _register_fork_handler()
-    _objects_to_abandon.add(thing)
+    _objects_to_abandon.add(abandonable)
 
 
 @cache
@@ -73,5 +73,6 @@ def _register_fork_handler() -> None:
 
 
 def _abandon_all() -> None:
+    """Abandon all registered objects in a forked child."""
     for thing in _objects_to_abandon:
         thing.abandon(device_in_fork_error)

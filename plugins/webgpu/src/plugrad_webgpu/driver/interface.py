@@ -21,7 +21,7 @@ Handle = Any
 """An object of the library: it is opaque, and only compared and passed on."""
 
 BufferRange = tuple[Handle, int, int]
-"""A buffer, an offset and a size."""
+"""A buffer, and an offset and a size in bytes."""
 
 STORAGE_USAGE: Final = int(BufferUsage.STORAGE | BufferUsage.COPY_SRC | BufferUsage.COPY_DST)
 STAGING_USAGE: Final = int(BufferUsage.MAP_READ | BufferUsage.COPY_DST)
@@ -63,14 +63,20 @@ class RawDevice(Protocol):
     """One opened device: buffers, pipelines, submissions and transfers."""
 
     device: GPUDevice
+    """The wgpu-py device."""
     handle: Handle
+    """The driver's handle of the device."""
     has_subgroups: bool
     loads_64_bit_words: bool
+    """Whether shaders can load integers of 64 bits."""
     has_doubles: bool
+    """Whether shaders can compute with floats of 64 bits."""
     max_operands: int
+    """The largest number of buffers that a program can bind."""
     max_shared_bytes: int
+    """The largest number of bytes that the invocations of a workgroup can share."""
 
-    def create_buffer(self, size: int) -> Handle:
+    def create_buffer(self, nbytes: int) -> Handle:
         """Return a new buffer, or None if memory is exhausted."""
         ...
 
@@ -78,7 +84,7 @@ class RawDevice(Protocol):
         """Return the native handle of a wgpu-py buffer."""
         ...
 
-    def lend(self, handle: Handle, size: int, array: object) -> GPUBuffer:
+    def lend(self, handle: Handle, nbytes: int, array: object) -> GPUBuffer:
         """Return a wgpu-py buffer for other code, which keeps `array` alive and refuses to be destroyed."""
         ...
 
@@ -90,11 +96,11 @@ class RawDevice(Protocol):
         """Submit an encoder; an invalid batch raises instead of aborting the process."""
         ...
 
-    def write(self, handle: Handle, data: object, size: int) -> None:
+    def write(self, handle: Handle, data: object, nbytes: int) -> None:
         """Copy host memory to a buffer, ahead of all work that is not yet submitted."""
         ...
 
-    def acquire_staging(self, size: int) -> Any:
+    def acquire_staging(self, nbytes: int) -> Any:
         """Return host memory for a transfer, or None if memory is exhausted."""
         ...
 
@@ -103,7 +109,7 @@ class RawDevice(Protocol):
         ...
 
     def submit_readback(
-        self, encoder: Handle, staging: Any, parts: Sequence[BufferRange], dispatches: int
+        self, encoder: Handle, staging: Any, parts: Sequence[BufferRange], dispatch_count: int
     ) -> None:
         """Submit an encoder of a number of dispatches, and copies of parts of buffers to host memory.
 
@@ -128,6 +134,7 @@ class Driver(Protocol):
     """The interface of the functions that record dispatches."""
 
     NULL: Any
+    """The null pointer of the driver."""
     set_pipeline: Callable[..., None]
     set_bind_group: Callable[..., None]
     set_immediates: Callable[..., None]
@@ -148,10 +155,13 @@ class Driver(Protocol):
         ...
 
 
-def bind_group_layout_entries(operands: int, outputs: int, has_table: bool) -> list[dict[str, Any]]:
+def bind_group_layout_entries(
+    operand_count: int, output_count: int, has_parameter_table: bool
+) -> list[dict[str, Any]]:
     """Return the layout entries of storage buffers; the last one may hold a shader's parameters."""
-    kinds = ["read-only-storage"] * operands
-    kinds[operands - has_table - outputs : operands - has_table] = ["storage"] * outputs
+    kinds = ["read-only-storage"] * operand_count
+    end = operand_count - has_parameter_table
+    kinds[end - output_count : end] = ["storage"] * output_count
     return [
         {"binding": i, "visibility": COMPUTE_STAGE_FLAG, "buffer": {"type": kind}}
         for i, kind in enumerate(kinds)
@@ -171,7 +181,7 @@ def shader_compile_error(label: str, failure: GPUError) -> ArgumentValueError:
 
 
 def call_translating_errors(
-    call: Callable[..., Handle], *arguments: object, **named: object
+    function: Callable[..., Handle], *args: object, **kwargs: object
 ) -> Handle:
     """Call a function of wgpu, translating its errors.
 
@@ -180,16 +190,16 @@ def call_translating_errors(
         GPUError: anything else is wrong.
     """
     try:
-        return call(*arguments, **named)
+        return function(*args, **kwargs)
     except GPUError as failure:
         if "is lost" in str(failure):
             raise device_lost_error("the device is lost") from failure
         raise
 
 
-def device_lost_error(what: str) -> DeviceLost:
+def device_lost_error(reason: str) -> DeviceLost:
     """Return the error for a device that does not work any more."""
     return DeviceLost(
-        f"webgpu: {what}, perhaps because its driver was reset; open it again, as in plugrad.use('webgpu'), and "
+        f"webgpu: {reason}, perhaps because its driver was reset; open it again, as in plugrad.use('webgpu'), and "
         "compute the values again"
     )

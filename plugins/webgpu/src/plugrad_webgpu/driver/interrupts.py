@@ -113,8 +113,9 @@ class Uninterruptible:
             waiting, self._waiting = self._waiting, {}
             _run_signal_handlers(iter(waiting.items()))
 
-    def _defer_signal(self, number: int, frame: FrameType | None) -> None:
-        self._waiting[number] = self._replaced[number]
+    def _defer_signal(self, signal_number: int, frame: FrameType | None) -> None:
+        """Remember a signal and its handler, in whose place Python calls this method."""
+        self._waiting[signal_number] = self._replaced[signal_number]
 
     def _restore_handlers(self) -> None:
         """Restore the handlers, even if one of them raises meanwhile."""
@@ -127,15 +128,15 @@ class Uninterruptible:
                 self._restore_handlers()
 
 
-def _run_signal_handlers(waiting: Iterator[tuple[int, Any]]) -> None:
+def _run_signal_handlers(deferred_signals: Iterator[tuple[int, Any]]) -> None:
     """Run the handlers of signals that were held back, even if one of them raises."""
-    for number, handler in waiting:
+    for number, handler in deferred_signals:
         try:
             # As the interpreter does: with the frame that it interrupts.
             handler(number, sys._getframe())  # pyright: ignore[reportPrivateUsage]
         finally:
-            _run_signal_handlers(waiting)
+            _run_signal_handlers(deferred_signals)
 
 
 uninterruptible: Final = Uninterruptible()
-"""The one object of this class, because a process has one handler of each signal."""
+"""The only instance of the class, because a process has one handler for each signal."""

@@ -45,8 +45,11 @@ if TYPE_CHECKING:
 
 # cffi makes these from a C header at run time, so no type checker knows their members.
 ffi: Any = wgpu_native.ffi
+"""The cffi interface of wgpu-native."""
 lib: Any = wgpu_native.lib
+"""The C functions of wgpu-native."""
 libf: Any = _api.libf
+"""The C functions of wgpu-native, called through wgpu-py, which raises their errors."""
 
 NULL: Any = ffi.NULL
 MIN_STAGING_BYTES = 1 << 16
@@ -109,6 +112,7 @@ class BindGroupLayout:
         return True
 
     def _fill(self, buffers: Sequence[BufferRange]) -> None:
+        """Write buffers to the entries of the bind group's C descriptor."""
         for entry, (handle, offset, size) in zip(self._entries, buffers, strict=True):
             entry.buffer = handle
             entry.offset = offset
@@ -185,12 +189,12 @@ class NativeStaging:
         self._info.mode = lib.WGPUCallbackMode_AllowSpontaneous
         self._info.callback = self._callback
 
-    def map(self, size: int) -> None:
-        """Start to map the first `size` bytes after the submitted work has used them."""
+    def map(self, nbytes: int) -> None:
+        """Start to map the first `nbytes` bytes after the submitted work has used them."""
         self.status, self.failure = _MAP_PENDING_STATUS, None
         self.is_mapped = True
         _stagings_awaiting_callback.add(self)
-        lib.wgpuBufferMapAsync(self.handle, self._mode, 0, size, self._info[0])
+        lib.wgpuBufferMapAsync(self.handle, self._mode, 0, nbytes, self._info[0])
 
     def has_arrived(self) -> bool:
         """Return whether the values have arrived.
@@ -212,13 +216,13 @@ class NativeStaging:
             )
         return True
 
-    def values(self, size: int) -> Any:
-        """Return the memory of the first `size` bytes, which have arrived."""
-        return ffi.buffer(lib.wgpuBufferGetConstMappedRange(self.handle, 0, size), size)
+    def values(self, nbytes: int) -> Any:
+        """Return the memory of the first `nbytes` bytes, which have arrived."""
+        return ffi.buffer(lib.wgpuBufferGetConstMappedRange(self.handle, 0, nbytes), nbytes)
 
-    def fill(self, data: Any, size: int) -> None:
-        """Copy `size` bytes to the mapped memory, and unmap it for the device."""
-        ffi.memmove(lib.wgpuBufferGetMappedRange(self.handle, 0, size), data, size)
+    def fill(self, data: Any, nbytes: int) -> None:
+        """Copy `nbytes` bytes to the mapped memory, and unmap it for the device."""
+        ffi.memmove(lib.wgpuBufferGetMappedRange(self.handle, 0, nbytes), data, nbytes)
         self.unmap()
 
     def unmap(self) -> None:
@@ -228,6 +232,7 @@ class NativeStaging:
             self.is_mapped = False
 
     def _on_mapped(self, status: int, _message: object, _first: object, _second: object) -> None:
+        """Store the status of the mapping, as the library's callback."""
         _stagings_awaiting_callback.discard(self)
         self.status = int(status)
 
@@ -261,9 +266,9 @@ class NativeDevice:
         self._wait_seconds: dict[int, float] = {}
         """What the last wait took, by the number of dispatches in the batch."""
 
-    def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> Handle:
+    def create_buffer(self, nbytes: int, usage: int = STORAGE_USAGE) -> Handle:
         """Return a new buffer, or None if memory is exhausted."""
-        self._buffer_descriptor.size = size
+        self._buffer_descriptor.size = nbytes
         self._buffer_descriptor.usage = usage
         try:
             return call_translating_errors(
@@ -278,9 +283,9 @@ class NativeDevice:
         """Return the native handle of a wgpu-py buffer, which its API does not expose."""
         return buffer._internal
 
-    def lend(self, handle: Handle, size: int, array: object) -> GPUBuffer:
+    def lend(self, handle: Handle, nbytes: int, array: object) -> GPUBuffer:
         """Return a wgpu-py buffer for other code, which keeps `array` alive and refuses to be destroyed."""
-        return SharedBuffer(self.device, handle, size, array)
+        return SharedBuffer(self.device, handle, nbytes, array)
 
     def compile_pipeline(self, code: str, label: str, entry_point: str, layout: Handle) -> Handle:
         """Return the compute pipeline of a program with untrusted source.
@@ -335,18 +340,18 @@ class NativeDevice:
             release_encoder(encoder)
         lib.wgpuCommandBufferRelease(commands)
 
-    def write(self, handle: Handle, data: object, size: int) -> None:
+    def write(self, handle: Handle, data: object, nbytes: int) -> None:
         """Copy host memory to a buffer, ahead of all work that is not yet submitted.
 
         The library makes new memory for each copy, and keeps it until work is submitted. The system fills
         it with zeros first, which takes longer than to copy. So large copies go through memory that stays.
         """
         memory, start = ffi.from_buffer(data), 0
-        while start < size:
-            part = min(size - start, UPLOAD_STAGING_BYTES)
-            staging = self._upload_staging() if size >= STAGED_UPLOAD_MIN_BYTES else None
+        while start < nbytes:
+            part = min(nbytes - start, UPLOAD_STAGING_BYTES)
+            staging = self._upload_staging() if nbytes >= STAGED_UPLOAD_MIN_BYTES else None
             if staging is None:
-                part = size - start
+                part = nbytes - start
                 arguments = self.queue, handle, start, memory + start, part
                 call_translating_errors(libf.wgpuQueueWriteBuffer, *arguments)
             else:
@@ -372,16 +377,16 @@ class NativeDevice:
         self._uploads.append(NativeStaging(handle, UPLOAD_STAGING_BYTES, lib.WGPUMapMode_Write))
         return self._upload_staging()
 
-    def acquire_staging(self, size: int) -> NativeStaging | None:
+    def acquire_staging(self, nbytes: int) -> NativeStaging | None:
         """Return host memory for a transfer, or None if memory is exhausted."""
         self._reclaim_finished_stagings()
         idle = self._idle
         for i in reversed(range(len(idle))):
-            if idle[i].size >= size:
+            if idle[i].size >= nbytes:
                 return idle.pop(i)
         if idle:
             release_buffer(idle.pop().handle)
-        room = max(1 << (size - 1).bit_length(), MIN_STAGING_BYTES)
+        room = max(1 << (nbytes - 1).bit_length(), MIN_STAGING_BYTES)
         handle = self.create_buffer(room, STAGING_USAGE)
         return None if handle is None else NativeStaging(handle, room)
 
@@ -414,10 +419,10 @@ class NativeDevice:
         encoder: Handle | None,
         staging: NativeStaging,
         parts: Sequence[BufferRange],
-        dispatches: int,
+        dispatch_count: int,
     ) -> None:
         """Submit an encoder and copies of parts of buffers to host memory, where they arrive later."""
-        staging.dispatches = dispatches
+        staging.dispatches = dispatch_count
         encoder = encoder or self._create_encoder()
         copy, end = lib.wgpuCommandEncoderCopyBufferToBuffer, 0
         for handle, start, size in parts:
@@ -478,4 +483,4 @@ _ENCODER_DESCRIPTOR = ffi.new("WGPUCommandEncoderDescriptor *")
 _PASS_DESCRIPTOR = ffi.new("WGPUComputePassDescriptor *")
 _COMMAND_BUFFER_DESCRIPTOR = ffi.new("WGPUCommandBufferDescriptor *")
 _stagings_awaiting_callback: set[NativeStaging] = set()
-"""What the library will call back, and must exist until then."""
+"""The stagings that the library will call back, which must exist until then."""

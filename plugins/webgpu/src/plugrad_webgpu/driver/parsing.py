@@ -52,6 +52,6 @@ def cache_parsed_types() -> None:
 
 
 def _parameter_type(text: str) -> str:
-    """Return the type of a parameter: an array becomes a pointer."""
+    """Return the parsed C type of a parameter: an array becomes a pointer."""
     element, bracket, length = text.partition("[")
     return f"{element}(*)[{length}" if bracket else text

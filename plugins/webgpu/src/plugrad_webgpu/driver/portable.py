@@ -35,24 +35,26 @@ if TYPE_CHECKING:
 NULL: Any = None
 
 
-def set_pipeline(handle: Handle, pipeline: Handle) -> None:
+def set_pipeline(pass_handle: Handle, pipeline: Handle) -> None:
     """Set the pipeline of the next dispatches of a pass."""
-    call_translating_errors(handle.set_pipeline, pipeline)
+    call_translating_errors(pass_handle.set_pipeline, pipeline)
 
 
-def set_bind_group(handle: Handle, index: int, group: Handle, _count: int, _offsets: None) -> None:
-    """Set the bind group, the buffers of the next dispatches."""
-    call_translating_errors(handle.set_bind_group, index, group)
+def set_bind_group(
+    pass_handle: Handle, index: int, bind_group: Handle, _count: int, _offsets: None
+) -> None:
+    """Set the bind group, which holds the buffers of the next dispatches."""
+    call_translating_errors(pass_handle.set_bind_group, index, bind_group)
 
 
-def set_immediates(handle: Handle, offset: int, data: bytes, size: int) -> None:
-    """Set the immediates, the parameters of the next dispatches."""
-    call_translating_errors(handle.set_immediates, offset, data, data_size=size)
+def set_immediates(pass_handle: Handle, offset: int, data: bytes, nbytes: int) -> None:
+    """Set the immediates, which hold the parameters of the next dispatches."""
+    call_translating_errors(pass_handle.set_immediates, offset, data, data_size=nbytes)
 
 
-def dispatch_workgroups(handle: Handle, x: int, y: int, z: int) -> None:
+def dispatch_workgroups(pass_handle: Handle, x: int, y: int, z: int) -> None:
     """Record a dispatch."""
-    call_translating_errors(handle.dispatch_workgroups, x, y, z)
+    call_translating_errors(pass_handle.dispatch_workgroups, x, y, z)
 
 
 def release_nothing(_handle: Handle) -> None:
@@ -124,9 +126,9 @@ class PortableStaging:
         self.buffer: Handle = buffer
         self.promise: Any = None
 
-    def values(self, size: int) -> Any:
-        """Return the memory of the first `size` bytes, which have arrived."""
-        return self.buffer.read_mapped(0, _round_up_to_words(size), copy=False)[:size]
+    def values(self, nbytes: int) -> Any:
+        """Return the memory of the first `nbytes` bytes, which have arrived."""
+        return self.buffer.read_mapped(0, _round_up_to_words(nbytes), copy=False)[:nbytes]
 
 
 class PortableDevice:
@@ -142,10 +144,10 @@ class PortableDevice:
         self.max_operands: int = int(device.limits["max-storage-buffers-per-shader-stage"])
         self.max_shared_bytes: int = int(device.limits["max-compute-workgroup-storage-size"])
 
-    def create_buffer(self, size: int, usage: int = STORAGE_USAGE) -> Handle:
+    def create_buffer(self, nbytes: int, usage: int = STORAGE_USAGE) -> Handle:
         """Return a new buffer, or None if memory is exhausted."""
         try:
-            return call_translating_errors(self.device.create_buffer, size=size, usage=usage)
+            return call_translating_errors(self.device.create_buffer, size=nbytes, usage=usage)
         except GPUError as failure:
             if is_out_of_memory(failure):
                 return None
@@ -155,7 +157,7 @@ class PortableDevice:
         """Return the buffer itself."""
         return buffer
 
-    def lend(self, handle: Handle, size: int, array: object) -> GPUBuffer:
+    def lend(self, handle: Handle, nbytes: int, array: object) -> GPUBuffer:
         """Refuse, because nothing would keep the buffer from being destroyed.
 
         Raises:
@@ -191,13 +193,13 @@ class PortableDevice:
         commands = call_translating_errors(encoder.finish)
         call_translating_errors(self.device.queue.submit, [commands])
 
-    def write(self, handle: Handle, data: object, size: int) -> None:
+    def write(self, handle: Handle, data: object, nbytes: int) -> None:
         """Copy host memory to a buffer, ahead of all work that is not yet submitted."""
-        call_translating_errors(self.device.queue.write_buffer, handle, 0, data, 0, size)
+        call_translating_errors(self.device.queue.write_buffer, handle, 0, data, 0, nbytes)
 
-    def acquire_staging(self, size: int) -> PortableStaging | None:
+    def acquire_staging(self, nbytes: int) -> PortableStaging | None:
         """Return host memory for a transfer, or None if memory is exhausted."""
-        buffer = self.create_buffer(_round_up_to_words(size), STAGING_USAGE)
+        buffer = self.create_buffer(_round_up_to_words(nbytes), STAGING_USAGE)
         return None if buffer is None else PortableStaging(buffer)
 
     def recycle_staging(self, staging: PortableStaging) -> None:
@@ -211,7 +213,7 @@ class PortableDevice:
         encoder: Handle,
         staging: PortableStaging,
         parts: Sequence[BufferRange],
-        dispatches: int,
+        dispatch_count: int,
     ) -> None:
         """Submit an encoder and copies of parts of buffers to host memory, where they arrive later."""
         encoder = encoder or call_translating_errors(self.device.create_command_encoder)
@@ -257,6 +259,6 @@ class PortableDevice:
         return True
 
 
-def _round_up_to_words(size: int) -> int:
-    """Round a size up to whole words, at least one."""
-    return max(-(-size // 4) * 4, 4)
+def _round_up_to_words(nbytes: int) -> int:
+    """Return a size in bytes rounded up to whole words of 4 bytes, at least one."""
+    return max(-(-nbytes // 4) * 4, 4)

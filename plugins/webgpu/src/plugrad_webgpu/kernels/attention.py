@@ -29,16 +29,17 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 MAX_ATTENTION_WEIGHTS: Final = {"hardware": 1 << 26, "software": 1 << 24}
-"""How many weights exist at a time, or those of one query in each batch: 256 or 64 MiB."""
+"""The largest number of weights that exist at a time (256 or 64 MiB), unless one query of each batch has more."""
 
 WORKGROUP_COLUMNS = 8  # invocations beside each other
+"""The number of invocations of a workgroup beside each other."""
 MAX_WORKGROUP_ROWS = 16
 SHADER_SIZE_CANDIDATES: Final = (MAX_WORKGROUP_ROWS, 1, 2), (MAX_WORKGROUP_ROWS, 1, 1), (8, 1, 1)
-"""The invocations below each other, and the blocks of rows and of keys of each."""
+"""The rows of invocations in a workgroup, and the blocks of rows and of keys of each invocation."""
 MAX_VALUE_VECTORS_PER_INVOCATION = 4
-"""For each line of a block, the vectors of values that an invocation adds up; more do not fit in its registers."""
+"""The largest number of value vectors that an invocation sums for each line of a block, in its registers."""
 MAX_LOOP_STEPS = 60_000
-"""Of all loops of an invocation: drivers may stop after 65,535."""
+"""The largest number of steps of all loops of an invocation: drivers may stop after 65,535."""
 
 _scale_kernel = elementwise("x * parameters.scale", attributes=("scale",))
 _addition_kernel = elementwise("a + b", ("a", "b"))
@@ -112,36 +113,36 @@ class _AttentionShaderSizes(NamedTuple):
     """The sizes of the tiles of an attention shader."""
 
     invocation_rows: int
-    """The invocations below each other."""
+    """The rows of invocations in a workgroup."""
     row_blocks_per_invocation: int
-    """The blocks of four rows of each."""
+    """The blocks of four rows that an invocation computes."""
     key_blocks_per_invocation: int
-    """The blocks of four keys of an invocation, of those that are in shared memory at a time."""
+    """The blocks of four keys in shared memory, for each column of invocations."""
     query_vectors: int
-    """The vectors of a query."""
+    """The number of vectors of four elements in a query."""
     value_vectors: int
-    """The vectors of a value."""
+    """The number of vectors of four elements in a value."""
     has_whole_vectors: tuple[bool, bool]
-    """Whether queries and values have no part of a vector."""
+    """Whether the sizes of queries and of values are multiples of 4."""
 
     @property
     def row_blocks(self) -> int:
-        """The blocks of rows of a workgroup."""
+        """The blocks of four rows that a workgroup computes."""
         return self.invocation_rows * self.row_blocks_per_invocation
 
     @property
     def key_blocks(self) -> int:
-        """The blocks of keys in shared memory."""
+        """The blocks of four keys in shared memory."""
         return WORKGROUP_COLUMNS * self.key_blocks_per_invocation
 
     @property
     def value_vectors_per_invocation(self) -> int:
-        """The vectors of a value that each invocation computes."""
+        """The number of vectors of a value that each invocation computes."""
         return -(-self.value_vectors // WORKGROUP_COLUMNS)
 
     @property
     def workgroup_size(self) -> int:
-        """The invocations of a workgroup."""
+        """The number of invocations in a workgroup."""
         return WORKGROUP_COLUMNS * self.invocation_rows
 
     @property
@@ -180,7 +181,7 @@ def _choose_shader_sizes(
 
 
 def _mask_strides(shape: Shape) -> tuple[int, int, int]:
-    """Return the steps of a mask from one matrix, row and key to the next; 0 where all have the same one."""
+    """Return a mask's distances in elements between matrices, rows and keys; 0 where it is repeated."""
     rows, keys = shape[-2:]
     return (
         rows * keys if math.prod(shape[:-2]) > 1 else 0,
@@ -198,6 +199,7 @@ def _attention_plan(
     mask_strides: tuple[int, int, int] | None,
     scale: float,
 ) -> Plan:
+    """Return the plan of attention in one shader."""
     *batch, queries, width = query_shape
     row_tiles = -(-queries // (4 * sizes.row_blocks))
     count = math.prod(batch) * row_tiles
@@ -220,6 +222,7 @@ def _attention_plan(
 
 @cache
 def _attention_program(sizes: _AttentionShaderSizes, has_mask: bool) -> Program:
+    """Return the program of attention in one shader."""
     q_whole, v_whole = sizes.has_whole_vectors
     has_vectors = {"q": q_whole, "k": q_whole, "v": v_whole}
     if has_mask:
@@ -257,21 +260,22 @@ def _attention_program(sizes: _AttentionShaderSizes, has_mask: bool) -> Program:
     return Program("attention", source, workgroup=sizes.workgroup_size)
 
 
-def _load_vector_expression(name: str, size_expression: str, is_whole: bool) -> str:
-    """Return a WGSL expression for four elements of a row; unless `is_whole`, it pads them with zeros at the end."""
-    if is_whole:
-        return f"{name}[row * {size_expression.upper()} + vector]"
-    length = f"parameters.{size_expression}"
+def _load_vector_expression(array_name: str, size_name: str, has_whole_vectors: bool) -> str:
+    """Return a WGSL expression for four elements of a row; vectors that are not whole are padded with zeros."""
+    if has_whole_vectors:
+        return f"{array_name}[row * {size_name.upper()} + vector]"
+    length = f"parameters.{size_name}"
     lanes = [f"4u * vector + {lane}u" for lane in range(4)]
     items = [
-        f"select(0.0, {name}[row * {length} + min({lane}, {length} - 1u)], {lane} < {length})"
+        f"select(0.0, {array_name}[row * {length} + min({lane}, {length} - 1u)], {lane} < {length})"
         for lane in lanes
     ]
     return f"vec4f({', '.join(items)})"
 
 
-def _store_statements(is_whole: bool) -> str:
-    if is_whole:
+def _store_statements(has_whole_vectors: bool) -> str:
+    """Return the WGSL that stores four elements of a row; elements of vectors that are not whole are checked first."""
+    if has_whole_vectors:
         return "output[start / 4u] = value;"
     return "\n  ".join(
         f"if (4u * vector + {lane}u < parameters.size) {{ output[start + {lane}u] = value[{lane}]; }}"
@@ -289,22 +293,24 @@ def _iter_query_groups(q: GpuArray, k: GpuArray) -> Iterator[tuple[GpuArray, int
 
 
 def _max_weights(x: GpuArray) -> int:
+    """Return the largest number of attention weights that may exist at a time on the device of x."""
     return MAX_ATTENTION_WEIGHTS["software" if x.buffer.device.is_software else "hardware"]
 
 
-def _slice_rows(x: GpuArray, first: int, count: int) -> GpuArray:
-    """Return some rows of matrices."""
+def _slice_rows(x: GpuArray, first_row: int, row_count: int) -> GpuArray:
+    """Return `row_count` rows of matrices, from `first_row` on."""
     axes = len(x.shape)
-    begin = tuple(first if axis == axes - 2 else 0 for axis in range(axes))
-    return slice_block(x, begin, (*x.shape[:-2], count, x.shape[-1]))
+    begin = tuple(first_row if axis == axes - 2 else 0 for axis in range(axes))
+    return slice_block(x, begin, (*x.shape[:-2], row_count, x.shape[-1]))
 
 
-def _mask_rows(mask: GpuArray | None, first: int, count: int) -> GpuArray | None:
-    """Return the rows of a mask for some queries, or the only one, which is for all of them."""
-    return mask if mask is None or mask.shape[-2] == 1 else _slice_rows(mask, first, count)
+def _mask_rows(mask: GpuArray | None, first_row: int, row_count: int) -> GpuArray | None:
+    """Return some rows of a mask, or its only row, which is for all queries."""
+    return mask if mask is None or mask.shape[-2] == 1 else _slice_rows(mask, first_row, row_count)
 
 
 def _attention_weights(q: GpuArray, k: GpuArray, mask: GpuArray | None, scale: float) -> GpuArray:
+    """Return the softmax of the scores of queries and keys."""
     scores = multiply_real_matrices(_scale_kernel(q, scale=scale), k, False, True)
     if mask is not None:
         scores = _addition_kernel(mask, scores)

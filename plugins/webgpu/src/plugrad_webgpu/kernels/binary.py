@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from plugrad.extend import DType
-    from plugrad_webgpu.algorithms.bodies import Body
+    from plugrad_webgpu.algorithms.bodies import HostFunction
     from plugrad_webgpu.memory.buffers import GpuArray
 
 PRODUCT_EXPRESSIONS = per_number_dtype("a * b") | {
@@ -34,7 +34,8 @@ MINIMUM_EXPRESSIONS = per_real_dtype("minimum(a, b)", "min(a, b)", "min(a, b)", 
 
 
 def make_arithmetic(
-    expression: str | dict[DType, str], body: Body | Mapping[DType, Body] | None = None
+    expression: str | dict[DType, str],
+    body: HostFunction | Mapping[DType, HostFunction] | None = None,
 ) -> Callable[..., GpuArray]:
     """Return the implementation of a WGSL expression in `a` and `b`, one for all dtypes or one for each."""
     table_of = per_number_dtype(expression) if isinstance(expression, str) else expression
@@ -42,7 +43,7 @@ def make_arithmetic(
 
 
 def make_comparison(
-    operator: str, body: Body, other_expressions: Mapping[DType, str] | None = None
+    operator: str, body: HostFunction, other_expressions: Mapping[DType, str] | None = None
 ) -> Callable[..., GpuArray]:
     """Return the implementation of a comparison; bools, which WGSL does not order, are compared as integers."""
     table_of = (
@@ -53,7 +54,7 @@ def make_comparison(
     return elementwise(table_of, ("a", "b"), result=bool_, body=body)
 
 
-def make_logical(expression: str, body: Body) -> Callable[..., GpuArray]:
+def make_logical(expression: str, body: HostFunction) -> Callable[..., GpuArray]:
     """Return the implementation of a WGSL expression in the bools `a` and `b`."""
     return elementwise({bool_: expression}, ("a", "b"), body=body)
 

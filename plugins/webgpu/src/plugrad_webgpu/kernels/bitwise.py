@@ -14,16 +14,18 @@ from plugrad_webgpu.declare import table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad_webgpu.algorithms.bodies import Body
+    from plugrad_webgpu.algorithms.bodies import HostFunction
     from plugrad_webgpu.memory.buffers import GpuArray
 
 
-def make_bitwise(expression: str, of_bools: str, body: Body) -> Callable[..., GpuArray]:
-    """Return the implementation of a WGSL expression for integers, and of another one for bools.
+def make_bitwise(
+    expression: str, bool_expression: str, body: HostFunction
+) -> Callable[..., GpuArray]:
+    """Return the implementation of a WGSL expression for integers, with another expression for bools.
 
     NumPy has one function for both.
     """
-    expressions = dict.fromkeys((int32, uint32, int64), expression) | {bool_: of_bools}
+    expressions = dict.fromkeys((int32, uint32, int64), expression) | {bool_: bool_expression}
     return elementwise(expressions, ("a", "b"), body=body)
 
 

@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
 
 WindowDirection = Literal["forward", "backward"]
+"""Whether a patch has the pixels of a window, or the windows that cover a pixel."""
 
 WINDOW_PARAMETER_NAMES: Final = ("stops", "cells", "size", "strides", "dilations", "before")
+"""The fields of the shader's parameters that describe a window, with a number for each axis."""
 UNSIGNED_WINDOW_PARAMETER_NAMES: Final = ("stops", "cells")
+"""The fields of them that are u32; the others are i32."""
 
 
 def convolve(
@@ -76,7 +79,7 @@ def _patch_source(
     window_counts: Shape,
     channels: int,
 ) -> tuple[LeftOperandSource, int]:
-    """Return the source that reads patches of images, and its vector length.
+    """Return the source that reads patches of images, and the number of elements in each of its runs.
 
     A walk that goes backward stops at each pixel of the input.
     """
@@ -99,22 +102,28 @@ def _patch_source(
 
 
 @lru_cache(maxsize=1024)
-def _filter_gradient_source(window: Window, size: Shape, channels: int) -> LeftOperandSource:
+def _filter_gradient_source(window: Window, image_size: Shape, channels: int) -> LeftOperandSource:
     """Return the source that reads patches of images along window positions."""
     is_whole = channels % 4 == 0
-    last = len(size) - 1
+    last = len(image_size) - 1
     return LeftOperandSource(
         "convolution_weights",
-        *_source_parameters(window, size, window.out, channels),
+        *_source_parameters(window, image_size, window.out, channels),
         transposed_stride_wgsl=f"parameters.strides[{last}] * (parameters.channels / {4 if is_whole else 1})",
-        template_substitutions=_axis_substitutions(len(size), is_whole),
+        template_substitutions=_axis_substitutions(len(image_size), is_whole),
         has_whole_vectors=is_whole,
     )
 
 
-def _axis_substitutions(axes: int, is_whole: bool) -> tuple[tuple[str, str], ...]:
-    unit = "4" if is_whole else "1"
-    return ("axes", str(axes)), ("others", str(axes - 1)), ("last", str(axes - 1)), ("unit", unit)
+def _axis_substitutions(axis_count: int, has_whole_vectors: bool) -> tuple[tuple[str, str], ...]:
+    """Return the template substitutions for a number of spatial axes, and for channels in vectors or one by one."""
+    unit = "4" if has_whole_vectors else "1"
+    return (
+        ("axes", str(axis_count)),
+        ("others", str(axis_count - 1)),
+        ("last", str(axis_count - 1)),
+        ("unit", unit),
+    )
 
 
 def _source_parameters(

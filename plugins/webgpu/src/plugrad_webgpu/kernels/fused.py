@@ -46,14 +46,14 @@ def make_elementwise_epilogue(activation: Activation, has_bias: bool) -> Callabl
 def add_bias_and_activate(
     y: GpuArray,
     bias: GpuArray | None,
-    weights: GpuArray | None,
+    prelu_weights: GpuArray | None,
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> GpuArray:
     """Return the activation of y plus the bias."""
     if bias is None and activation == "linear":
         return y
-    given = [x for x in (bias, weights) if x is not None]
+    given = [x for x in (bias, prelu_weights) if x is not None]
     attributes = {"alpha": leakyrelu_alpha} if activation == "leakyrelu" else {}
     return make_elementwise_epilogue(activation, bias is not None)(y, *given, **attributes)
 
@@ -61,20 +61,20 @@ def add_bias_and_activate(
 def product_epilogue(
     columns: int,
     bias: GpuArray | None,
-    weights: GpuArray | None,
+    prelu_weights: GpuArray | None,
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> Epilogue | None:
-    """Return the epilogue of a product, or None if bias or weights differ between rows."""
-    for x in (bias, weights):
+    """Return the epilogue of a product, or None if the bias or the weights differ between rows."""
+    for x in (bias, prelu_weights):
         if x is not None and x.shape not in ((), (1,), (columns,)):
             return None
     return Epilogue(
         ACTIVATION_EXPRESSIONS[activation],
         bias,
-        weights,
+        prelu_weights,
         leakyrelu_alpha if activation == "leakyrelu" else None,
-        lambda y: add_bias_and_activate(y, bias, weights, activation, leakyrelu_alpha),
+        lambda y: add_bias_and_activate(y, bias, prelu_weights, activation, leakyrelu_alpha),
     )
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
 CHANNELS_PER_INVOCATION = 16  # channels of an invocation
 ROTATION_COORDINATE_NUDGE = 0.5e-9  # of places that are rounded to nine digits
+"""How much is added to coordinates in pixels, which are rounded to nine digits."""
 
 PointSourceName = Literal["boxes", "transforms", "rotation"]
 POINT_ARRAY_DECLARATIONS: dict[PointSourceName, tuple[str, ...]] = {
@@ -36,9 +37,10 @@ POINT_ARRAY_DECLARATIONS: dict[PointSourceName, tuple[str, ...]] = {
     "transforms": ("transforms: array<f32>",),
     "rotation": ("rotation: array<vec2f>",),
 }
-"""The arrays from which a shader computes points."""
+"""The WGSL declarations of the arrays from which a shader computes points, by their source."""
 
 SamplingPassName = Literal["forward", "measure", "add"]
+"""The entry point: sampling, or for gradients the measuring of the largest terms and their addition."""
 SCATTER_PASSES: tuple[SamplingPassName, ...] = ("measure", "add")
 
 
@@ -49,7 +51,9 @@ class SamplingOptions(NamedTuple):
     interpolation: Interpolation
     fill_mode: FillMode
     transform_stride: int = 0
+    """The distance in numbers between the transforms of two images; 0 if all share one."""
     coordinate_nudge: float = 0.0
+    """How much is added to coordinates in pixels before the nearest pixel is chosen."""
 
 
 class SamplingPoints(NamedTuple):
@@ -181,27 +185,27 @@ def transform_image_gradient(
 
 
 def sample_images(
-    images: GpuArray, points: SamplingPoints, shape: Shape, fill_value: FillValue
+    images: GpuArray, points: SamplingPoints, result_shape: Shape, fill_value: FillValue
 ) -> GpuArray:
     """Return images sampled at points; `fill_value` outside."""
     device = images.buffer.device
-    filling = _fill_channels(device, fill_value, shape[3])
-    step = _sampling_plan("forward", points.options, images.shape, shape)
+    filling = _fill_channels(device, fill_value, result_shape[3])
+    step = _sampling_plan("forward", points.options, images.shape, result_shape)
     return device.launch(step, *points.arrays, images, filling)
 
 
-def scatter_to_images(dy: GpuArray, points: SamplingPoints, images: Shape) -> GpuArray:
+def scatter_to_images(dy: GpuArray, points: SamplingPoints, image_shape: Shape) -> GpuArray:
     """Return images of which each pixel is the weighted sum of dy at the points that sample it.
 
     The sums do not depend on the order of the additions, which on a device is different each time.
     """
     device = dy.buffer.device
-    sums = full(device, (*images, 3), 0, uint32)
+    sums = full(device, (*image_shape, 3), 0, uint32)
     for role in SCATTER_PASSES:
-        step = _sampling_plan(role, points.options, images, dy.shape)
+        step = _sampling_plan(role, points.options, image_shape, dy.shape)
         device.launch_into(step, sums, *points.arrays, dy)
-    count = math.prod(images)
-    return device.launch(plan(_SCATTER_SUM_PROGRAM, (count,), count, images, float32), sums)
+    count = math.prod(image_shape)
+    return device.launch(plan(_SCATTER_SUM_PROGRAM, (count,), count, image_shape, float32), sums)
 
 
 def _fill_channels(device: CommandRecorder, value: FillValue, channels: int) -> GpuArray:
@@ -214,25 +218,26 @@ def _fill_channels(device: CommandRecorder, value: FillValue, channels: int) -> 
 
 @lru_cache(maxsize=1024)
 def _sampling_plan(
-    pass_name: SamplingPassName, sampling: SamplingOptions, images: Shape, result: Shape
+    pass_name: SamplingPassName, options: SamplingOptions, image_shape: Shape, result_shape: Shape
 ) -> Plan:
     """Return the plan with one invocation for each result pixel, or for some of its channels."""
-    chunk = min(max(result[3], 1), CHANNELS_PER_INVOCATION)
-    chunks = -(-result[3] // chunk)
-    count = math.prod(result[:3]) * chunks
-    kind, interpolation, fill_mode, *numbers = sampling
+    chunk = min(max(result_shape[3], 1), CHANNELS_PER_INVOCATION)
+    chunks = -(-result_shape[3] // chunk)
+    count = math.prod(result_shape[:3]) * chunks
+    kind, interpolation, fill_mode, *numbers = options
     mode = FILL_MODES.index(fill_mode)
-    parameters = (count, chunks, chunk, *images, *result[1:3], mode, 0, *numbers)
+    parameters = (count, chunks, chunk, *image_shape, *result_shape[1:3], mode, 0, *numbers)
     return plan(
-        _sampling_program(pass_name, kind, interpolation), parameters, count, result, float32
+        _sampling_program(pass_name, kind, interpolation), parameters, count, result_shape, float32
     )
 
 
 @cache
 def _sampling_program(
-    pass_name: SamplingPassName, kind: PointSourceName, interpolation: Interpolation
+    pass_name: SamplingPassName, point_source: PointSourceName, interpolation: Interpolation
 ) -> Program:
-    names = [*POINT_ARRAY_DECLARATIONS[kind]]
+    """Return the program of one pass of sampling or of its gradient."""
+    names = [*POINT_ARRAY_DECLARATIONS[point_source]]
     if pass_name == "forward":
         names += ["images: array<f32>", "filling: array<f32>"]
         output, files = "output: array<f32>", ["image_forward"]
@@ -242,13 +247,13 @@ def _sampling_program(
     arrays = [*[f"var<storage, read> {n};" for n in names], f"var<storage, read_write> {output};"]
     source = partial(
         shader,
-        *("image", f"image_{kind}", *files),
+        *("image", f"image_{point_source}", *files),
         bindings="\n".join(f"@group(0) @binding({i}) {a}" for i, a in enumerate(arrays)),
         interpolation=interpolation,
         more="3" if interpolation == "bilinear" else "0",
         send=pass_name,
     )
-    return Program(f"image {pass_name} {kind}", source)
+    return Program(f"image {pass_name} {point_source}", source)
 
 
 _SCATTER_SUM_PROGRAM = Program("total", partial(shader, "sums_total"))

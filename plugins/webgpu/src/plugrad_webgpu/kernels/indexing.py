@@ -42,7 +42,7 @@ MAX_BLOCKS_ON_GPU = 30_000  # which may all have the same label, so a loop goes 
 _saturate_to_int32 = elementwise({int64: "saturated_i32_of_i64(x)"}, result=int32)
 
 
-def as_32_bit_indices(indices: GpuArray, what: str) -> GpuArray:
+def as_32_bit_indices(indices: GpuArray, subject: str) -> GpuArray:
     """Cast indices to 32 bits; those that do not fit saturate, which keeps them out of range.
 
     Raises:
@@ -52,18 +52,19 @@ def as_32_bit_indices(indices: GpuArray, what: str) -> GpuArray:
         return _saturate_to_int32(indices)
     if indices.dtype in WORD_DTYPES_BY_NARROW_DTYPE:
         indices = cast(indices, dtype=WORD_DTYPES_BY_NARROW_DTYPE[indices.dtype])
-    require_dtype(indices.dtype, INDEX_DTYPES, what)
+    require_dtype(indices.dtype, INDEX_DTYPES, subject)
     return indices
 
 
 @cache
 def _gather_program(
-    entry_point: Literal["gather", "one_hot"], width: int = 1, positions: DType = int32
+    entry_point: Literal["gather", "one_hot"], vector_width: int = 1, index_dtype: DType = int32
 ) -> Program:
-    element = vector_type("u32", width)
-    word = "vec2<u32>" if width == 2 else "u32"
+    """Return the program that gathers vectors of elements, or makes one-hot vectors."""
+    element = vector_type("u32", vector_width)
+    word = "vec2<u32>" if vector_width == 2 else "u32"
     source = partial(
-        shader, "indexing", element=element, word=word, T=WGSL_STORAGE_TYPES[positions]
+        shader, "indexing", element=element, word=word, T=WGSL_STORAGE_TYPES[index_dtype]
     )
     return Program(entry_point, source, entry_point=entry_point)
 
@@ -141,6 +142,7 @@ def flatten_coordinates(indices: GpuArray, shape: Shape) -> GpuArray:
 
 @cache
 def _coordinates_program(depth: int, dtype: DType) -> Program:
+    """Return the program that computes flat indices of rows of `depth` coordinates."""
     substitutions = {
         "depth": str(depth),
         "sizes": str(max(depth, 1)),
@@ -159,47 +161,49 @@ def unsorted_segment_sum(x: GpuArray, segment_ids: GpuArray, *, num_segments: in
 
 
 def sum_segments(
-    x: GpuArray, labels: GpuArray, shape: Shape, segments: int, rows: int = 1
+    x: GpuArray, labels: GpuArray, shape: Shape, segment_count: int, row_count: int = 1
 ) -> GpuArray:
-    """Return the sums of the slices of `x` with each label, as an array of a shape.
+    """Return the sums of the slices of `x` with equal labels, as an array of a shape.
 
     There is a part for each label, and each of the rows of labels has segments of its own. Labels
     outside ``[0, segments)`` are dropped.
     """
     if x.dtype == complex64:
-        return as_complex(sum_segments(as_float_pairs(x), labels, (*shape, 2), segments, rows))
+        return as_complex(
+            sum_segments(as_float_pairs(x), labels, (*shape, 2), segment_count, row_count)
+        )
     device = x.buffer.device
     count, positions = math.prod(x.shape), math.prod(labels.shape)
-    if not count or not segments:
+    if not count or not segment_count:
         return full(device, shape, 0, x.dtype)
     inner = count // positions
     if x.dtype in INTEGER_DTYPES:
         output = full(device, shape, 0, x.dtype)
-        parameters = (count, inner, positions // rows, segments)
+        parameters = (count, inner, positions // row_count, segment_count)
         program = _segment_program("add_longs" if x.dtype == int64 else "add_elements")
         step = plan(program, parameters, count, x.shape, x.dtype)
         device.launch_into(step, output, labels, x)
         return output
-    if rows > 1:
-        parameters = (positions, 1, positions // rows, segments)
+    if row_count > 1:
+        parameters = (positions, 1, positions // row_count, segment_count)
         program = _segment_program("segments_of_rows")
         labels = device.launch(plan(program, parameters, positions, labels.shape, int32), labels)
-        segments *= rows
-    last_runs, sums = _segment_sum_plans(positions, inner, segments, shape, device.is_software)
-    order = argsort_labels(labels, segments)
+        segment_count *= row_count
+    last_runs, sums = _segment_sum_plans(positions, inner, segment_count, shape, device.is_software)
+    order = argsort_labels(labels, segment_count)
     output = full(device, shape, 0, x.dtype)
     device.launch_into(sums, output, labels, order, x, device.launch(last_runs, labels, order, x))
     return output
 
 
-def count_segments(
-    labels: GpuArray, shape: Shape, segments: int, rows: int, *, is_binary: bool
+def count_labels(
+    labels: GpuArray, shape: Shape, segment_count: int, row_count: int, *, is_binary: bool
 ) -> GpuArray:
-    """Return as int32 the count of each label, or whether it occurs; see `sum_segments`."""
+    """Return as int32 how often each label occurs, or whether it does; see `sum_segments`."""
     device = labels.buffer.device
     output = full(device, shape, 0, int32)
-    count = math.prod(labels.shape) if segments else 0
-    parameters = (count, 1, count // (rows or 1), segments)
+    count = math.prod(labels.shape) if segment_count else 0
+    parameters = (count, 1, count // (row_count or 1), segment_count)
     program = _segment_program("find_labels" if is_binary else "count_labels")
     device.launch_into(plan(program, parameters, count, shape, int32), output, labels)
     return output
@@ -211,32 +215,33 @@ def _segment_program(
         "segments_of_rows", "add_elements", "add_longs", "count_labels", "find_labels"
     ],
 ) -> Program:
+    """Return a program that goes through labels in any order."""
     return Program(entry_point, partial(shader, "indexing_labels"), entry_point=entry_point)
 
 
 @lru_cache(maxsize=1024)
 def _segment_sum_plans(
-    positions: int, inner: int, segments: int, shape: Shape, is_software: bool
+    label_count: int, slice_elements: int, segment_count: int, shape: Shape, is_software: bool
 ) -> tuple[Plan, Plan]:
     """Return the plans for the sum of the last run of each block, and for the sums of all runs."""
-    width = 4 if inner % 4 == 0 else 1
+    width = 4 if slice_elements % 4 == 0 else 1
     # The shortest loops, over the positions of a block and over the blocks of a run, if there is only one label; with
     # many labels, which a GPU waits for, over positions alone
-    root = math.isqrt(positions)
+    root = math.isqrt(label_count)
     run = (
         max(SOFTWARE_MIN_BLOCK_POSITIONS, root)
         if is_software
-        else max(GPU_MIN_BLOCK_POSITIONS, root // 8, -(-positions // MAX_BLOCKS_ON_GPU))
+        else max(GPU_MIN_BLOCK_POSITIONS, root // 8, -(-label_count // MAX_BLOCKS_ON_GPU))
     )
-    blocks = -(-positions // run)
-    count = blocks * inner // width
-    parameters = (count, inner // width, positions, run, segments)
+    blocks = -(-label_count // run)
+    count = blocks * slice_elements // width
+    parameters = (count, slice_elements // width, label_count, run, segment_count)
     return (
         plan(
             _segment_sum_program("sums_of_last_runs", width),
             parameters,
             count,
-            (blocks, inner),
+            (blocks, slice_elements),
             float32,
         ),
         plan(_segment_sum_program("sums_of_runs", width), parameters, count, shape, float32),
@@ -244,8 +249,9 @@ def _segment_sum_plans(
 
 
 @cache
-def _segment_sum_program(entry_point: str, width: int) -> Program:
-    source = partial(shader, "indexing_segments", element=vector_type("f32", width))
+def _segment_sum_program(entry_point: str, vector_width: int) -> Program:
+    """Return a program that sums runs of slices with equal labels."""
+    source = partial(shader, "indexing_segments", element=vector_type("f32", vector_width))
     return Program(entry_point, source, entry_point=entry_point)
 
 

@@ -111,13 +111,13 @@ def transpose_matrices(x: GpuArray) -> GpuArray:
     return permute_axes(x, (*range(axes - 2), axes - 1, axes - 2))
 
 
-def _as_matrices(x: GpuArray, batch: Shape, is_transposed: bool) -> Matrices:
-    """Return an operand as one matrix or as one for each of the batch; it is copied only if necessary."""
+def _as_matrices(x: GpuArray, batch_shape: Shape, is_transposed: bool) -> Matrices:
+    """Return an operand as one matrix or as a batch of them; it is copied only if necessary."""
     count = math.prod(x.shape[:-2])
-    if count != 1 and x.shape[:-2] != batch:
-        shape = (*batch, *x.shape[-2:])
+    if count != 1 and x.shape[:-2] != batch_shape:
+        shape = (*batch_shape, *x.shape[-2:])
         x = copy_view(x, shape, BufferView(0, broadcast_strides(x.shape, shape)))
-        count = math.prod(batch)
+        count = math.prod(batch_shape)
     rows, columns = x.shape[-2:]
     if is_transposed:
         rows, columns = columns, rows
@@ -142,13 +142,13 @@ def einsum(*inputs: GpuArray, equation: str) -> GpuArray:
     return _prepare_operand(operands[0], last)
 
 
-def _prepare_operand(x: GpuArray, steps: OperandPreparation) -> GpuArray:
-    """Return an operand after sums over axes, a transposition and a reshape, as `steps` says."""
-    if steps.summed:
-        x = _sum_over_axes(x, steps.summed, False)
-    if steps.order:
-        x = permute_axes(x, steps.order)
-    return reinterpret(x, steps.shape)
+def _prepare_operand(x: GpuArray, preparation: OperandPreparation) -> GpuArray:
+    """Return an operand after the sums over axes, the transposition and the reshape of a preparation."""
+    if preparation.summed:
+        x = _sum_over_axes(x, preparation.summed, False)
+    if preparation.order:
+        x = permute_axes(x, preparation.order)
+    return reinterpret(x, preparation.shape)
 
 
 @table.implements(linalg.band_part)
@@ -167,14 +167,15 @@ def band_part(input: GpuArray, num_lower: GpuArray, num_upper: GpuArray) -> GpuA
 
 
 @cache
-def _band_program(width: int, words: int) -> Program:
+def _band_program(vector_width: int, element_words: int) -> Program:
+    """Return the program that writes zeros outside a band of diagonals."""
     source = partial(
         shader,
         "linalg_band",
-        element=vector_type("u32", width * words),
-        number=vector_type("i32", width),
-        lanes=", ".join(str(lane) for lane in range(width)),
-        width=str(width),
+        element=vector_type("u32", vector_width * element_words),
+        number=vector_type("i32", vector_width),
+        lanes=", ".join(str(lane) for lane in range(vector_width)),
+        width=str(vector_width),
     )
     return Program("band", source)
 

@@ -84,6 +84,6 @@ def dilation_argmax(x: GpuArray, filter: GpuArray, window: Window) -> GpuArray:
 
 
 def split_windows(x: GpuArray, filter: GpuArray, window: Window) -> list[WindowPartAndInputs]:
-    """Return the smaller windows into which a window is split, each with the images and its part of the filter."""
+    """Return the parts into which a window is split, each with the images and its part of the filter."""
     parts = split_filter(filter, window, x.shape[1:-1], "cells")
     return [(part, (x, own)) for part, own in parts]

@@ -158,5 +158,5 @@ def insert_axis(shape: Shape, axis: int) -> Shape:
 
 
 def count_range_elements(begin: Shape, end: Shape, steps: Shape) -> Shape:
-    """Return the number of elements of each range."""
+    """Return the number of elements of each range from a begin to an end."""
     return tuple(len(range(*bounds)) for bounds in zip(begin, end, steps, strict=True))

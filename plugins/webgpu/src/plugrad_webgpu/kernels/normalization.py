@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 PASSES_OVER_EACH_ROW = 2  # over a row: maximum and sum, result
+"""The number of loops over a row: one for the maximum and the sum, one for the result."""
 GPU_WORKGROUP_SIZE = 64  # invocations of a workgroup
 SOFTWARE_MIN_ROWS = 16  # fewer rows, with one invocation each, do not keep a software device busy
 
@@ -69,7 +70,7 @@ class _Normalization:
     def _make_plan(
         self, shape: Shape, axis: int, is_software: bool, has_subgroups: bool
     ) -> Plan | None:
-        """Return the plan of a normalization program, or None if the rows are too long or too few for it."""
+        """Return the plan of a normalization, or None if the rows are too long or too few for one dispatch."""
         size, inner = shape[axis], math.prod(shape[axis + 1 :])
         rows = math.prod(shape[:axis]) * inner
         width = 4 if inner == 1 and size % 4 == 0 else 1
@@ -86,8 +87,9 @@ class _Normalization:
         return plan(program, parameters, invocations if size else 0, shape, float32)
 
     def _make_program(
-        self, entry_point: str, workgroup: int, width: int, has_subgroups: bool
+        self, entry_point: str, workgroup_size: int, vector_width: int, has_subgroups: bool
     ) -> Program:
+        """Return the program of softmax or log-softmax for rows of vectors."""
         wgsl = {
             name: each.replace("exp_accurate", "exponentials") for name, each in self._wgsl.items()
         }
@@ -96,8 +98,8 @@ class _Normalization:
             shader,
             "normalization",
             **wgsl,
-            **_SUBSTITUTIONS_BY_WIDTH[width],
-            **plain_store_substitutions(1, _SUBSTITUTIONS_BY_WIDTH[width]["element"]),
+            **_SUBSTITUTIONS_BY_WIDTH[vector_width],
+            **plain_store_substitutions(1, _SUBSTITUTIONS_BY_WIDTH[vector_width]["element"]),
             **subgroup_size_substitutions(has_subgroups),
             joined="".join(
                 workgroup_reduction_function(*each, "f32", has_subgroups) for each in functions
@@ -107,8 +109,8 @@ class _Normalization:
             wgsl["finish"],
             source,
             entry_point=entry_point,
-            workgroup=workgroup,
-            stored_elements=width,
+            workgroup=workgroup_size,
+            stored_elements=vector_width,
         )
 
 
@@ -121,6 +123,7 @@ _SUBSTITUTIONS_BY_WIDTH = {
         "sum_of": "(v.x + v.y) + (v.z + v.w)",
     },
 }
+"""The template substitutions for vectors of one or of four elements."""
 _softmax = _Normalization("sum", "exp_accurate(shifted) / total")
 softmax_or_zeros: Final = _Normalization(
     "select(sum, 1.0, sum == 0.0)", "exp_accurate(shifted) / total"
@@ -187,51 +190,55 @@ _divide_by_size_kernel = elementwise("x / parameters.size", attributes=("size",)
 
 @cache
 def _row_normalization_program(
-    gradient: bool,
-    inputs: tuple[str, ...],
-    width: int,
+    is_gradient: bool,
+    input_names: tuple[str, ...],
+    vector_width: int,
     entry_point: str,
-    workgroup: int,
+    workgroup_size: int,
     has_subgroups: bool = False,
 ) -> Program:
-    """Return the program for rows of x with those of scale, offset and dy that are among the inputs."""
-    scale = " * scale[k]" if "scale" in inputs else ""
-    element = _SUBSTITUTIONS_BY_WIDTH[width]["element"]
-    g = f"dy[at]{scale}" if gradient else f"{element}()"
-    result = f"h{scale}" + (" + offset[k]" if "offset" in inputs else "")
-    arrays = [f"var<storage, read> {name}: array<{element}>;" for name in inputs]
+    """Return the program that normalizes rows of x, or computes the gradient for x."""
+    scale = " * scale[k]" if "scale" in input_names else ""
+    element = _SUBSTITUTIONS_BY_WIDTH[vector_width]["element"]
+    g = f"dy[at]{scale}" if is_gradient else f"{element}()"
+    result = f"h{scale}" + (" + offset[k]" if "offset" in input_names else "")
+    arrays = [f"var<storage, read> {name}: array<{element}>;" for name in input_names]
     source = partial(
         shader,
         "normalization_rows",
         element=element,
-        sum_of=_SUBSTITUTIONS_BY_WIDTH[width]["sum_of"],
+        sum_of=_SUBSTITUTIONS_BY_WIDTH[vector_width]["sum_of"],
         bindings="\n".join(f"@group(0) @binding({i}) {each}" for i, each in enumerate(arrays)),
-        **plain_store_substitutions(len(inputs), element),
+        **plain_store_substitutions(len(input_names), element),
         g=g,
-        result="found.y * (" + g + " - found.z - h * found.w)" if gradient else result,
-        width=f"{width}.0",
-        turns="3" if gradient else "2",
-        gradient_turns="1" if gradient else "0",
+        result="found.y * (" + g + " - found.z - h * found.w)" if is_gradient else result,
+        width=f"{vector_width}.0",
+        turns="3" if is_gradient else "2",
+        gradient_turns="1" if is_gradient else "0",
         joined=workgroup_reduction_function("sums_of_all", "a + b", "vec2f", has_subgroups),
         **subgroup_size_substitutions(has_subgroups),
     )
-    label = "layer_norm_gradient" if gradient else "layer_norm"
+    label = "layer_norm_gradient" if is_gradient else "layer_norm"
     return Program(
-        label, source, entry_point=entry_point, workgroup=workgroup, stored_elements=width
+        label,
+        source,
+        entry_point=entry_point,
+        workgroup=workgroup_size,
+        stored_elements=vector_width,
     )
 
 
 @lru_cache(maxsize=1024)
 def _row_normalization_plan(
-    gradient: bool,
-    inputs: tuple[str, ...],
+    is_gradient: bool,
+    input_names: tuple[str, ...],
     shape: Shape,
     axis: int,
     epsilon: float,
     is_software: bool,
     has_subgroups: bool,
 ) -> Plan | None:
-    """Return the plan of a normalization program, or None if the rows are too long or too few for it."""
+    """Return the plan of a normalization, or None if the rows are too long or too few for one dispatch."""
     rows, size = math.prod(shape[:axis]), math.prod(shape[axis:])
     width = 4 if size % 4 == 0 else 1
     passes = 5  # over a row, with what its blocks add
@@ -239,14 +246,14 @@ def _row_normalization_plan(
         if size * passes > MAX_LOOP_STEPS or rows < SOFTWARE_MIN_ROWS < size:
             return None
         program, invocations = (
-            _row_normalization_program(gradient, inputs, width, "by_invocation", 8),
+            _row_normalization_program(is_gradient, input_names, width, "by_invocation", 8),
             rows,
         )
     else:
         if -(-size // GPU_WORKGROUP_SIZE) * passes > MAX_LOOP_STEPS // 2:
             return None
         program = _row_normalization_program(
-            gradient, inputs, width, "by_workgroup", GPU_WORKGROUP_SIZE, has_subgroups
+            is_gradient, input_names, width, "by_workgroup", GPU_WORKGROUP_SIZE, has_subgroups
         )
         invocations = rows * GPU_WORKGROUP_SIZE
     parameters = rows, size, size // width, epsilon
@@ -254,14 +261,14 @@ def _row_normalization_plan(
 
 
 def _run_row_normalization(
-    gradient: bool, axis: int, epsilon: float, **arrays: GpuArray | None
+    is_gradient: bool, axis: int, epsilon: float, **arrays: GpuArray | None
 ) -> GpuArray | None:
-    """Run the row program, or return None if there is none for these rows."""
+    """Return normalized rows or the gradient for x, or None if one dispatch cannot compute them."""
     given = {name: array for name, array in arrays.items() if array is not None}
     x = given["x"]
     device = x.buffer.device
     how = device.is_software, uses_subgroups(device)
-    step = _row_normalization_plan(gradient, tuple(given), x.shape, axis, float(epsilon), *how)
+    step = _row_normalization_plan(is_gradient, tuple(given), x.shape, axis, float(epsilon), *how)
     return None if step is None else device.launch(step, *given.values())
 
 
@@ -412,7 +419,7 @@ def _map_with_neighbours(
     radius_bias_alpha_beta: tuple[int, float, float, float],
     arrays_by_name: dict[str, GpuArray],
 ) -> GpuArray:
-    """Return for each element a WGSL expression, given the sum of another one over its neighbouring channels."""
+    """Return a WGSL expression of each element and of `sum`, the sum of another one over its neighbouring channels."""
     x, (radius, *numbers) = arrays_by_name["x"], radius_bias_alpha_beta
     rows, length = math.prod(x.shape[:-1]), x.shape[-1]
     if min(2 * radius + 1, length) > MAX_LOOP_STEPS:  # a window of the terms, in several pieces
@@ -442,14 +449,16 @@ def _run_lrn_program(
     radius_bias_alpha_beta: tuple[float, ...],
     arrays_by_name: dict[str, GpuArray],
 ) -> GpuArray:
+    """Run the program of `_map_with_neighbours` for neighbours that are few enough for one loop."""
     program = _lrn_program(neighbour_expression, result_expression, *arrays_by_name)
     step = _lrn_plan(program, arrays_by_name["x"].shape, *radius_bias_alpha_beta)
     return arrays_by_name["x"].buffer.device.launch(step, *arrays_by_name.values())
 
 
 @cache
-def _lrn_program(neighbour_expression: str, result_expression: str, *inputs: str) -> Program:
-    bindings = [f"var<storage, read> {name}: array<f32>;" for name in inputs]
+def _lrn_program(neighbour_expression: str, result_expression: str, *input_names: str) -> Program:
+    """Return the program of `_map_with_neighbours`."""
+    bindings = [f"var<storage, read> {name}: array<f32>;" for name in input_names]
     lines = "\n".join(f"@group(0) @binding({i}) {line}" for i, line in enumerate(bindings))
     source = partial(
         shader,
@@ -457,7 +466,7 @@ def _lrn_program(neighbour_expression: str, result_expression: str, *inputs: str
         term=neighbour_expression,
         finish=result_expression,
         bindings=lines,
-        **plain_store_substitutions(len(inputs), "f32"),
+        **plain_store_substitutions(len(input_names), "f32"),
     )
     return Program(result_expression, source, stored_elements=1)
 
@@ -466,6 +475,7 @@ def _lrn_program(neighbour_expression: str, result_expression: str, *inputs: str
 def _lrn_plan(
     program: Program, shape: Shape, radius: int, bias: float, alpha: float, beta: float
 ) -> Plan:
+    """Return the plan of a program of `_map_with_neighbours`."""
     count, length = math.prod(shape), shape[-1]
     parameters = (count, length, min(radius, length), bias, alpha, beta)
     return plan(program, parameters, count, shape, float32)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
 
 WindowPartAndInputs = tuple["Window", tuple["GpuArray", ...]]
-"""A piece of a window, and the inputs of a reduction over it."""
+"""A part of a window, and the inputs of the reduction over it."""
 
 LOWEST_VALUE_WGSL = {
     float32: "-infinity()",
@@ -52,7 +52,7 @@ IS_LARGER_EXPRESSIONS = dict.fromkeys(LOWEST_VALUE_WGSL, "(value > best)") | {
 
 
 def make_maximum_reductions(
-    values: Mapping[DType, str], *inputs: str
+    value_expressions: Mapping[DType, str], *input_names: str
 ) -> dict[DType, WindowReduction]:
     """Return by dtype the window reduction that finds the maximum of a window; NaN if it contains NaN."""
     larger = IS_LARGER_EXPRESSIONS | {float32: "(value > best) | are_nan(value)"}
@@ -61,31 +61,33 @@ def make_maximum_reductions(
             f"var best = Element({LOWEST_VALUE_WGSL[dtype]});",
             f"let value = {value}; best = select(best, value, {larger[dtype]});",
             "best",
-            inputs,
+            input_names,
         )
-        for dtype, value in values.items()
+        for dtype, value in value_expressions.items()
     }
 
 
 def make_argmax_reductions(
-    values: Mapping[DType, str], is_larger: Mapping[DType, str], *inputs: str
+    value_expressions: Mapping[DType, str],
+    is_larger_expressions: Mapping[DType, str],
+    *input_names: str,
 ) -> dict[DType, WindowReduction]:
     """Return by dtype the window reduction that finds the index of the first maximum of a window; -1 without one."""
     return {
         dtype: WindowReduction(
             "var best = Element(); var found = Integers(-1);",
-            f"let value = {value}; let is_better = (found < Integers()) | {is_larger[dtype]};"
+            f"let value = {value}; let is_better = (found < Integers()) | {is_larger_expressions[dtype]};"
             " best = select(best, value, is_better);"
             " found = select(found, positions(at, image), is_better);",
             "found",
-            inputs,
+            input_names,
         )
-        for dtype, value in values.items()
+        for dtype, value in value_expressions.items()
     }
 
 
 def make_gradient_reductions(gradient_expression: str) -> dict[DType, WindowReduction]:
-    """Return by dtype the window reduction that sums an expression of the gradients dy and of the indices found."""
+    """Return by dtype the window reduction that sums an expression of the gradients `dy` and the indices `found`."""
     steps = dict.fromkeys(NUMBER_DTYPES, f"sum += {gradient_expression};") | {
         int64: f"sum = sum_i64(sum, {gradient_expression});"
     }
@@ -166,8 +168,8 @@ def max_pool_with_argmax(
     x: GpuArray, *, window: Window, include_batch_in_index: bool
 ) -> tuple[GpuArray, GpuArray]:
     """Return the maxima and the index of the first cell with each; NaN counts as the maximum."""
-    image_step = 0 if include_batch_in_index else math.prod(x.shape[1:])
-    return window_maximum(x, window), window_argmax(x, window, image_step)
+    positions_per_image = 0 if include_batch_in_index else math.prod(x.shape[1:])
+    return window_maximum(x, window), window_argmax(x, window, positions_per_image)
 
 
 @table.implements(pooling.pool)
@@ -206,38 +208,45 @@ def window_sums(x: GpuArray, window: Window) -> GpuArray:
 
 
 def sum_over_pieces(
-    reduction: WindowReduction, inputs: tuple[GpuArray, ...], window: Window, image: Shape
+    reduction: WindowReduction, inputs: tuple[GpuArray, ...], window: Window, image_shape: Shape
 ) -> GpuArray:
     """Return images of which each element is a sum over the windows that cover it."""
-    parts = split_window(window, image[1:-1], "stops")
-    return reduce(add, (reduce_covering_windows(reduction, inputs, part, image) for part in parts))
+    parts = split_window(window, image_shape[1:-1], "stops")
+    return reduce(
+        add, (reduce_covering_windows(reduction, inputs, part, image_shape) for part in parts)
+    )
 
 
 def split_windows(x: GpuArray, window: Window) -> list[WindowPartAndInputs]:
-    """Return the smaller windows into which a window is split, each with the images as its input."""
+    """Return the parts into which a window is split, each with the images as its input."""
     return [(part, (x,)) for part in split_window(window, x.shape[1:-1], "cells")]
 
 
-def max_over_parts(largest: WindowReduction, parts: list[WindowPartAndInputs]) -> GpuArray:
+def max_over_parts(
+    maximum_reduction: WindowReduction, parts: list[WindowPartAndInputs]
+) -> GpuArray:
     """Return the maximum of each window from the maxima of its parts."""
-    found = (reduce_each_window(largest, inputs, part, inputs[0].dtype) for part, inputs in parts)
+    found = (
+        reduce_each_window(maximum_reduction, inputs, part, inputs[0].dtype)
+        for part, inputs in parts
+    )
     return reduce(_maximum_kernel, found)
 
 
 def argmax_over_parts(
-    find: WindowReduction,
-    largest: WindowReduction,
+    argmax_reduction: WindowReduction,
+    maximum_reduction: WindowReduction,
     parts: list[WindowPartAndInputs],
-    image_step: int = 0,
+    positions_per_image: int = 0,
 ) -> GpuArray:
     """Return the index of the first maximum of each window from its parts; -1 without one."""
     (window, inputs), *rest = parts
-    found = reduce_each_window(find, inputs, window, int32, image_step)
+    found = reduce_each_window(argmax_reduction, inputs, window, int32, positions_per_image)
     if rest:
-        best = max_over_parts(largest, parts[:1])
+        best = max_over_parts(maximum_reduction, parts[:1])
         for window, inputs in rest:
-            place = reduce_each_window(find, inputs, window, int32, image_step)
-            value = max_over_parts(largest, [(window, inputs)])
+            place = reduce_each_window(argmax_reduction, inputs, window, int32, positions_per_image)
+            value = max_over_parts(maximum_reduction, [(window, inputs)])
             found, best = (
                 _first_maximum_kernel(found, place, best, value),
                 _maximum_kernel(best, value),
@@ -245,24 +254,28 @@ def argmax_over_parts(
     return found
 
 
-def window_argmax(x: GpuArray, window: Window, image_step: int = 0) -> GpuArray:
+def window_argmax(x: GpuArray, window: Window, positions_per_image: int = 0) -> GpuArray:
     """Return the index of the first maximum of each window; -1 without one."""
     parts = split_windows(x, window)
     return argmax_over_parts(
-        ARGMAX_REDUCTIONS_BY_DTYPE[x.dtype], MAXIMUM_REDUCTIONS_BY_DTYPE[x.dtype], parts, image_step
+        ARGMAX_REDUCTIONS_BY_DTYPE[x.dtype],
+        MAXIMUM_REDUCTIONS_BY_DTYPE[x.dtype],
+        parts,
+        positions_per_image,
     )
 
 
-def count_valid_cells(x: GpuArray, window: Window, size: Shape) -> GpuArray:
+def count_valid_cells(x: GpuArray, window: Window, image_size: Shape) -> GpuArray:
     """Return how many cells of each window lie in the image, on the device of x."""
     before = (start for start, _ in window.padding)
-    numbers = (*size, *window.out, *before, *window.size, *window.strides, *window.dilations)
+    numbers = (*image_size, *window.out, *before, *window.size, *window.strides, *window.dilations)
     return x.buffer.device.constant(_compute_valid_cell_counts, *numbers)
 
 
-def _compute_valid_cell_counts(*numbers: int) -> NDArray[np.float32]:
+def _compute_valid_cell_counts(*sizes_and_window: int) -> NDArray[np.float32]:
+    """Return the counts of `count_valid_cells`, given the sizes, the outputs, and so on, each for all axes."""
     counts = np.ones((1,), np.float32)
-    for n, out, before, cells, stride, dilation in np.reshape(numbers, (6, -1)).T:
+    for n, out, before, cells, stride, dilation in np.reshape(sizes_and_window, (6, -1)).T:
         starts = np.arange(out, dtype=np.int64) * stride - before
         ends = np.minimum(-((starts - n) // dilation), cells)  # cells before the image's end
         along_axis = ends - np.maximum(-(starts // dilation), 0)

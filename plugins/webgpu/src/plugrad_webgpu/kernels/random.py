@@ -48,9 +48,15 @@ def _random_plan(program: Program, shape: Shape, dtype: DType) -> Plan:
 
 
 @lru_cache(maxsize=1024)
-def _multinomial_plan(rows: int, samples: int, classes: int) -> Plan:
-    count = rows * samples
-    return plan(_MULTINOMIAL_PROGRAM, (count, samples, classes), count, (rows, samples), int32)
+def _multinomial_plan(row_count: int, sample_count: int, class_count: int) -> Plan:
+    count = row_count * sample_count
+    return plan(
+        _MULTINOMIAL_PROGRAM,
+        (count, sample_count, class_count),
+        count,
+        (row_count, sample_count),
+        int32,
+    )
 
 
 @table.implements(random.random_bits)

@@ -18,7 +18,7 @@ from plugrad_webgpu.kernels.binary import (
 from plugrad_webgpu.kernels.indexing import (
     SUMMABLE_DTYPES,
     as_32_bit_indices,
-    count_segments,
+    count_labels,
     sum_segments,
 )
 from plugrad_webgpu.kernels.unary import cast
@@ -139,4 +139,4 @@ def count_in_bins(
     if weights is not None:
         require_dtype(weights.dtype, SUMMABLE_DTYPES, "the weights of webgpu's bins")
         return sum_segments(weights, x, shape, size, rows)
-    return count_segments(x, shape, size, rows, is_binary=is_binary)
+    return count_labels(x, shape, size, rows, is_binary=is_binary)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 ROW_AXIS, COLUMN_AXIS = 1, 2
 VECTORS_PER_INVOCATION = 4  # elements or vectors of an invocation
 MAX_LOOP_STEPS = 8192  # of each of them: all loops of an invocation together must stay below 65,535
+"""The largest number of steps of a loop: all loops of an invocation together must stay below 65,535."""
 
 
 @table.implements(resize.resize_bilinear)
@@ -47,7 +48,12 @@ def resize_bilinear_gradient(
     for axis in (COLUMN_AXIS, ROW_AXIS):
         lengths = images.shape[axis], size[axis - 1]
         dy = _sum_along_axis(
-            dy, axis, *lengths, _bilinear_positions, (align_corners, half_pixel_centers), reach=1
+            dy,
+            axis,
+            *lengths,
+            _bilinear_positions,
+            (align_corners, half_pixel_centers),
+            neighbour_count=1,
         )
     return dy
 
@@ -72,7 +78,12 @@ def resize_nearest_neighbor_gradient(
     for axis in (COLUMN_AXIS, ROW_AXIS):
         lengths = images.shape[axis], size[axis - 1]
         dy = _sum_along_axis(
-            dy, axis, *lengths, _nearest_positions, (align_corners, half_pixel_centers), reach=0
+            dy,
+            axis,
+            *lengths,
+            _nearest_positions,
+            (align_corners, half_pixel_centers),
+            neighbour_count=0,
         )
     return dy
 
@@ -85,6 +96,7 @@ class SourcePositions(NamedTuple):
 
 
 SourcePositionFunction = Callable[[int, int, bool, bool], SourcePositions]
+"""A function of the lengths of the source and of the result along an axis, and of the flags."""
 ResizeFlags = tuple[bool, bool]
 """Whether to align the corners, and whether pixels have their centers at halves."""
 
@@ -123,9 +135,12 @@ def _make_position_table(
     """Return a function that computes the source positions of rows and columns, for the cache of the device."""
 
     def compute_table(
-        height: int, rows: int, width: int, columns: int, *how: bool
+        image_height: int, result_height: int, image_width: int, result_width: int, *flags: bool
     ) -> NDArray[np.uint32]:
-        of_both = (*find_positions(height, rows, *how), *find_positions(width, columns, *how))
+        of_both = (
+            *find_positions(image_height, result_height, *flags),
+            *find_positions(image_width, result_width, *flags),
+        )
         return np.concatenate([part.view(np.uint32) for part in of_both])
 
     return compute_table
@@ -135,9 +150,17 @@ def _make_position_table(
 def _make_range_table(find_positions: SourcePositionFunction) -> Callable[..., NDArray[np.uint32]]:
     """Return a function that computes an axis's source positions, and the range of results that use each."""
 
-    def compute_table(length: int, count: int, reach: int, *how: bool) -> NDArray[np.uint32]:
-        (low, share), positions = find_positions(length, count, *how), np.arange(length)
-        ranges = [low.searchsorted(positions - reach), low.searchsorted(positions, "right")]
+    def compute_table(
+        source_length: int, result_length: int, neighbour_count: int, *flags: bool
+    ) -> NDArray[np.uint32]:
+        (low, share), positions = (
+            find_positions(source_length, result_length, *flags),
+            np.arange(source_length),
+        )
+        ranges = [
+            low.searchsorted(positions - neighbour_count),
+            low.searchsorted(positions, "right"),
+        ]
         return np.concatenate([low, share.view(np.uint32), *ranges]).astype(np.uint32)
 
     return compute_table
@@ -146,46 +169,50 @@ def _make_range_table(find_positions: SourcePositionFunction) -> Callable[..., N
 def _sum_along_axis(
     dy: GpuArray,
     axis: int,
-    length: int,
-    count: int,
+    source_length: int,
+    result_length: int,
     find_positions: SourcePositionFunction,
     flags: ResizeFlags,
-    reach: int,
+    neighbour_count: int,
 ) -> GpuArray:
     """Return for each source index along an axis the weighted sum of dy over the results that use it.
 
-    A step shows the positions from `low` to ``low + reach``.
+    A result uses the source indices from the lower one to ``lower + neighbour_count``.
     """
     device = dy.buffer.device
-    numbers = device.constant(_make_range_table(find_positions), length, count, reach, *flags)
-    shape = (*dy.shape[:axis], length, *dy.shape[axis + 1 :])
+    numbers = device.constant(
+        _make_range_table(find_positions), source_length, result_length, neighbour_count, *flags
+    )
+    shape = (*dy.shape[:axis], source_length, *dy.shape[axis + 1 :])
     inner, chunk, chunks, width = _chunk_sizes(math.prod(shape[axis + 1 :]))
     program = _resize_gradient_program(vector_type("f32", width))
     invocations = math.prod(shape[: axis + 1]) * chunks
     output = device.empty(shape, float32)
-    for begin in range(0, count, MAX_LOOP_STEPS):
-        steps = (count, begin, min(begin + MAX_LOOP_STEPS, count))
-        parameters = (invocations, chunks, chunk, inner, length, *steps)
+    for begin in range(0, result_length, MAX_LOOP_STEPS):
+        steps = (result_length, begin, min(begin + MAX_LOOP_STEPS, result_length))
+        parameters = (invocations, chunks, chunk, inner, source_length, *steps)
         step = plan(program, parameters, invocations, shape, float32)
         device.launch_into(step, output, numbers, dy)
     return output
 
 
-def _chunk_sizes(size: int) -> tuple[int, int, int, int]:
-    """Return how channels are divided among invocations: total, per chunk, number of chunks, and vector width."""
-    width = 4 if size % 4 == 0 else 1
-    vectors = size // width
+def _chunk_sizes(channel_count: int) -> tuple[int, int, int, int]:
+    """Return the numbers of vectors of channels, of vectors per chunk, of chunks, and of channels per vector."""
+    width = 4 if channel_count % 4 == 0 else 1
+    vectors = channel_count // width
     chunk = min(max(vectors, 1), VECTORS_PER_INVOCATION)
     return vectors, chunk, -(-vectors // chunk), width
 
 
 @cache
 def _resize_program(wgsl_type: str, mix_expression: str) -> Program:
+    """Return the program that interpolates images."""
     return Program("resize", partial(shader, "resize", element=wgsl_type, mix=mix_expression))
 
 
 @cache
 def _resize_gradient_program(wgsl_type: str) -> Program:
+    """Return the program that sums the gradient along an axis."""
     return Program("resize gradient", partial(shader, "resize_gradient", element=wgsl_type))
 
 
@@ -193,31 +220,31 @@ def _resize_gradient_program(wgsl_type: str) -> Program:
 
 
 def _bilinear_positions(
-    length: int, count: int, align_corners: bool, half_pixel_centers: bool
+    source_length: int, result_length: int, align_corners: bool, half_pixel_centers: bool
 ) -> SourcePositions:
     """Return the source positions of bilinear interpolation along an axis."""
-    steps = np.arange(count)
+    steps = np.arange(result_length)
     places: NDArray[Any]
-    if align_corners and count > 1:
-        places = steps * ((length - 1) / (count - 1))
+    if align_corners and result_length > 1:
+        places = steps * ((source_length - 1) / (result_length - 1))
     elif half_pixel_centers:
-        places = (steps + 0.5) * (length / count) - 0.5
+        places = (steps + 0.5) * (source_length / result_length) - 0.5
     else:
-        places = steps * (length / count)
-    places = np.clip(places, 0, length - 1)
+        places = steps * (source_length / result_length)
+    places = np.clip(places, 0, source_length - 1)
     low = places.astype(np.uint32)
     return SourcePositions(low, (places - low).astype(np.float32))
 
 
 def _nearest_positions(
-    length: int, count: int, align_corners: bool, half_pixel_centers: bool
+    source_length: int, result_length: int, align_corners: bool, half_pixel_centers: bool
 ) -> SourcePositions:
     """Return the source indices of nearest-neighbour resizing along an axis."""
-    steps = np.arange(count)
-    if align_corners and count > 1:
-        shown = (2 * steps * (length - 1) + count - 1) // (2 * (count - 1))
+    steps = np.arange(result_length)
+    if align_corners and result_length > 1:
+        shown = (2 * steps * (source_length - 1) + result_length - 1) // (2 * (result_length - 1))
     elif half_pixel_centers:
-        shown = (2 * steps + 1) * length // (2 * count)
+        shown = (2 * steps + 1) * source_length // (2 * result_length)
     else:
-        shown = steps * length // count
-    return SourcePositions(shown.astype(np.uint32), np.zeros(count, np.float32))
+        shown = steps * source_length // result_length
+    return SourcePositions(shown.astype(np.uint32), np.zeros(result_length, np.float32))

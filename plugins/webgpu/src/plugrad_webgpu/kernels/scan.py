@@ -38,21 +38,24 @@ class ScanRule(NamedTuple):
 
     dtype: DType
     total_wgsl_type: str
+    """The WGSL type of a running total."""
     combine_expression: str
-    """The combination of the totals a and b."""
+    """The WGSL combination of the totals a and b."""
     identity: str
+    """The WGSL numbers of the total that leaves others unchanged."""
     total_of_element: str = "x"
-    """The total of an element x."""
+    """The WGSL total of the element x alone."""
     element_of_total: str = "total"
-    """The element that is the result for a total."""
+    """The WGSL element that is the result for a total."""
 
 
 class ScanLevel(NamedTuple):
     """The dispatches of one level of a blocked scan: over elements, over totals of blocks, and so on."""
 
     totals_plan: Plan | None
-    """None where each row is one block."""
+    """The plan that computes the totals of blocks, or None where each row is one block."""
     scan_plan: Plan
+    """The plan that computes running totals within blocks."""
 
 
 # A float32 sum of ones stops at 2^24, and one of tenths loses digits long before.
@@ -108,6 +111,7 @@ def cumulative_sum(x: GpuArray, **attributes: Any) -> GpuArray:
 def _scan_levels(
     rule: ScanRule, shape: Shape, axis: int, exclusive: bool, reverse: bool, is_software: bool
 ) -> tuple[ScanLevel, ...]:
+    """Return the levels of a scan along an axis."""
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     return tuple(
         _iter_scan_levels(rule, shape, (outer, shape[axis], inner), exclusive, reverse, is_software)
@@ -115,10 +119,15 @@ def _scan_levels(
 
 
 def _iter_scan_levels(
-    rule: ScanRule, shape: Shape, rows: Shape, exclusive: bool, reverse: bool, is_software: bool
+    rule: ScanRule,
+    shape: Shape,
+    outer_length_inner: Shape,
+    exclusive: bool,
+    reverse: bool,
+    is_software: bool,
 ) -> Iterator[ScanLevel]:
     """Yield the levels of a blocked scan; those above the first are exclusive scans of block totals."""
-    outer, length, inner = rows
+    outer, length, inner = outer_length_inner
     size = (2,) if rule.total_wgsl_type == "vec2f" else ()
     is_state = False
     # Vectors may end beyond a single row, in the padding of its buffer, but must begin with it.
@@ -144,14 +153,14 @@ def _iter_scan_levels(
         length, exclusive, reverse, is_state, lanes = blocks, True, False, True, ""
 
 
-def _scan_block_size(columns: int, length: int, is_software: bool) -> int:
-    """Return the size of blocks, for enough parallel work and bounded loops."""
+def _scan_block_size(row_count: int, row_length: int, is_software: bool) -> int:
+    """Return the number of steps in each block of a row, for enough parallel work and bounded loops."""
     invocations, least = (
         (SOFTWARE_MAX_INVOCATIONS, SOFTWARE_MIN_BLOCK_ELEMENTS)
         if is_software
         else (GPU_MAX_INVOCATIONS, GPU_MIN_BLOCK_ELEMENTS)
     )
-    return min(max(-(-length * columns // invocations), least), MAX_LOOP_STEPS)
+    return min(max(-(-row_length * row_count // invocations), least), MAX_LOOP_STEPS)
 
 
 @cache
@@ -194,6 +203,7 @@ def _scan_program(
 
 
 def _lane_selectors(lanes: str) -> list[str]:
+    """Return the WGSL selectors of a vector's lanes, such as ``[0]``; a single empty one without lanes."""
     return [f"[{lane}]" for lane in lanes] or [""]
 
 

@@ -34,7 +34,7 @@ def scatter_nd(indices: GpuArray, updates: GpuArray, *, shape: Shape) -> GpuArra
 
 @table.implements(scatter.tensor_scatter_update)
 def tensor_scatter_update(tensor: GpuArray, indices: GpuArray, updates: GpuArray) -> GpuArray:
-    """Return a copy with the updates at coordinates; the last update of a place wins."""
+    """Return a copy with the updates at coordinates; the last update of an element wins."""
     return _write_updates(_copy_broadcast(tensor, tensor.shape), _coordinate_rows(indices), updates)
 
 
@@ -75,6 +75,7 @@ def _write_updates(output: GpuArray, indices: GpuArray, updates: GpuArray) -> Gp
     last = full(device, (size,), 0, uint32)
 
     def run_step(entry_point: str, count: int) -> Plan:
+        """Return the plan of one of the two dispatches."""
         parameters = (count, inner // width, size, int(bool(updates.shape)))
         return plan(_scatter_program(entry_point, width), parameters, count, shape, output.dtype)
 
@@ -84,6 +85,7 @@ def _write_updates(output: GpuArray, indices: GpuArray, updates: GpuArray) -> Gp
 
 
 @cache
-def _scatter_program(entry_point: str, width: int) -> Program:
-    source = partial(shader, "scatter", element=vector_type("u32", width))
+def _scatter_program(entry_point: str, vector_width: int) -> Program:
+    """Return the program that finds the last update of each element, or writes the updates."""
+    source = partial(shader, "scatter", element=vector_type("u32", vector_width))
     return Program(entry_point, source, entry_point=entry_point)

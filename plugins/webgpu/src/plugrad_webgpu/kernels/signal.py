@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 PREFERRED_RADICES: Final = (8, 4, 2)
-"""The factors that have a pass of their own, the fastest first; so have 3 and 5."""
+"""The radices that are chosen first, the fastest at the beginning; 3 and 5 have programs of their own, too."""
 
 _write_fft_source = partial(shader, "signal")
 _PROGRAMS_BY_RADIX = {
@@ -41,16 +41,19 @@ _ROW_MULTIPLICATION_PROGRAM = Program("fft modulate", _write_fft_source, entry_p
 
 
 class FftPassOptions(NamedTuple):
-    """Options of FFT passes: whether it is the first or last one, swaps real and imaginary parts, and divides."""
+    """Options of FFT passes: which pass it is, whether it swaps real and imaginary parts, and its divisor."""
 
     is_first: bool = True
+    """Whether the pass reads complex64 numbers, not sums of two of them."""
     is_last: bool = True
-    is_first_swapped: bool = False
-    is_last_swapped: bool = False
+    """Whether the pass writes complex64 numbers, not sums of two of them."""
+    swaps_parts_of_input: bool = False
+    swaps_parts_of_output: bool = False
     divisor: int = 1
+    """The number by which the results are divided."""
 
     def as_parameters(self) -> tuple[int | float, ...]:
-        """Return the shader parameters of a pass."""
+        """Return the options as parameters of the shader."""
         scale = split_into_two_floats(np.float64(1 / self.divisor))
         return (*self[:-1], *scale.tolist(), 0)
 
@@ -73,17 +76,17 @@ def split_complex_into_two(numbers: NDArray[np.complex128]) -> NDArray[np.comple
 
 
 def split_roots_of_unity(n: int) -> NDArray[np.complex64]:
-    """Return the parts of the roots of unity exp(-2 pi i t / n) that the passes of a transform need."""
+    """Return the roots of unity exp(-2 pi i t / n), each as the sum of two complex64 numbers."""
     return split_complex_into_two(np.exp(-2j * np.pi / n * np.arange(n)))
 
 
 def split_chirp(n: int) -> NDArray[np.complex64]:
-    """Return the split factors exp(-pi i t^2 / n) of Bluestein's algorithm."""
+    """Return the factors exp(-pi i t^2 / n) of Bluestein's algorithm, each as the sum of two complex64 numbers."""
     return split_complex_into_two(_bluestein_chirp(n))
 
 
 def split_chirp_filter(n: int, size: int) -> NDArray[np.complex64]:
-    """Return the split transform of Bluestein's convolution filter, over its size."""
+    """Return the transform of Bluestein's convolution filter divided by its size, as sums of two complex64 numbers."""
     circle = np.zeros(size, np.complex128)
     circle[:n] = _bluestein_chirp(n).conj()
     circle[size - n + 1 :] = circle[n - 1 : 0 : -1]
@@ -91,6 +94,7 @@ def split_chirp_filter(n: int, size: int) -> NDArray[np.complex64]:
 
 
 def _bluestein_chirp(n: int) -> NDArray[np.complex128]:
+    """Return the factors exp(-pi i t^2 / n) of Bluestein's algorithm."""
     return np.exp(-1j * np.pi / n * (np.arange(n) ** 2 % (2 * n)))
 
 
@@ -105,6 +109,7 @@ def _fft_pass_plan(
     radix: int,
     options: FftPassOptions,
 ) -> Plan:
+    """Return the plan of one pass, which extends transforms of a length by a radix."""
     program = _PROGRAMS_BY_RADIX.get(radix, _ANY_RADIX_PROGRAM)
     count = math.prod(leading_shape) * row_length // radix
     return _fft_plan(
@@ -116,6 +121,7 @@ def _fft_pass_plan(
 def _row_multiplication_plan(
     leading_shape: Shape, new_row_length: int, row_length: int, options: FftPassOptions
 ) -> Plan:
+    """Return the plan of `multiply_rows`."""
     return _fft_plan(
         _ROW_MULTIPLICATION_PROGRAM,
         (math.prod(leading_shape) * new_row_length, new_row_length, row_length, 1),
@@ -132,6 +138,7 @@ def _fft_plan(
     row_length: int,
     options: FftPassOptions,
 ) -> Plan:
+    """Return the plan of a program whose output has complex64 numbers, or before the last pass sums of two of them."""
     shape = (*leading_shape, row_length if options.is_last else 2 * row_length)
     return plan(program, (*parameters, *options.as_parameters()), parameters[0], shape, complex64)
 
@@ -147,8 +154,8 @@ def fft_small_factors(x: GpuArray, row_length: int, options: FftPassOptions) -> 
         ends_here = FftPassOptions(
             options.is_first and is_first,
             options.is_last and is_last,
-            options.is_first_swapped and is_first,
-            options.is_last_swapped and is_last,
+            options.swaps_parts_of_input and is_first,
+            options.swaps_parts_of_output and is_last,
             options.divisor,
         )
         x = device.launch(_fft_pass_plan(lead, row_length, span, radix, ends_here), x, factors)
@@ -159,7 +166,7 @@ def fft_small_factors(x: GpuArray, row_length: int, options: FftPassOptions) -> 
 def multiply_rows(
     x: GpuArray, factors: GpuArray, row_length: int, new_row_length: int, options: FftPassOptions
 ) -> GpuArray:
-    """Multiply rows by factors, and change their length."""
+    """Return rows multiplied by factors, cut or padded with zeros to a new length."""
     step = _row_multiplication_plan(x.shape[:-1], new_row_length, row_length, options)
     return x.buffer.device.launch(step, x, factors)
 
@@ -168,18 +175,22 @@ def fft_rows(x: GpuArray, *, is_inverse: bool) -> GpuArray:
     """Return the transforms of the rows of an array, by Bluestein's convolution if a factor is large."""
     row = x.shape[-1]
     ends = FftPassOptions(
-        is_first_swapped=is_inverse, is_last_swapped=is_inverse, divisor=row if is_inverse else 1
+        swaps_parts_of_input=is_inverse,
+        swaps_parts_of_output=is_inverse,
+        divisor=row if is_inverse else 1,
     )
     device, (size, _) = x.buffer.device, plan_fft_stages(row, PREFERRED_RADICES)
     if size == row:
         return fft_small_factors(x, row, ends)
     around = device.constant(split_chirp, row)
-    first = ends._replace(is_last=False, is_last_swapped=False)
+    first = ends._replace(is_last=False, swaps_parts_of_output=False)
     between = FftPassOptions(is_first=False, is_last=False)
-    last = ends._replace(is_first=False, is_first_swapped=False)
+    last = ends._replace(is_first=False, swaps_parts_of_input=False)
     x = fft_small_factors(multiply_rows(x, around, row, size, first), size, between)
     x = multiply_rows(x, device.constant(split_chirp_filter, row, size), size, size, between)
-    x = fft_small_factors(x, size, between._replace(is_first_swapped=True, is_last_swapped=True))
+    x = fft_small_factors(
+        x, size, between._replace(swaps_parts_of_input=True, swaps_parts_of_output=True)
+    )
     return multiply_rows(x, around, size, row, last)
 
 

@@ -79,17 +79,17 @@ def _move_axis_to_end(x: GpuArray, axis: int) -> GpuArray:
 
 
 def _move_axis_back(x: GpuArray, axis: int) -> GpuArray:
-    """Return the array with its last axis moved to a place."""
+    """Return the array with its last axis moved to the position `axis`."""
     last = len(x.shape) - 1
     axes = list(range(last))
     return x if axis == last else permute_axes(x, (*axes[:axis], last, *axes[axis:]))
 
 
-def _take_along_rows(x: GpuArray, places: GpuArray) -> GpuArray:
+def _take_along_rows(x: GpuArray, indices: GpuArray) -> GpuArray:
     """Return the elements at indices within each row."""
     rows = math.prod(x.shape[:-1])
-    parts = reinterpret(x, (rows, x.shape[-1])), reinterpret(places, (rows, places.shape[-1]))
-    return reinterpret(gather(*parts, axis=1, batch_dims=1), places.shape)
+    parts = reinterpret(x, (rows, x.shape[-1])), reinterpret(indices, (rows, indices.shape[-1]))
+    return reinterpret(gather(*parts, axis=1, batch_dims=1), indices.shape)
 
 
 table.update(HOST_IMPLEMENTATIONS, on_host=True)

@@ -236,7 +236,7 @@ WIDE_FLOAT_CAST_EXPRESSIONS = FLOAT_CAST_EXPRESSIONS | {
     uint32: "odd_f32_of_u32(x)",
     int64: "odd_f32_of_i64(x)",
 }
-"""What is rounded to a half: integers that are not exact in float32 get an odd last bit, so they are rounded once."""
+"""Casts to float32 before the rounding to a half: integers that are not exact get an odd last bit, to round once."""
 
 
 @cache

@@ -38,14 +38,16 @@ if TYPE_CHECKING:
 SOFTWARE_MAX_POOLED_BYTES: Final = 1 << 28
 
 
-def max_pooled_bytes(largest: int, *, is_software: bool) -> int:
+def max_pooled_bytes(max_buffer_bytes: int, *, is_software: bool) -> int:
     """Return how many bytes free buffers may always take; above that, at most as many as are in use.
 
     A step of a large network uses gigabytes for a moment, and new buffers are filled with zeros. How much memory a
     device has is unknown; a GPU has more than its largest buffer takes.
     """
     return (
-        SOFTWARE_MAX_POOLED_BYTES if is_software else max(SOFTWARE_MAX_POOLED_BYTES, largest // 4)
+        SOFTWARE_MAX_POOLED_BYTES
+        if is_software
+        else max(SOFTWARE_MAX_POOLED_BYTES, max_buffer_bytes // 4)
     )
 
 
@@ -59,7 +61,7 @@ class Storage:
     __slots__ = ("freed_in", "handle", "owner", "parts", "serial", "size")
 
     offset: int = 0
-    """Where it begins in the buffer of the driver."""
+    """The byte of the driver's buffer at which the storage begins."""
 
     def __init__(self, owner: Allocator, handle: Handle, size: int) -> None:
         self.owner: Allocator = owner
@@ -72,11 +74,11 @@ class Storage:
         self.parts: dict[tuple[int, int], StoragePart] = {}
         """The parts that have been bound by themselves, by their first byte and size."""
 
-    def part(self, offset: int, size: int) -> StoragePart:
-        """Return a part, which is bound by itself and begins at a multiple of 256."""
-        found = self.parts.get((offset, size))
+    def part(self, start_byte: int, nbytes: int) -> StoragePart:
+        """Return a part that is bound by itself; it begins at a multiple of 256 bytes."""
+        found = self.parts.get((start_byte, nbytes))
         if found is None:
-            found = self.parts[offset, size] = StoragePart(self, offset, size)
+            found = self.parts[start_byte, nbytes] = StoragePart(self, start_byte, nbytes)
         return found
 
 
@@ -140,13 +142,13 @@ class CommandRecorder(Protocol):
     loads_64_bit_words: bool
     """Whether shaders load vectors as words of 64 bits."""
     shared_bytes: int
-    """The memory of a workgroup."""
+    """The largest number of bytes that the invocations of a workgroup can share."""
     batch: int
     """The number of the batch that is being recorded."""
     pool: Pool
 
     tiles: Mapping[str, str]
-    """The measured tiles of products, by the kind of problem."""
+    """The names of the fastest measured tiles, by kind of product."""
 
     @property
     def subgroup_size(self) -> int:
@@ -163,10 +165,10 @@ class CommandRecorder(Protocol):
         ...
 
     def constant(self, make: Callable[..., NDArray[Any]], *sizes: int) -> GpuArray:
-        """Return an array that `make` computes from sizes, cached."""
+        """Return the cached array of the values that `make` computes from sizes."""
         ...
 
-    def prepare(self, program: Program, operands: int) -> None:
+    def prepare(self, program: Program, operand_count: int) -> None:
         """Compile a program unless it is compiled."""
         ...
 
@@ -175,15 +177,15 @@ class CommandRecorder(Protocol):
         ...
 
     def launch(self, plan: Plan, *inputs: GpuArray) -> GpuArray:
-        """Record one call and return its output."""
+        """Record the dispatch of a plan and return its output."""
         ...
 
     def launch_into(self, plan: Plan, output: GpuArray, *inputs: GpuArray) -> None:
-        """Record a call that writes a part of an array."""
+        """Record the dispatch of a plan that writes a part of an array."""
         ...
 
     def copy(
-        self, source: GpuArray, source_start: int, target: GpuArray, target_start: int, size: int
+        self, source: GpuArray, source_byte: int, target: GpuArray, target_byte: int, nbytes: int
     ) -> None:
         """Copy bytes of an array to another one under construction."""
         ...
@@ -208,12 +210,14 @@ class Buffer:
 
     device: CommandRecorder
     ref: BufferReference
+    """The weak reference that gives the storage back to the pool."""
     storage: Storage
     # Only buffers whose values wait to be computed, or are on the host, have it:
     dtype: DType | None
     # Only the former have these:
     chain: Any  # a `plugrad_webgpu.device.pending.Chain`, which is made of buffers
     place: int
+    """The index of the call in the chain."""
 
     def writable_storage(self) -> Storage:
         """Return the storage for writing."""
@@ -226,8 +230,9 @@ class HostBuffer(Buffer):
     __slots__ = ("values",)
 
     dtype: DType | None
+    """The dtype of the values, or None if they are not valid any more."""
     values: NDArray[Any]
-    """The elements in one row, of the dtype of the buffer, which is None when they are those of the storage no more."""
+    """The flat elements, of which the storage has newer ones when `dtype` is None."""
 
     def __getattr__(self, name: str) -> Any:
         """Return the storage, copying the values to it at its first use.
@@ -256,7 +261,7 @@ class BufferReference(ref[Buffer]):
 
     storage: Storage | None
     counted_bytes: int
-    """The bytes that are counted as memory in use: 0 for a table of the device."""
+    """The bytes that count as memory in use: 0 for a cached constant of the device."""
 
     def __getattr__(self, name: str) -> int | None:
         """Return the default of an attribute that an interrupt has kept from being set."""
@@ -287,7 +292,7 @@ class Allocator(Protocol):
     batch: int
     """The number of the batch that is being recorded."""
 
-    def create_buffer(self, size: int) -> Handle | None:
+    def create_buffer(self, nbytes: int) -> Handle | None:
         """Return a new buffer, or None if memory is exhausted."""
         ...
 
@@ -305,12 +310,17 @@ class MemoryUsage:
     """The memory counters of a pool, in bytes of whole buffers."""
 
     buffers: int = 0
+    """The number of buffers in use."""
     in_use: int = 0
+    """The bytes of the buffers in use."""
     pooled: int = 0
+    """The bytes of the free buffers."""
     scratch: int = 0
-    """The scratch memory that recordings share."""
+    """The bytes of the scratch buffers that recordings share."""
     peak: int = 0
+    """The largest number of bytes in use so far."""
     created_buffers: int = 0
+    """The number of buffers created so far."""
 
 
 class Pool:
@@ -344,7 +354,7 @@ class Pool:
         self._lock = lock
 
     def take(
-        self, device: CommandRecorder, size: int, *, oldest: bool = False, is_counted: bool = True
+        self, device: CommandRecorder, nbytes: int, *, oldest: bool = False, is_counted: bool = True
     ) -> Buffer:
         """Return a free buffer of a size class, or a new one: the newest, or if `oldest` the one likeliest to be idle.
 
@@ -352,8 +362,8 @@ class Pool:
             OutOfMemory: the limit or the device does not allow it.
         """
         with self._lock:
-            buffer = self.reserve(device, size, is_counted=is_counted)
-            buffer.storage = self.attach_storage(buffer.ref, size, oldest=oldest)
+            buffer = self.reserve(device, nbytes, is_counted=is_counted)
+            buffer.storage = self.attach_storage(buffer.ref, nbytes, oldest=oldest)
             return buffer
 
     def take_all(self, device: CommandRecorder, sizes: Sequence[int]) -> list[Buffer]:
@@ -372,8 +382,8 @@ class Pool:
     def reserve(
         self,
         device: CommandRecorder,
-        size: int,
-        kind: type[AnyBuffer] = Buffer,
+        nbytes: int,
+        buffer_type: type[AnyBuffer] = Buffer,
         *,
         is_counted: bool = True,
     ) -> AnyBuffer:
@@ -387,52 +397,53 @@ class Pool:
             self._collect_dead()
             if usage.pooled > self.budget:
                 self._trim_to_budget()
-        if size > self.largest:
+        if nbytes > self.largest:
             raise OutOfMemory(
-                f"webgpu: an array of {size} bytes exceeds the {self.largest} bytes of the largest buffer of this "
+                f"webgpu: an array of {nbytes} bytes exceeds the {self.largest} bytes of the largest buffer of this "
                 f"device; split it into smaller arrays, or {CPU_REMEDY}"
             )
         if is_counted:
-            self._check_limit(size)
+            self._check_limit(nbytes)
         # The callback is C code, in which no signal arrives: an interrupt there would be lost. Nor is
         # the counting below interrupted, which calls no function.
-        buffer = kind()
+        buffer = buffer_type()
         reference = BufferReference(buffer, self._dead.append)
         reference.storage = None
         reference.counted_bytes = 0
         buffer.ref = reference
         buffer.device = device
         if is_counted:
-            reference.counted_bytes = size
+            reference.counted_bytes = nbytes
             usage.buffers += 1
-            usage.in_use += size
+            usage.in_use += nbytes
             if usage.in_use > usage.peak:
                 usage.peak = usage.in_use
         return buffer
 
-    def count_temporary(self, size: int) -> None:
+    def count_temporary(self, nbytes: int) -> None:
         """Count memory that is in use only temporarily; the caller holds the lock.
 
         Raises:
             OutOfMemory: the limit does not allow it.
         """
-        self._check_limit(size)
+        self._check_limit(nbytes)
         usage = self.usage
-        usage.peak = max(usage.peak, usage.in_use + size)
+        usage.peak = max(usage.peak, usage.in_use + nbytes)
 
-    def _check_limit(self, size: int) -> None:
+    def _check_limit(self, nbytes: int) -> None:
+        """Raise if more bytes in use would exceed the memory limit."""
         usage = self.usage
-        if self.limit is not None and usage.in_use + size > self.limit:
+        if self.limit is not None and usage.in_use + nbytes > self.limit:
             self._allocator.record_pending_calls()
             self._collect_dead()
-            if usage.in_use + size > self.limit:
+            if usage.in_use + nbytes > self.limit:
                 raise OutOfMemory(
-                    f"webgpu: {size} bytes in addition to the {usage.in_use} bytes in use exceed the memory limit "
+                    f"webgpu: {nbytes} bytes in addition to the {usage.in_use} bytes in use exceed the memory limit "
                     f"of {self.limit} bytes; release arrays, or raise the limit with set_memory_limit"
                 )
 
     def attach_storage(
-        self, reference: BufferReference, size: int, *, oldest: bool = False
+        self, reference: BufferReference, nbytes: int, *, oldest: bool = False
     ) -> Storage:
         """Give a reserved buffer a storage, and return it; the caller holds the lock.
 
@@ -444,18 +455,18 @@ class Pool:
         if self._dead:
             self._collect_dead()
         usage = self.usage
-        if not self._free[size]:
+        if not self._free[nbytes]:
             with uninterruptible:
-                self._free[size] += [self._create(size)]
-                usage.pooled += size
+                self._free[nbytes] += [self._create(nbytes)]
+                usage.pooled += nbytes
             if reference.storage is not None:  # the calls that wait were recorded to make room
                 return reference.storage
         # No statement from here on calls a function, so no interrupt comes between them.
-        free, place = self._free[size], 0 if oldest else -1
+        free, place = self._free[nbytes], 0 if oldest else -1
         storage = free[place]
         del free[place]
         reference.storage = storage
-        usage.pooled -= size
+        usage.pooled -= nbytes
         return storage
 
     def exclude_from_usage(self, buffer: Buffer) -> None:
@@ -514,11 +525,12 @@ class Pool:
     def _free_storages(self) -> list[Storage]:
         return [storage for free in self._free.values() for storage in free]
 
-    def _release(self, unused: list[Storage]) -> None:
-        for storage in unused:
+    def _release(self, free_storages: list[Storage]) -> None:
+        """Return free storages to the driver."""
+        for storage in free_storages:
             self._free[storage.size].remove(storage)
             self.usage.pooled -= storage.size
-        self._allocator.release_buffers(unused)
+        self._allocator.release_buffers(free_storages)
 
     def abandon(self, error: Callable[[], PlugradError]) -> None:
         """Make all further work raise an error."""
@@ -537,23 +549,23 @@ class Pool:
         }
         return Memory(usage.buffers, usage.in_use, usage.peak, self.limit, details)
 
-    def _create(self, size: int) -> Storage:
+    def _create(self, nbytes: int) -> Storage:
         """Return a new storage for a buffer that is counted already."""
         usage = self.usage
         all_bytes = usage.in_use + usage.pooled + usage.scratch
         if self.limit is not None and all_bytes > self.limit:
             self.trim()
-        handle = self._allocator.create_buffer(size)
+        handle = self._allocator.create_buffer(nbytes)
         if handle is None:
             self.trim()
-            handle = self._allocator.create_buffer(size)
+            handle = self._allocator.create_buffer(nbytes)
         if handle is None:
             raise OutOfMemory(
-                f"webgpu: the device has no memory for {size} bytes of the {usage.in_use} bytes that arrays use; "
+                f"webgpu: the device has no memory for {nbytes} bytes of the {usage.in_use} bytes that arrays use; "
                 "release arrays, or use smaller batches"
             )
         usage.created_buffers += 1
-        return Storage(self._allocator, handle, size)
+        return Storage(self._allocator, handle, nbytes)
 
 
 def reinterpret(array: GpuArray, shape: Shape, dtype: DType | None = None) -> GpuArray:

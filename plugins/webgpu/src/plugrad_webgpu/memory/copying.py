@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 
 ELEMENTS_PER_INVOCATION = 4  # elements that an invocation moves
 MAX_CHUNKED_AXES = 8  # with more, the parameters would have to be in a buffer
-BYTE_COPY_MIN_BYTES = (
-    1 << 19
-)  # bytes that a software device copies by itself: a shader takes ten times as long, a submission 50 us
+BYTE_COPY_MIN_BYTES = 1 << 19
+"""The least size of copies that a software device makes without a shader, in a submission of 50 microseconds.
+
+A shader takes ten times as long.
+"""
 
 
 class BufferView(NamedTuple):
@@ -44,17 +46,17 @@ class BufferView(NamedTuple):
     strides: Strides
 
 
-def copy_view(x: GpuArray, shape: Shape, source: BufferView) -> GpuArray:
+def copy_view(x: GpuArray, shape: Shape, view: BufferView) -> GpuArray:
     """Return a contiguous array of the elements of `x` in a view."""
     values, hosting = host_values_or_none(x), x.buffer.device.hosting
     if values is not None and hosting.has_room(shape):
-        return hosting.wrap_values(_read_view_on_host(values, shape, source), shape, x.dtype)
+        return hosting.wrap_values(_read_view_on_host(values, shape, view), shape, x.dtype)
     device, target = x.buffer.device, BufferView(0, contiguous_strides(shape))
-    run = _byte_range(shape, source, target, x.dtype) if device.is_software else None
+    run = _byte_range(shape, view, target, x.dtype) if device.is_software else None
     if run is None:
-        return device.launch(_copy_plan(shape, source, target, x.dtype), x)
+        return device.launch(_copy_plan(shape, view, target, x.dtype), x)
     output = device.empty(shape, x.dtype)
-    device.copy(x, run.source_start, output, run.target_start, run.size)
+    device.copy(x, run.source_byte, output, run.target_byte, run.nbytes)
     return output
 
 
@@ -63,26 +65,24 @@ def copy_array(x: GpuArray) -> GpuArray:
     return copy_view(x, x.shape, BufferView(0, contiguous_strides(x.shape)))
 
 
-def _read_view_on_host(values: NDArray[Any], shape: Shape, source: BufferView) -> NDArray[Any]:
+def _read_view_on_host(values: NDArray[Any], shape: Shape, view: BufferView) -> NDArray[Any]:
     """Return the elements of flat values in a view, flat again."""
     if 0 in shape:
         return values[:0]
     size = values.itemsize
-    strides = tuple(size * stride for stride in source.strides)
-    return np.ndarray(shape, values.dtype, values, size * source.start, strides).flatten()
+    strides = tuple(size * stride for stride in view.strides)
+    return np.ndarray(shape, values.dtype, values, size * view.start, strides).flatten()
 
 
-def copy_into(
-    output: GpuArray, target: BufferView, x: GpuArray, shape: Shape | None = None
-) -> None:
+def copy_into(output: GpuArray, view: BufferView, x: GpuArray, shape: Shape | None = None) -> None:
     """Write `x`, broadcast to `shape`, to a view of `output`."""
     shape = x.shape if shape is None else shape
     device, source = x.buffer.device, BufferView(0, broadcast_strides(x.shape, shape))
-    run = _byte_range(shape, source, target, x.dtype) if device.is_software else None
+    run = _byte_range(shape, source, view, x.dtype) if device.is_software else None
     if run is None:
-        device.launch_into(_copy_plan(shape, source, target, x.dtype), output, x)
+        device.launch_into(_copy_plan(shape, source, view, x.dtype), output, x)
     else:
-        device.copy(x, run.source_start, output, run.target_start, run.size)
+        device.copy(x, run.source_byte, output, run.target_byte, run.nbytes)
 
 
 def slice_block(x: GpuArray, begin: Shape, size: Shape) -> GpuArray:
@@ -93,7 +93,7 @@ def slice_block(x: GpuArray, begin: Shape, size: Shape) -> GpuArray:
 
 
 def slice_view(shape: Shape, begin: Shape, steps: Shape) -> BufferView:
-    """Return the view of an array that starts at `begin` with the given steps along axes."""
+    """Return the view of an array that begins at the index `begin`, with the given steps along its axes."""
     strides = contiguous_strides(shape)
     start = sum(b * stride for b, stride in zip(begin, strides, strict=True))
     return BufferView(start, tuple(s * stride for s, stride in zip(steps, strides, strict=True)))
@@ -140,30 +140,33 @@ def value_words(value: complex, dtype: DType) -> tuple[int, ...]:
 class _ByteRange(NamedTuple):
     """Bytes that are contiguous in both source and target."""
 
-    source_start: int
-    target_start: int
-    size: int
+    source_byte: int
+    target_byte: int
+    nbytes: int
 
 
 @lru_cache(maxsize=1024)
 def _byte_range(
-    shape: Shape, source: BufferView, target: BufferView, dtype: DType
+    shape: Shape, source_view: BufferView, target_view: BufferView, dtype: DType
 ) -> _ByteRange | None:
     """Return the byte range of a copy that is one contiguous run, else None."""
     element = 4 * words_per_element(dtype)
     size = element * math.prod(shape)
     if size < BYTE_COPY_MIN_BYTES:
         return None
-    loop = merge_axes(shape, source.strides, target.strides)
+    loop = merge_axes(shape, source_view.strides, target_view.strides)
     if any(strides != (1,) for strides in loop.strides):
         return None
-    return _ByteRange(element * source.start, element * target.start, size)
+    return _ByteRange(element * source_view.start, element * target_view.start, size)
 
 
 @lru_cache(maxsize=1024)
-def _copy_plan(shape: Shape, source: BufferView, target: BufferView, dtype: DType) -> Plan:
-    loop = merge_axes(shape, source.strides, target.strides)
-    starts, words = (source.start, target.start), words_per_element(dtype)
+def _copy_plan(
+    shape: Shape, source_view: BufferView, target_view: BufferView, dtype: DType
+) -> Plan:
+    """Return the plan that copies the elements of one view to another one."""
+    loop = merge_axes(shape, source_view.strides, target_view.strides)
+    starts, words = (source_view.start, target_view.start), words_per_element(dtype)
     widths = _copy_widths(4 // words, loop, *starts)
     axis = _vector_axis(loop, starts) if words == 1 else 0
     if widths == (1, 1) and axis:
@@ -179,43 +182,47 @@ def _copy_plan(shape: Shape, source: BufferView, target: BufferView, dtype: DTyp
     count = 0 if 0 in shape else math.prod(copy.sizes)
     source_strides, target_strides = copy.strides
     parameters = (count, *copy.starts, *copy.steps, *copy.sizes, *source_strides, *target_strides)
-    program = _copy_program(len(copy.sizes), copy.wgsl)
+    program = _copy_program(len(copy.sizes), copy.substitutions)
     return plan(program, parameters, count, shape, dtype)
 
 
 class _CopyShader(NamedTuple):
-    """A variant of the copy shader: its offsets, steps, loop sizes and strides, and its WGSL."""
+    """A variant of the copy shader: its offsets, steps, loop sizes and strides, and its template substitutions."""
 
     starts: tuple[int, ...]
+    """The indices of the first items of source and target."""
     steps: tuple[int, ...]
+    """The distances between the items of one invocation, in source and target, and the length of a row."""
     sizes: tuple[int, ...]
+    """The lengths of the loops over invocations."""
     strides: tuple[Strides, ...]
-    wgsl: tuple[tuple[str, str], ...]
+    """The distances between items along the loops, in source and target."""
+    substitutions: tuple[tuple[str, str], ...]
 
 
-def _copy_widths(lanes: int, loop: LoopNest, *starts: int) -> tuple[int, int]:
-    """Return the vector widths of loads from the source and stores to the target: `lanes` or one.
+def _copy_widths(max_width: int, loop: LoopNest, *starts: int) -> tuple[int, int]:
+    """Return the vector widths of loads from the source and stores to the target: `max_width` or one.
 
     One element of the source fills a vector of the target where the source repeats it.
     """
 
     def is_vector_aligned(strides: Strides, start: int) -> bool:
-        return strides[0] == 1 and all(n % lanes == 0 for n in (start, *strides[1:]))
+        return strides[0] == 1 and all(n % max_width == 0 for n in (start, *strides[1:]))
 
     fit = [is_vector_aligned(*pair) for pair in zip(loop.strides, starts, strict=True)]
-    if loop.sizes[0] % lanes or not fit[1]:
+    if loop.sizes[0] % max_width or not fit[1]:
         return 1, 1
     if fit[0]:
-        return lanes, lanes
-    return (1, lanes) if loop.strides[0][0] == 0 else (1, 1)
+        return max_width, max_width
+    return (1, max_width) if loop.strides[0][0] == 0 else (1, 1)
 
 
 def _copy_by_vectors(
-    loop: LoopNest, starts: tuple[int, int], widths: tuple[int, int], words: int
+    loop: LoopNest, starts: tuple[int, int], widths: tuple[int, int], element_words: int
 ) -> _CopyShader:
     """Return the copy in which each invocation stores one element or vector."""
     width = widths[1]
-    kinds = [vector_type("u32", each * words) for each in widths]
+    kinds = [vector_type("u32", each * element_words) for each in widths]
     repeated = ", ".join(["source[source_at]"] * (width // widths[0]))
     return _CopyShader(
         tuple(start // own for start, own in zip(starts, widths, strict=True)),
@@ -229,7 +236,7 @@ def _copy_by_vectors(
     )
 
 
-def _copy_by_chunks(loop: LoopNest, starts: tuple[int, int], words: int) -> _CopyShader:
+def _copy_by_chunks(loop: LoopNest, starts: tuple[int, int], element_words: int) -> _CopyShader:
     """Return the copy in which each invocation moves several neighbours, to save index arithmetic."""
     move = "destination[target_at + {0}u * parameters.target_step] = source[source_at + {0}u * parameters.source_step];"
     guarded = f"if (CHUNK * at0 + {{0}}u < parameters.length) {{{{ {move} }}}}".replace(
@@ -243,7 +250,7 @@ def _copy_by_chunks(loop: LoopNest, starts: tuple[int, int], words: int) -> _Cop
         (-(-loop.sizes[0] // ELEMENTS_PER_INVOCATION), *loop.sizes[1:]),
         tuple((ELEMENTS_PER_INVOCATION * strides[0], *strides[1:]) for strides in loop.strides),
         _copy_substitutions(
-            [vector_type("u32", words)] * 2, ("source_step", "target_step", "length"), moves
+            [vector_type("u32", element_words)] * 2, ("source_step", "target_step", "length"), moves
         ),
     )
 
@@ -281,20 +288,23 @@ def _copy_by_tiles(loop: LoopNest, starts: tuple[int, int], axis: int) -> _CopyS
 
 
 def _copy_substitutions(
-    kinds: Sequence[str], fields: Sequence[str], moves: Sequence[str]
+    element_types: Sequence[str], parameter_names: Sequence[str], move_statements: Sequence[str]
 ) -> tuple[tuple[str, str], ...]:
+    """Return the substitutions of the copy shader's template."""
     return (
-        ("element", kinds[0]),
-        ("target", kinds[1]),
-        ("fields", "\n".join(f"  {name}: u32," for name in fields)),
-        ("moves", "\n  ".join(moves)),
+        ("element", element_types[0]),
+        ("target", element_types[1]),
+        ("fields", "\n".join(f"  {name}: u32," for name in parameter_names)),
+        ("moves", "\n  ".join(move_statements)),
     )
 
 
 @cache
-def _copy_program(axes: int, wgsl: tuple[tuple[str, str], ...]) -> Program:
+def _copy_program(axes: int, substitutions: tuple[tuple[str, str], ...]) -> Program:
     numbers = {"axes": str(axes), "places": str(axes - 1), "last": str(axes - 1)}
-    return Program(f"copy {axes} axes", partial(shader, "movement", **numbers, **dict(wgsl)))
+    return Program(
+        f"copy {axes} axes", partial(shader, "movement", **numbers, **dict(substitutions))
+    )
 
 
 _FILL_PROGRAM = Program("fill", partial(shader, "creation"))

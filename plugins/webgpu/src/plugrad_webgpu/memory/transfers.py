@@ -78,6 +78,7 @@ def read(device: CommandRecorder, arrays: Iterable[GpuArray]) -> Generator[NDArr
 
 
 def _read_half_floats(device: CommandRecorder, array: GpuArray) -> Generator[NDArray[Any]]:
+    """Yield the values of an array of float16 or bfloat16 in flat parts."""
     left, count = prod(array.shape), stored_nbytes(array.shape, array.dtype) // 4
     with closing(device.read([reinterpret(array, (count,), uint32)])) as parts:
         for memory in parts:

@@ -54,7 +54,9 @@ class FusionGroup:
         self.loop: Shape | None = None
         """The shape along whose axes inputs are repeated, if any is."""
 
-    def has_room(self, call: ElementwiseCall, reads: Sequence[Buffer], max_buffers: int) -> bool:
+    def has_room(
+        self, call: ElementwiseCall, read_buffers: Sequence[Buffer], max_buffers: int
+    ) -> bool:
         """Return whether a call can join a group that may bind at most `max_buffers` buffers."""
         if self.compile_weight + call.compile_weight > MAX_COMPILE_WEIGHT:
             return False
@@ -62,7 +64,7 @@ class FusionGroup:
             return False
         if self.fusion_limits | call.fusion_limits == CONFLICTING_FUSION_LIMITS:
             return False
-        return len(self.leaves.union(reads) - self.made) < max_buffers
+        return len(self.leaves.union(read_buffers) - self.made) < max_buffers
 
     def add(self, dispatch: RecordedDispatch, call: ElementwiseCall) -> None:
         """Add a call to the group."""
@@ -75,12 +77,13 @@ class FusionGroup:
 
 
 def remove_dead_work(
-    work: Sequence[RecordedDispatch | RecordedCopy], kept_results: Collection[PlaceholderBuffer]
+    recorded_work: Sequence[RecordedDispatch | RecordedCopy],
+    kept_results: Collection[PlaceholderBuffer],
 ) -> list[RecordedDispatch | RecordedCopy]:
-    """Return the work without dispatches and copies whose results nobody reads, such as gradients of constants."""
+    """Return recorded work without dispatches and copies whose results nobody reads, such as gradients of constants."""
     needed: set[Buffer] = {*kept_results}
     found: list[RecordedDispatch | RecordedCopy] = []
-    for each in reversed(work):
+    for each in reversed(recorded_work):
         if not needed.isdisjoint(each.writes):
             needed.update(each.reads)
             found.append(each)
@@ -88,19 +91,19 @@ def remove_dead_work(
 
 
 def fuse_elementwise(
-    work: Sequence[RecordedDispatch | RecordedCopy],
+    recorded_work: Sequence[RecordedDispatch | RecordedCopy],
     kept_results: Collection[PlaceholderBuffer],
     max_buffers: int,
 ) -> list[RecordedDispatch | RecordedCopy]:
-    """Return the work with elementwise dispatches fused, in a valid order.
+    """Return recorded work with elementwise dispatches fused, in a valid order.
 
     Args:
-        work: what was recorded.
+        recorded_work: the dispatches and copies.
         kept_results: the buffers that are read later.
         max_buffers: the number of buffers that a dispatch can bind.
     """
     readers: dict[Buffer, list[RecordedDispatch | RecordedCopy]] = {}
-    for each in work:
+    for each in recorded_work:
         for buffer in each.reads:
             readers.setdefault(buffer, []).append(each)
     done: list[RecordedDispatch | RecordedCopy] = []
@@ -108,6 +111,7 @@ def fuse_elementwise(
     group_of: dict[Buffer, FusionGroup] = {}
 
     def finish(group: FusionGroup) -> None:
+        """Fuse the dispatches of a group, and add them to the work that is done."""
         for buffer in group.made:
             del group_of[buffer]
         for count, other in waiting.items():
@@ -117,7 +121,7 @@ def fuse_elementwise(
         outside = _find_external_results(group.members, readers, kept_results)
         done.extend(_merge_dispatches(group.members, outside, max_buffers))
 
-    for each in work:
+    for each in recorded_work:
         step = each.elementwise_call if isinstance(each, RecordedDispatch) else None
         own = None if step is None else waiting.get(step.element_count)
         if own is not None and step is not None and not own.has_room(step, each.reads, max_buffers):
@@ -147,10 +151,10 @@ def fuse_elementwise(
     return done
 
 
-def _is_read_unchanged(reading: InputAccess, buffer: Buffer, group: FusionGroup) -> bool:
+def _is_read_unchanged(input_access: InputAccess, buffer: Buffer, group: FusionGroup) -> bool:
     """Return whether a call reads a result of its group with the dtype and layout in which it was written."""
     made = next(m.elementwise_call for m in group.members if m.writes[0] is buffer)
-    return made is not None and made.dtype is reading.dtype and reading.strides is None
+    return made is not None and made.dtype is input_access.dtype and input_access.strides is None
 
 
 def _find_external_results(
@@ -158,7 +162,7 @@ def _find_external_results(
     readers: dict[Buffer, list[RecordedDispatch | RecordedCopy]],
     kept_results: Collection[PlaceholderBuffer],
 ) -> set[PlaceholderBuffer]:
-    """Return the results of calls that are read by other work, or kept."""
+    """Return the results of calls that other work reads, or that are kept."""
     inside = set(map(id, members))
     return {
         member.writes[0]
@@ -169,13 +173,13 @@ def _find_external_results(
 
 
 def _merge_dispatches(
-    members: Sequence[RecordedDispatch], outside: set[PlaceholderBuffer], max_buffers: int
+    members: Sequence[RecordedDispatch], external_results: set[PlaceholderBuffer], max_buffers: int
 ) -> list[RecordedDispatch]:
     """Return dispatches for elementwise calls: a single one if it can bind all buffers."""
-    members = _find_needed_calls(members, outside)
+    members = _find_needed_calls(members, external_results)
     if len(members) < 2:
         return [*members]
-    made = fuse_dispatches(members, outside, max_buffers)
+    made = fuse_dispatches(members, external_results, max_buffers)
     if made is not None:
         return [made]
     half = len(members) // 2
@@ -183,16 +187,16 @@ def _merge_dispatches(
     read_later = {x for member in second for x in member.reads}
     between = {member.writes[0] for member in first if member.writes[0] in read_later}
     return [
-        *_merge_dispatches(first, outside | between, max_buffers),
-        *_merge_dispatches(second, outside, max_buffers),
+        *_merge_dispatches(first, external_results | between, max_buffers),
+        *_merge_dispatches(second, external_results, max_buffers),
     ]
 
 
 def _find_needed_calls(
-    members: Sequence[RecordedDispatch], outside: set[PlaceholderBuffer]
+    members: Sequence[RecordedDispatch], external_results: set[PlaceholderBuffer]
 ) -> list[RecordedDispatch]:
-    """Return the calls on which results read outside depend."""
-    needed: set[Buffer] = {*outside}
+    """Return the calls on which external results depend."""
+    needed: set[Buffer] = {*external_results}
     found: list[RecordedDispatch] = []
     for member in reversed(members):
         if member.writes[0] in needed:
@@ -203,24 +207,24 @@ def _find_needed_calls(
 
 def fuse_dispatches(
     members: Sequence[RecordedDispatch],
-    outside: Collection[Buffer],
+    external_results: Collection[Buffer],
     max_buffers: int,
-    first: RecordedDispatch | None = None,
+    producer: RecordedDispatch | None = None,
 ) -> RecordedDispatch | None:
     """Return one dispatch for several elementwise calls, or None if it would bind too many buffers.
 
     Args:
         members: the calls.
-        outside: the buffers that are read by others.
+        external_results: the buffers that other work reads.
         max_buffers: the number of buffers that a dispatch can bind.
-        first: a dispatch whose program computes the calls of what it has found, in place of storing it.
+        producer: a dispatch whose program passes its results to the calls instead of storing them.
     """
     places: dict[Buffer, int] = {}
     leaves: dict[tuple[Buffer, InputAccess], int] = {}
     calls: list[tuple[Formula, Sequence[ParameterNumber], OperandReferences]] = []
     before: tuple[Buffer, ...] = ()
-    if first is not None:
-        before, (result,), dtype = first.reads, first.writes, first.plan.dtype
+    if producer is not None:
+        before, (result,), dtype = producer.reads, producer.writes, producer.plan.dtype
         leaves[result, cached_input_access(dtype, None)] = 0
         calls.append((Formula("x", (("x", dtype),), dtype), (), (~0,)))
         places[result] = 0
@@ -235,9 +239,12 @@ def fuse_dispatches(
             references.append(found)
         calls.append((step.formula, step.attribute_values, tuple(references)))
         places[member.writes[0]] = place
-    made = [*(() if first is None else first.writes), *[member.writes[0] for member in members]]
-    written = [(place, x) for place, x in enumerate(made) if x in outside]
-    loaded = [buffer for buffer, _ in leaves][first is not None :]
+    made = [
+        *(() if producer is None else producer.writes),
+        *[member.writes[0] for member in members],
+    ]
+    written = [(place, x) for place, x in enumerate(made) if x in external_results]
+    loaded = [buffer for buffer, _ in leaves][producer is not None :]
     if len(before) + len(loaded) + len(written) > max_buffers:
         return None
     steps = [member.elementwise_call for member in members if member.elementwise_call is not None]
@@ -249,17 +256,19 @@ def fuse_dispatches(
         calls,
         [reading for _, reading in leaves],
         tuple([place for place, _ in written]),
-        None if first is None else first.plan.program.stored_elements,
+        None if producer is None else producer.plan.program.stored_elements,
     )
     last = steps[-1].single_call_plan
-    if first is None:
+    if producer is None:
         program = cached_chain_program(layout.shader_key)
         planned = plan(
             program, layout.parameter_values, layout.invocation_count, last.shape, last.dtype
         )
     else:
-        program = cached_program_with_epilogue(first.plan.program, len(before), layout.shader_key)
-        planned = extend_plan(first.plan, program, layout.parameter_values[1:], last)
+        program = cached_program_with_epilogue(
+            producer.plan.program, len(before), layout.shader_key
+        )
+        planned = extend_plan(producer.plan, program, layout.parameter_values[1:], last)
     writes = tuple([x for _, x in written])
     return RecordedDispatch(
         replace(planned, size=sum(x.size for x in writes)),

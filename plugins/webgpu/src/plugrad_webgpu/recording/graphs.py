@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from plugrad_webgpu.device.device import Device
     from plugrad_webgpu.memory.buffers import Buffer
 
-    Run = Callable[..., list[Any]]
+    GraphFunction = Callable[..., list[Any]]
+    """A function that runs a graph: it maps arrays to a list of arrays."""
 
 
-def record_graph(graph: Graph, device: Device, compile_body: Callable[[Graph], Run]) -> Run:
+def record_graph(
+    graph: Graph, device: Device, compile_body: Callable[[Graph], GraphFunction]
+) -> GraphFunction:
     """Return a function from the arrays of arguments and variables to results and updates."""
     graph = attach_epilogues(graph)
     return RecordedGraph(graph, _SegmentBuilder(graph, device, compile_body).build_parts())
@@ -46,7 +49,7 @@ class HostSteps:
         graph: Graph,
         steps: Sequence[Step],
         outputs: Sequence[Value],
-        compile_body: Callable[[Graph], Run],
+        compile_body: Callable[[Graph], GraphFunction],
     ) -> None:
         """Compile some steps of a graph, which compute `outputs`, to a replay."""
         read = dict.fromkeys(v for step in steps for v in step.inputs if v is not None)
@@ -98,7 +101,9 @@ class RecordedGraph:
 class _SegmentBuilder:
     """Divides a graph into segments that are recorded once and steps that run as they are."""
 
-    def __init__(self, graph: Graph, device: Device, compile_body: Callable[[Graph], Run]) -> None:
+    def __init__(
+        self, graph: Graph, device: Device, compile_body: Callable[[Graph], GraphFunction]
+    ) -> None:
         self.graph = graph
         self.device = device
         self.compile_body = compile_body
@@ -138,7 +143,7 @@ class _SegmentBuilder:
         return self.parts
 
     def _add_placeholder(self, value: Value) -> None:
-        """Create a stand-in for the array of a value that comes from outside."""
+        """Create a placeholder for the array of a value that comes from outside."""
         shape, dtype = self.graph.specs[value]
         if dtype in STORED_DTYPES:
             array = self.arrays[value] = self.recorder.empty(shape, dtype)

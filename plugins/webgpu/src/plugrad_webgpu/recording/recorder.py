@@ -35,6 +35,7 @@ class PlaceholderBuffer(Buffer):
     __slots__ = ("size",)
 
     size: int
+    """The size class in bytes."""
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raise for `storage`, which a placeholder does not have.
@@ -51,6 +52,7 @@ class ConstantPlaceholder(PlaceholderBuffer):
     __slots__ = ("array",)
 
     array: GpuArray
+    """The array that has the existing buffer."""
 
 
 @dataclass(eq=False, slots=True)
@@ -58,12 +60,15 @@ class RecordedDispatch:
     """One call of a program on buffers, some of which are placeholders."""
 
     plan: Plan
+    """The program, its parameters and its workgroups."""
     reads: tuple[Buffer, ...]
+    """The buffers of the inputs."""
     writes: tuple[PlaceholderBuffer, ...]
+    """The buffers of the outputs."""
     elementwise_call: ElementwiseCall | None = None
-    """The elementwise call that it is, if it is one."""
+    """The elementwise call that the dispatch computes, if it computes a single one."""
     fused_dispatches: tuple[RecordedDispatch, ...] = ()
-    """The elementwise calls that it computes, if these are several."""
+    """The elementwise dispatches that were fused into this one."""
 
 
 @dataclass(eq=False, slots=True)
@@ -72,9 +77,9 @@ class RecordedCopy:
 
     reads: tuple[Buffer]
     writes: tuple[PlaceholderBuffer]
-    source_start: int
-    target_start: int
-    size: int
+    source_byte: int
+    target_byte: int
+    nbytes: int
 
 
 AnyPlaceholder = TypeVar("AnyPlaceholder", bound=PlaceholderBuffer)
@@ -109,7 +114,7 @@ class Recorder:
 
     @property
     def subgroup_size(self) -> int:
-        """The invocations of a subgroup, or 0."""
+        """The number of invocations in a subgroup, or 0."""
         return self.device.subgroup_size
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -121,12 +126,12 @@ class Recorder:
         raise HostValuesRequired(name)
 
     def create_placeholder(
-        self, size: int, kind: type[AnyPlaceholder] = PlaceholderBuffer
+        self, nbytes: int, buffer_type: type[AnyPlaceholder] = PlaceholderBuffer
     ) -> AnyPlaceholder:
         """Return a new placeholder of a size class."""
-        buffer = kind()
+        buffer = buffer_type()
         buffer.device = self  # type: ignore[assignment] - as far as kernels go, it is a device
-        buffer.size = size
+        buffer.size = nbytes
         return buffer
 
     def create_constant_placeholder(self, array: GpuArray) -> GpuArray:
@@ -144,7 +149,7 @@ class Recorder:
         """Return an array that `make` computes from some sizes."""
         return self.create_constant_placeholder(self.device.constant(make, *sizes))
 
-    def prepare(self, program: Program, operands: int) -> None:
+    def prepare(self, program: Program, operand_count: int) -> None:
         """Do nothing, because the program may be fused with others."""
 
     def call(self, prepared_call: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
@@ -157,24 +162,28 @@ class Recorder:
         return made
 
     def launch(self, plan: Plan, *inputs: GpuArray) -> GpuArray:
-        """Record a call of a program and return its output."""
+        """Record the dispatch of a plan and return its output."""
         buffer = self.create_placeholder(plan.size)
         self.work.append(RecordedDispatch(plan, tuple([x.buffer for x in inputs]), (buffer,)))
         return GpuArray(plan.shape, plan.dtype, buffer)
 
     def launch_into(self, plan: Plan, output: GpuArray, *inputs: GpuArray) -> None:
-        """Record a call that writes a part of an array under construction."""
+        """Record the dispatch of a plan that writes a part of an array under construction."""
         self.work.append(
             RecordedDispatch(plan, tuple([x.buffer for x in inputs]), (_as_placeholder(output),))
         )
 
     def copy(
-        self, source: GpuArray, source_start: int, target: GpuArray, target_start: int, size: int
+        self, source: GpuArray, source_byte: int, target: GpuArray, target_byte: int, nbytes: int
     ) -> None:
         """Record a copy of bytes to an array under construction."""
         self.work.append(
             RecordedCopy(
-                (source.buffer,), (_as_placeholder(target),), source_start, target_start, size
+                (source.buffer,),
+                (_as_placeholder(target),),
+                source_byte,
+                target_byte,
+                nbytes,
             )
         )
 
@@ -188,6 +197,7 @@ class Recorder:
 
 
 def _as_placeholder(output: GpuArray) -> PlaceholderBuffer:
+    """Return the placeholder of an output; raise if the array exists already."""
     buffer = output.buffer
     if type(buffer) is not PlaceholderBuffer:
         raise HostValuesRequired("it writes to an array that exists")

@@ -30,18 +30,21 @@ if TYPE_CHECKING:
     from plugrad_webgpu.recording.recorder import RecordedDispatch
 
     Command = Callable[[], None]
-    Work = Sequence[RecordedDispatch | RecordedCopy]
+    """A function that adds a part of a segment's work to the batch."""
+    RecordedWork = Sequence[RecordedDispatch | RecordedCopy]
+    """The dispatches and copies that kernels have requested, in order."""
 
 MAX_CACHED_COMMAND_LISTS: Final = 16
-"""The choices of buffers whose commands are kept."""
-HOST_VALUE_BUFFERS: Final = 8
-"""The buffers for host values: a batch may still use those of the calls before."""
+"""The number of lists of commands that a segment keeps, one for each choice of buffers."""
+HOST_VALUE_BUFFER_COUNT: Final = 8
+"""The number of buffers for host values: a batch may still use those of earlier calls."""
 
 
 class HostComputation(NamedTuple):
-    """A host value, which a function computes at each call."""
+    """A host value, which a function computes at each call, and its buffer on the device."""
 
     step: HostValue
+    """The step of the graph, which has the function."""
     spec: Shaped
     buffer: PlaceholderBuffer
 
@@ -57,7 +60,7 @@ class HostComputation(NamedTuple):
 
 
 class HostValueBuffer:
-    """The buffer of one call's host values, which are written at once."""
+    """The buffer of the host values of one call, which are written together."""
 
     def __init__(self, device: Device, hosts: Sequence[HostComputation]) -> None:
         """Take a buffer from the pool, which is not counted as memory in use."""
@@ -88,7 +91,7 @@ class Segment:
     def __init__(
         self,
         device: Device,
-        work: Work,
+        work: RecordedWork,
         inputs: Mapping[Value, Buffer],
         outputs: Mapping[Value, GpuArray],
         hosts: Sequence[HostComputation],
@@ -129,7 +132,7 @@ class Segment:
         """The shape and the dtype of each output, and the number of its buffer: those of the results come first, then
         those of inputs that are passed on, then known ones."""
         self._host_value_buffers = [
-            HostValueBuffer(device, hosts) for _ in range(HOST_VALUE_BUFFERS if hosts else 0)
+            HostValueBuffer(device, hosts) for _ in range(HOST_VALUE_BUFFER_COUNT if hosts else 0)
         ]
         self._turn = 0
         self._tables: list[GpuArray] = []
@@ -170,7 +173,7 @@ class Segment:
         if held.host_values == host_values:
             return held
         if held.batch == device.batch:
-            self._turn = (self._turn + 1) % HOST_VALUE_BUFFERS
+            self._turn = (self._turn + 1) % HOST_VALUE_BUFFER_COUNT
             held = self._host_value_buffers[self._turn]
             if held.batch == device.batch:
                 device.flush()
@@ -193,19 +196,19 @@ class Segment:
             groups.in_use = 0
 
     def _find_commands(
-        self, key: tuple[int, ...], buffers: Sequence[Storage], scratch: Sequence[Buffer]
+        self, cache_key: tuple[int, ...], buffers: Sequence[Storage], scratch: Sequence[Buffer]
     ) -> list[Command]:
         """Return the cached commands that encode the work for given buffers."""
         generation = self.device.groups.generation
         if generation != self._generation:
             self._generation = generation
             self._commands.clear()
-        commands = self._commands.get(key)
+        commands = self._commands.get(cache_key)
         if commands is None:
             commands = self._make_commands([*buffers, *[buffer.storage for buffer in scratch]])
             if len(self._commands) >= MAX_CACHED_COMMAND_LISTS:
                 del self._commands[next(iter(self._commands))]
-            self._commands[key] = commands
+            self._commands[cache_key] = commands
         return commands
 
     def _make_commands(self, storages: Sequence[Storage]) -> list[Command]:
@@ -216,6 +219,7 @@ class Segment:
         nbytes = 0
 
         def end_run() -> None:
+            """End a run of dispatches, which one command encodes."""
             nonlocal run, nbytes
             if run:
                 commands.append(partial(device.encode, run, nbytes))
@@ -232,7 +236,12 @@ class Segment:
                 end_run()
                 source, own = operands
                 command = partial(
-                    device.copy_bytes, source, each.source_start, own, each.target_start, each.size
+                    device.copy_bytes,
+                    source,
+                    each.source_byte,
+                    own,
+                    each.target_byte,
+                    each.nbytes,
                 )
                 commands.append(command)
                 continue

@@ -22,16 +22,17 @@ class SlotAssignment(NamedTuple):
 
     slot_by_buffer: dict[Buffer, int]
     sizes: tuple[int, ...]
+    """The size class of each slot in bytes."""
 
 
 def assign_slots(
-    work: Sequence[RecordedDispatch | RecordedCopy], others: Collection[Buffer]
+    recorded_work: Sequence[RecordedDispatch | RecordedCopy], excluded_buffers: Collection[Buffer]
 ) -> SlotAssignment:
-    """Assign slots to all buffers of recorded work except known ones and `others`."""
+    """Return memory slots for the buffers of recorded work, except constant ones and `excluded_buffers`."""
     lives: dict[PlaceholderBuffer, list[int]] = {}
-    for index, each in enumerate(work):
+    for index, each in enumerate(recorded_work):
         for buffer in (*each.reads, *each.writes):
-            if type(buffer) is PlaceholderBuffer and buffer not in others:
+            if type(buffer) is PlaceholderBuffer and buffer not in excluded_buffers:
                 lives.setdefault(buffer, [index, index])[1] = index
     places: dict[Buffer, int] = {}
     slots: list[tuple[int, list[list[int]]]] = []

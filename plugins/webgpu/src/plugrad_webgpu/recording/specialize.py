@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from plugrad_webgpu.recording.recorder import RecordedCopy
 
     DeviceRequest = tuple[Callable[..., GpuArray], tuple[int, ...]]
-    """A function of the device, and which arrays it gets: the inputs, the constants, and what earlier ones made."""
+    """A function of the device, and the numbers of its arrays, among inputs, constants and results in this order."""
     OutputSpec = tuple[int, Shape, DType]
-    """Which array has the buffer of an output, and the shape and the dtype of the output."""
+    """The number of the array that has the buffer of an output, and the output's shape and dtype."""
 
 
 def specialize(
@@ -103,18 +103,18 @@ def _list_requests(
     return requests, constants, numbers
 
 
-def _is_elementwise(work: Sequence[RecordedDispatch | RecordedCopy]) -> bool:
-    """Return whether the work is one elementwise call."""
-    first = work[0] if len(work) == 1 else None
+def _is_elementwise(recorded_work: Sequence[RecordedDispatch | RecordedCopy]) -> bool:
+    """Return whether recorded work is a single elementwise call."""
+    first = recorded_work[0] if len(recorded_work) == 1 else None
     return isinstance(first, RecordedDispatch) and first.elementwise_call is not None
 
 
-def _reshape_result(ask: Callable[..., GpuArray], output: GpuArray) -> Implementation:
+def _reshape_result(request: Callable[..., GpuArray], output: GpuArray) -> Implementation:
     """Return a function that gets an array from the device, and returns it with the shape and dtype of `output`."""
     shape, dtype = output.shape, output.dtype
 
     def run(*arrays: GpuArray) -> GpuArray:
-        return GpuArray(shape, dtype, ask(*arrays).buffer)
+        return GpuArray(shape, dtype, request(*arrays).buffer)
 
     return run
 

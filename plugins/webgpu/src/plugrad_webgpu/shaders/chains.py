@@ -39,28 +39,29 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 OPAQUE_WGSL_OPERATORS: Final = ("^", "+", "|", "-")
-"""What combines bits with a zero: one operator for results, and others for the operands after the first."""
+"""The operators that combine bits with a zero that compilers do not know: one for results, the others for operands."""
 MAX_CALL_INPUTS: Final = len(OPAQUE_WGSL_OPERATORS)
-"""The inputs of a call in a chain."""
+"""The largest number of inputs of a call in a chain."""
 MAX_COMPILE_WEIGHT: Final = 64
-"""The weight of the calls in a chain: an accurate function has 4 to 16, and the driver takes 10 ms to compile it."""
+"""The largest weight of a chain's calls: an accurate function has 4 to 16, and the driver compiles it in 10 ms."""
 ROUNDING_WEIGHT: Final = 2
 """The additional weight of a call whose result is rounded to a half."""
 
 WORKGROUP_INVOCATIONS: Final = 256
-"""Of an elementwise shader. A software device starts a workgroup in the time of two dozen loads of vectors."""
+"""The workgroup size of elementwise shaders: software devices start a workgroup in the time of two dozen loads."""
 
 PACKED_HALVES_BIT: Final = 1
-"""The results are halves, which are written four at a time."""
+"""The limit of calls whose results are halves, which are written four at a time."""
 ODD_ROWS_BIT: Final = 2
-"""Inputs are repeated along rows that are no multiple of 4, so that results are written one at a time."""
+"""The limit of calls with inputs repeated along rows whose length is no multiple of 4, written one at a time."""
 CONFLICTING_FUSION_LIMITS: Final = PACKED_HALVES_BIT | ODD_ROWS_BIT
+"""The limits of calls that must not be in one chain."""
 
 LeafAccessMode = Literal["whole", "vectors", "scalar", "one", "given"]
-"""How a leaf is loaded; one that is given is the argument of a function."""
+"""How a shader reads a leaf, which is an input of a chain; one that is given is the argument of a function."""
 ParameterNumber = int | float | complex
 OperandReferences = tuple[int, ...]
-"""What a step combines: earlier steps by their places from 0 on, and leaves by the complements of their numbers."""
+"""The operands of a call in a chain: earlier calls by their index, and leaves by the complement of their index."""
 
 
 class Formula(NamedTuple):
@@ -75,17 +76,17 @@ class Formula(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class InputAccess:
-    """How a call reads an input: its dtype and strides; None if it is laid out like the result."""
+    """How a call reads an input of a dtype; the strides are None if the input is laid out like the result."""
 
     dtype: DType
     strides: Strides | None
-    """No strides at all for a single element."""
+    """The strides in elements, or none for a single element."""
 
 
 cached_input_access: Callable[[DType, Strides | None], InputAccess] = lru_cache(maxsize=1024)(
     InputAccess
 )
-"""Return an object for a way of reading: the same one as before, which is quick to compare."""
+"""Return an `InputAccess`: for equal arguments the same object, which is quick to compare."""
 
 
 @dataclass(slots=True, eq=False)
@@ -95,23 +96,23 @@ class ElementwiseCall:
     formula: Formula
     input_accesses: tuple[InputAccess, ...]
     attribute_values: tuple[ParameterNumber, ...]
-    """The attributes."""
+    """The values of the attributes, in order."""
     shape: Shape
     dtype: DType
     element_count: int
     """The number of elements of the result."""
     compile_weight: int
-    """How much the call adds to the time that compiling a chain takes: 1 for an addition."""
+    """How much the call adds to the compile time of a chain, relative to an addition."""
     broadcast_shape: Shape | None
     """The shape of the result if an input has to be repeated along its axes."""
     fusion_limits: int
-    """What a chain must not combine, as bits: `PACKED_HALVES_BIT` and `ODD_ROWS_BIT`."""
+    """The bits `PACKED_HALVES_BIT` and `ODD_ROWS_BIT`, which limit the calls that it can share a chain with."""
     single_call_plan: Plan
-    """The call by itself."""
+    """The plan of a dispatch of this call alone."""
     can_join_chain: bool
-    """Whether it may be part of a chain: it has work to do, and not too many inputs."""
+    """Whether the call may be part of a chain: it has work to do, and not too many inputs."""
     host_function: Callable[..., NDArray[Any]] | None
-    """What gives the same on the host, of NumPy's arrays and the attributes."""
+    """The function of NumPy's arrays and the attributes that gives the same bits on the host."""
 
 
 class ChainShaderKey(NamedTuple):
@@ -126,7 +127,7 @@ class ChainShaderKey(NamedTuple):
 
 
 class ChainLayout(NamedTuple):
-    """The form of a chain's shader, and the parameters of one call."""
+    """The shader of a chain, and the parameters of one call."""
 
     shader_key: ChainShaderKey
     parameter_values: list[ParameterNumber]
@@ -136,57 +137,57 @@ class ChainLayout(NamedTuple):
 def lay_out_chain(
     shape: Shape,
     calls: Sequence[tuple[Formula, Sequence[ParameterNumber], OperandReferences]],
-    readings: Sequence[InputAccess],
-    outputs: tuple[int, ...],
-    width: int | None = None,
+    leaf_accesses: Sequence[InputAccess],
+    output_call_indices: tuple[int, ...],
+    vector_width: int | None = None,
 ) -> ChainLayout:
     """Return which elements an invocation computes in a chain of elementwise calls, and how it reads and writes them.
 
     Args:
         shape: The shape along which leaves are repeated; if none is, any with this number of elements.
-        calls: The formula of each step, the values of its attributes, and what it combines.
-        readings: How the leaves are read.
-        outputs: The places of the steps whose results are written.
-        width: How many elements another shader gives at a time, whose result is the first leaf; None if all leaves are
-            loaded.
+        calls: The formula of each call, the values of its attributes, and its operands.
+        leaf_accesses: How the leaves are read.
+        output_call_indices: The indices of the calls whose results are written.
+        vector_width: The number of elements that another shader gives at a time as the first leaf; None if all leaves
+            are loaded.
     """
-    spread = [r.strides for r in readings if r.strides]
+    spread = [r.strides for r in leaf_accesses if r.strides]
     loop = merge_axes(shape, *spread)
     rank = len(loop.sizes)
     axes = rank if rank > 1 else 0
     # A single run may write past its end, into the padding of its buffer; rows may not.
-    is_given = width is not None
-    width = width or (4 if not axes or loop.sizes[0] % 4 == 0 else 1)
-    count = 0 if 0 in shape else -(-loop.steps // width)
+    is_given = vector_width is not None
+    vector_width = vector_width or (4 if not axes or loop.sizes[0] % 4 == 0 else 1)
+    count = 0 if 0 in shape else -(-loop.steps // vector_width)
     parameters: list[ParameterNumber] = [count]
     if len(calls) > 1:
         parameters.append(0)
     if axes:
-        parameters += [-(-loop.sizes[0] // width), *loop.sizes[1:-1]]
+        parameters += [-(-loop.sizes[0] // vector_width), *loop.sizes[1:-1]]
     advances = iter(loop.strides)
     modes: list[LeafAccessMode] = []
-    for each in readings:
+    for each in leaf_accesses:
         if not each.strides:
             modes.append("whole" if each.strides is None else "one")
             continue
         strides = next(advances)
         modes.append("vectors" if strides[0] == 1 else "scalar")
         if axes:
-            step = width if strides[0] == 1 else 1
+            step = vector_width if strides[0] == 1 else 1
             parameters += [strides[0], *[s // step for s in strides[1:]]]
     if is_given:
         modes[0] = "given"
     for _, values, _ in calls:
         parameters += values
-    form = ChainShaderKey(
+    shader_key = ChainShaderKey(
         tuple(formula for formula, _, _ in calls),
         tuple(references for _, _, references in calls),
-        tuple((each.dtype, mode) for each, mode in zip(readings, modes, strict=True)),
-        outputs,
+        tuple((each.dtype, mode) for each, mode in zip(leaf_accesses, modes, strict=True)),
+        output_call_indices,
         axes,
-        width,
+        vector_width,
     )
-    return ChainLayout(form, parameters, count)
+    return ChainLayout(shader_key, parameters, count)
 
 
 @cache
@@ -196,30 +197,30 @@ def estimate_compile_weight(formula: Formula) -> int:
     return min(1 + rounding + len(linked(formula.wgsl_expression)) // 200, MAX_COMPILE_WEIGHT // 4)
 
 
-def find_fusion_limits(formula: Formula, loop: Shape | None) -> int:
+def find_fusion_limits(formula: Formula, broadcast_shape: Shape | None) -> int:
     """Return, as bits, the kinds of calls that an elementwise call must not be fused with.
 
     >>> find_fusion_limits(Formula("x", (("x", float32),), float32), (2, 3)) == ODD_ROWS_BIT
     True
     """
     packs = PACKED_HALVES_BIT if formula.result_dtype in HALF_DTYPES else 0
-    return packs | (ODD_ROWS_BIT if loop is not None and loop[-1] % 4 else 0)
+    return packs | (ODD_ROWS_BIT if broadcast_shape is not None and broadcast_shape[-1] % 4 else 0)
 
 
 @cache
-def single_call_program(form: ChainShaderKey) -> Program:
+def single_call_program(shader_key: ChainShaderKey) -> Program:
     """Return the shader program of an elementwise call that is not fused with others."""
-    return chain_program(form)
+    return chain_program(shader_key)
 
 
-def chain_program(form: ChainShaderKey) -> Program:
+def chain_program(shader_key: ChainShaderKey) -> Program:
     """Return the shader program of a chain of fused calls; its operands are the inputs, then the outputs."""
-    label = "; ".join(formula.wgsl_expression for formula in form.formulas)
+    label = "; ".join(formula.wgsl_expression for formula in shader_key.formulas)
     return Program(
         label,
-        partial(_chain_source, form),
+        partial(_chain_source, shader_key),
         workgroup=WORKGROUP_INVOCATIONS,
-        outputs=len(form.output_call_indices),
+        outputs=len(shader_key.output_call_indices),
     )
 
 
@@ -227,7 +228,7 @@ def chain_program(form: ChainShaderKey) -> Program:
 
 
 def plain_store_substitutions(binding: int, element: str) -> dict[str, str]:
-    """Return the template substitutions of a store function that only writes elements to the output, unfused."""
+    """Return the substitutions for a template whose function `store` only writes elements to the output."""
     return {
         "fields": "",
         "store": f"@group(0) @binding({binding}) var<storage, read_write> output: array<{element}>;\n\n"
@@ -235,15 +236,19 @@ def plain_store_substitutions(binding: int, element: str) -> dict[str, str]:
     }
 
 
-def program_with_epilogue(program: Program, inputs: int, form: ChainShaderKey) -> Program:
+def program_with_epilogue(
+    program: Program, input_count: int, shader_key: ChainShaderKey
+) -> Program:
     """Return a program that passes its results through a chain of elementwise calls before it stores them.
 
     Its operands are those inputs, the leaves that are not given, and the outputs.
     """
-    label = "; ".join([program.label, *[formula.wgsl_expression for formula in form.formulas[1:]]])
-    dtype, _ = form.input_dtypes_and_access_modes[0]
-    element = vector_type(stored_type(dtype), form.vector_width)
-    parts = _chain_substitutions(form, inputs)
+    label = "; ".join(
+        [program.label, *[formula.wgsl_expression for formula in shader_key.formulas[1:]]]
+    )
+    dtype, _ = shader_key.input_dtypes_and_access_modes[0]
+    element = vector_type(stored_type(dtype), shader_key.vector_width)
+    parts = _chain_substitutions(shader_key, input_count)
     fields = parts.pop("fields")
     store = fill_templates("elementwise_store", element=element, **parts)
     return Program(
@@ -251,118 +256,125 @@ def program_with_epilogue(program: Program, inputs: int, form: ChainShaderKey) -
         partial(program.source, fields=fields, store=store),
         entry_point=program.entry_point,
         workgroup=program.workgroup,
-        outputs=len(form.output_call_indices),
+        outputs=len(shader_key.output_call_indices),
     )
 
 
-def _chain_source(form: ChainShaderKey) -> str:
+def _chain_source(shader_key: ChainShaderKey) -> str:
     return shader(
-        "elementwise", workgroup=str(WORKGROUP_INVOCATIONS), **_chain_substitutions(form, 0)
+        "elementwise", workgroup=str(WORKGROUP_INVOCATIONS), **_chain_substitutions(shader_key, 0)
     )
 
 
-def _chain_substitutions(form: ChainShaderKey, first_binding: int) -> dict[str, str]:
-    functions, values = _functions_and_call_statements(form)
+def _chain_substitutions(shader_key: ChainShaderKey, first_binding: int) -> dict[str, str]:
+    functions, values = _functions_and_call_statements(shader_key)
     return {
-        "fields": "\n".join(_parameter_fields(form)),
-        "bindings": "\n".join(_binding_declarations(form, first_binding)),
+        "fields": "\n".join(_parameter_fields(shader_key)),
+        "bindings": "\n".join(_binding_declarations(shader_key, first_binding)),
         "functions": "\n".join(functions),
         "calls": fill_templates(
             "elementwise_calls",
-            places=str(max(form.loop_axis_count - 1, 0)),
-            last=f"let at{form.loop_axis_count - 1} = rest;" if form.loop_axis_count else "",
+            places=str(max(shader_key.loop_axis_count - 1, 0)),
+            last=f"let at{shader_key.loop_axis_count - 1} = rest;"
+            if shader_key.loop_axis_count
+            else "",
             loads="\n".join(
-                _load_statement(form, number)
-                for number in range(len(form.input_dtypes_and_access_modes))
+                _load_statement(shader_key, number)
+                for number in range(len(shader_key.input_dtypes_and_access_modes))
             ),
             values="\n".join(values),
             stores="\n".join(
-                _format_store(form, number, place)
-                for number, place in enumerate(form.output_call_indices)
+                _format_store(shader_key, number, place)
+                for number, place in enumerate(shader_key.output_call_indices)
             ),
         ),
     }
 
 
-def _parameter_fields(form: ChainShaderKey) -> list[str]:
-    fields = ["zero: u32"] if len(form.formulas) > 1 else []
-    if form.loop_axis_count:
-        fields.append(f"sizes: array<u32, {form.loop_axis_count - 1}>")
+def _parameter_fields(shader_key: ChainShaderKey) -> list[str]:
+    """Return the WGSL fields of the struct of a chain's parameters."""
+    fields = ["zero: u32"] if len(shader_key.formulas) > 1 else []
+    if shader_key.loop_axis_count:
+        fields.append(f"sizes: array<u32, {shader_key.loop_axis_count - 1}>")
         fields += [
-            f"strides{number}: array<u32, {form.loop_axis_count}>"
-            for number, (_, mode) in enumerate(form.input_dtypes_and_access_modes)
+            f"strides{number}: array<u32, {shader_key.loop_axis_count}>"
+            for number, (_, mode) in enumerate(shader_key.input_dtypes_and_access_modes)
             if mode in ("vectors", "scalar")
         ]
-    for place, formula in enumerate(form.formulas):
+    for place, formula in enumerate(shader_key.formulas):
         fields += [f"{name}_{place}: {kind}" for name, kind in formula.attribute_names_and_types]
     return [f"  {field}," for field in fields]
 
 
-def _binding_declarations(form: ChainShaderKey, first: int) -> list[str]:
+def _binding_declarations(shader_key: ChainShaderKey, first_binding: int) -> list[str]:
+    """Return the WGSL declarations of a chain's leaves and outputs."""
     arrays = [
         (
             "read",
             f"leaf{number}_values",
             dtype,
-            form.vector_width if mode in ("whole", "vectors") else 1,
+            shader_key.vector_width if mode in ("whole", "vectors") else 1,
         )
-        for number, (dtype, mode) in enumerate(form.input_dtypes_and_access_modes)
+        for number, (dtype, mode) in enumerate(shader_key.input_dtypes_and_access_modes)
         if mode != "given"
     ]
-    for number, place in enumerate(form.output_call_indices):
-        dtype = form.formulas[place].result_dtype
-        arrays.append(("read_write", f"output{number}", dtype, form.vector_width))
+    for number, place in enumerate(shader_key.output_call_indices):
+        dtype = shader_key.formulas[place].result_dtype
+        arrays.append(("read_write", f"output{number}", dtype, shader_key.vector_width))
     return [
         f"@group(0) @binding({i}) var<storage, {access}> {name}: array<{_bound_wgsl_type(dtype, width)}>;"
-        for i, (access, name, dtype, width) in enumerate(arrays, first)
+        for i, (access, name, dtype, width) in enumerate(arrays, first_binding)
     ]
 
 
 def _bound_wgsl_type(dtype: DType, width: int) -> str:
-    """Return the type of `width` elements in a buffer; a single half is in one of two in a word."""
+    """Return the WGSL type of `width` elements in a buffer; for a single half, of the word that holds it."""
     if dtype in HALF_DTYPES:
         return vector_type("u32", (width + 1) // 2)
     return vector_type(WGSL_STORAGE_TYPES[dtype], width)
 
 
-def _load_statement(form: ChainShaderKey, number: int) -> str:
-    dtype, mode = form.input_dtypes_and_access_modes[number]
+def _load_statement(shader_key: ChainShaderKey, leaf_index: int) -> str:
+    """Return the WGSL that loads a leaf."""
+    dtype, mode = shader_key.input_dtypes_and_access_modes[leaf_index]
     if mode == "given":
-        return f"  let leaf{number} = value;"
+        return f"  let leaf{leaf_index} = value;"
     steps = [
-        f"at{axis} * parameters.strides{number}[{axis}]" for axis in range(form.loop_axis_count)
+        f"at{axis} * parameters.strides{leaf_index}[{axis}]"
+        for axis in range(shader_key.loop_axis_count)
     ]
     offset = {"whole": "index", "one": "0u"}.get(mode) or " + ".join(steps)
-    value = f"leaf{number}_values[{offset}]"
-    is_vector = mode in ("whole", "vectors") and form.vector_width > 1
+    value = f"leaf{leaf_index}_values[{offset}]"
+    is_vector = mode in ("whole", "vectors") and shader_key.vector_width > 1
     if dtype in HALF_DTYPES:
         value = (
             f"halves_of_words({value})"
             if is_vector
-            else f"half_at(leaf{number}_values[({offset}) >> 1u], {offset})"
+            else f"half_at(leaf{leaf_index}_values[({offset}) >> 1u], {offset})"
         )
-    if is_vector or form.vector_width == 1:
-        return f"  let leaf{number} = {value};"
-    repeated = ", ".join([f"leaf{number}_value"] * form.vector_width)
+    if is_vector or shader_key.vector_width == 1:
+        return f"  let leaf{leaf_index} = {value};"
+    repeated = ", ".join([f"leaf{leaf_index}_value"] * shader_key.vector_width)
     return (
-        f"  let leaf{number}_value = {value};\n"
-        f"  let leaf{number} = {vector_type(stored_type(dtype), form.vector_width)}({repeated});"
+        f"  let leaf{leaf_index}_value = {value};\n"
+        f"  let leaf{leaf_index} = {vector_type(stored_type(dtype), shader_key.vector_width)}({repeated});"
     )
 
 
-def _format_store(form: ChainShaderKey, number: int, place: int) -> str:
-    value = f"value{place}"
-    if form.formulas[place].result_dtype in HALF_DTYPES:
+def _format_store(shader_key: ChainShaderKey, output_index: int, call_index: int) -> str:
+    """Return the WGSL that stores the result of a call in an output."""
+    value = f"value{call_index}"
+    if shader_key.formulas[call_index].result_dtype in HALF_DTYPES:
         value = f"words_of_halves({value})"
-    return f"  output{number}[index] = {value};"
+    return f"  output{output_index}[index] = {value};"
 
 
-def _functions_and_call_statements(form: ChainShaderKey) -> tuple[list[str], list[str]]:
-    """Return the WGSL functions of the steps, without duplicates, and the statements that call them."""
+def _functions_and_call_statements(shader_key: ChainShaderKey) -> tuple[list[str], list[str]]:
+    """Return the WGSL functions of the calls, without duplicates, and the statements that call them."""
     names: dict[str, str] = {}
     values: list[str] = []
     for place, (formula, references) in enumerate(
-        zip(form.formulas, form.operand_references, strict=True)
+        zip(shader_key.formulas, shader_key.operand_references, strict=True)
     ):
         expression = re.sub(
             r"\bparameters\.(\w+)", rf"parameters.\1_{place}", formula.wgsl_expression
@@ -372,10 +384,12 @@ def _functions_and_call_statements(form: ChainShaderKey) -> tuple[list[str], lis
         )
         function = f"({arguments}) -> {value_type(formula.result_dtype)} {{ return {expression}; }}"
         name = names.setdefault(function, f"call{place}")
-        is_used = any(place in others for others in form.operand_references[place + 1 :])
+        is_used = any(place in others for others in shader_key.operand_references[place + 1 :])
         stored = stored_type(formula.result_dtype)
         lanes = (
-            [""] if form.vector_width == 1 else [f"[{lane}]" for lane in range(form.vector_width)]
+            [""]
+            if shader_key.vector_width == 1
+            else [f"[{lane}]" for lane in range(shader_key.vector_width)]
         )
         results: list[str] = []
         for lane in lanes:
@@ -384,17 +398,22 @@ def _functions_and_call_statements(form: ChainShaderKey) -> tuple[list[str], lis
             )
             results.append(_opaque_expression(stored, result) if is_used else result)
         values.append(
-            f"  let value{place} = {vector_type(stored, form.vector_width)}({', '.join(results)});"
+            f"  let value{place} = {vector_type(stored, shader_key.vector_width)}({', '.join(results)});"
         )
     return [f"fn {name}{function}" for function, name in names.items()], values
 
 
-def _call_arguments(formula: Formula, references: OperandReferences, lane: str) -> str:
+def _call_arguments(formula: Formula, references: OperandReferences, lane_selector: str) -> str:
+    """Return the WGSL arguments of a call, for a lane of vectors such as ``[0]``."""
     arguments: list[str] = []
     for k, ((_, dtype), reference) in enumerate(
         zip(formula.input_names_and_dtypes, references, strict=True)
     ):
-        value = f"value{reference}{lane}" if reference >= 0 else f"leaf{~reference}{lane}"
+        value = (
+            f"value{reference}{lane_selector}"
+            if reference >= 0
+            else f"leaf{~reference}{lane_selector}"
+        )
         # If a compiler finds that two operands are equal, x - x is 0, also where x is infinite.
         before = references[:k]
         if reference in before or (reference >= 0 and any(r >= 0 for r in before)):
@@ -407,9 +426,13 @@ def _call_arguments(formula: Formula, references: OperandReferences, lane: str) 
     return ", ".join(arguments)
 
 
-def _opaque_expression(stored: str, value: str, operator: str = OPAQUE_WGSL_OPERATORS[0]) -> str:
-    """Return an expression with the same value that compilers cannot simplify."""
-    bits = {"f32": "u32", "vec2<f32>": "vec2<u32>"}.get(stored)
+def _opaque_expression(
+    stored_type: str, expression: str, operator: str = OPAQUE_WGSL_OPERATORS[0]
+) -> str:
+    """Return a WGSL expression with the same value that compilers cannot simplify."""
+    bits = {"f32": "u32", "vec2<f32>": "vec2<u32>"}.get(stored_type)
     if bits is None:  # the arithmetic of integers is exact
-        return value
-    return f"bitcast<{stored}>(bitcast<{bits}>({value}) {operator} {bits}(parameters.zero))"
+        return expression
+    return (
+        f"bitcast<{stored_type}>(bitcast<{bits}>({expression}) {operator} {bits}(parameters.zero))"
+    )

@@ -36,7 +36,7 @@ WORD_DTYPES_BY_NARROW_DTYPE: Final[dict[DType, DType]] = {
 """The dtype of the words that hold the elements of a narrow dtype, and in which they are computed."""
 
 COMPUTE_DTYPES_BY_DTYPE: Final = WORD_DTYPES_BY_NARROW_DTYPE | {bool_: uint32}
-"""What the words of a dtype are whose elements are smaller than a word."""
+"""The dtype of the words in which a dtype is stored whose elements are smaller than a word."""
 
 _NARROWING_EXPRESSIONS: Final[dict[DType, str]] = {
     int8: "wrapped_i8({})",
@@ -44,6 +44,7 @@ _NARROWING_EXPRESSIONS: Final[dict[DType, str]] = {
     uint8: "(({}) & 0xffu)",
     uint16: "(({}) & 0xffffu)",
 }
+"""The WGSL templates that wrap an integer around to a narrow dtype."""
 
 WGSL_STORAGE_TYPES: Final[dict[DType, str]] = {
     float32: "f32",
@@ -57,13 +58,13 @@ WGSL_STORAGE_TYPES: Final[dict[DType, str]] = {
     uint8: "u32",
     uint16: "u32",
 }
-"""The type in a buffer. WGSL does not allow bool there; the host packs and unpacks it."""
+"""The WGSL type of an element in a buffer. WGSL does not allow bool there; the host packs and unpacks it."""
 
 WGSL_VALUE_TYPES: Final[dict[DType, str]] = WGSL_STORAGE_TYPES | {bool_: "bool"}
-"""The type in an expression; its name also converts from the stored type."""
+"""The WGSL type of an element in an expression; the type's name also converts from the stored type."""
 
 SHADER_DTYPES: Final = frozenset(WGSL_STORAGE_TYPES)
-"""The dtypes that kernels take."""
+"""The dtypes of the operands of shaders."""
 HALF_DTYPES: Final[frozenset[DType | str]] = frozenset({float16, BFLOAT16})
 """The dtypes of which two elements share a word. Elementwise kernels convert them; others do not see them."""
 HALF_CONVERSION_FUNCTIONS: Final[dict[DType | str, tuple[str, str]]] = {
@@ -103,13 +104,13 @@ class TwoWordInteger(int):
     """A 64-bit integer as two words."""
 
 
-def vector_type(stored: str, width: int) -> str:
+def vector_type(stored_type: str, width: int) -> str:
     """Return the WGSL type of `width` adjacent stored elements."""
     if width == 1:
-        return stored
+        return stored_type
     # There are no vectors of vectors; a matrix, which is of floats, has its columns side by side.
     pairs = {"vec2<f32>": f"mat{width}x2<f32>", "vec2<u32>": f"array<vec2<u32>, {width}>"}
-    return pairs.get(stored, f"vec{width}<{stored}>")
+    return pairs.get(stored_type, f"vec{width}<{stored_type}>")
 
 
 def words_per_element(dtype: DType) -> int:
@@ -161,7 +162,7 @@ def narrow_expression(dtype: DType, expression: str) -> str:
 
 
 def with_narrow_dtypes(
-    expressions: Mapping[DType, str], result: DType | None
+    expressions: Mapping[DType, str], result_dtype: DType | None
 ) -> dict[DType | str, str]:
     """Return a table of expressions extended to narrow dtypes and halves, which compute in wide ones."""
     table: dict[DType | str, str] = dict(expressions)
@@ -170,7 +171,7 @@ def with_narrow_dtypes(
     for dtype, wide in WORD_DTYPES_BY_NARROW_DTYPE.items():
         if wide in expressions and dtype not in expressions:
             table[dtype] = (
-                expressions[wide] if result else narrow_expression(dtype, expressions[wide])
+                expressions[wide] if result_dtype else narrow_expression(dtype, expressions[wide])
             )
     return table
 
@@ -195,15 +196,15 @@ def as_parameter(value: complex, dtype: DType) -> int | float | complex:
 
 
 def require_dtype(
-    dtype: DType, supported: Collection[DType | str], what: str = "backend 'webgpu'"
+    dtype: DType, supported_dtypes: Collection[DType | str], subject: str = "backend 'webgpu'"
 ) -> None:
-    """Raise unless `what` supports a dtype.
+    """Raise unless a dtype is supported; the error says that `subject` lacks it.
 
     Raises:
-        UnsupportedDtype: the dtype is not one of `supported`.
+        UnsupportedDtype: the dtype is not one of `supported_dtypes`.
     """
-    if dtype not in supported:
+    if dtype not in supported_dtypes:
         raise UnsupportedDtype(
-            f"{what} does not support dtype {dtype}, only {', '.join(sorted(map(str, supported)))}; choose one of "
-            'these, as in dtype="float32", or compute on the cpu backend'
+            f"{subject} does not support dtype {dtype}, only {', '.join(sorted(map(str, supported_dtypes)))}; choose "
+            'one of these, as in dtype="float32", or compute on the cpu backend'
         )

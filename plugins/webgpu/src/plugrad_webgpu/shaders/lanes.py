@@ -23,8 +23,10 @@ _ARRAY_LENGTH_PATTERN: Final = re.compile(r"\barray<[^,{}]+, (\d+)>")
 _QUOTIENT_PATTERN: Final = re.compile(r"(fn quotient\([^{]*\{\s*)return a / b;")
 
 MAX_COPIED_NUMBERS: Final = 64
-"""In the arrays of parameters that are copied. Compilers for processors make a chain of branches of each access to a
-private array: a thousand numbers take minutes."""
+"""The largest number of numbers in arrays of parameters that are copied to private memory.
+
+Compilers for processors make a chain of branches of each access to a private array: a thousand numbers take minutes.
+"""
 
 
 def choose_lane_rewrites(has_doubles: bool) -> tuple[Callable[[str], str], ...]:
@@ -33,7 +35,7 @@ def choose_lane_rewrites(has_doubles: bool) -> tuple[Callable[[str], str], ...]:
 
 
 def load_uniforms_first(source: str) -> str:
-    """Return a shader's source in which each entry point begins with the loads of what is the same for all lanes.
+    """Return a shader's source whose entry points begin with the loads of values that are the same for all lanes.
 
     Args:
         source: WGSL that declares its operands as ``@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;``.
@@ -61,16 +63,16 @@ def load_uniforms_first(source: str) -> str:
     return "\n".join([text, *declarations])
 
 
-def _count_array_numbers(struct: str, text: str) -> int:
+def _count_array_numbers(struct_name: str, source: str) -> int:
     """Return how many elements the arrays of a struct have together."""
-    body = re.search(rf"\bstruct {struct}\s*{{([^}}]*)}}", text)
+    body = re.search(rf"\bstruct {struct_name}\s*{{([^}}]*)}}", source)
     return sum(map(int, _ARRAY_LENGTH_PATTERN.findall(body[1]))) if body else 0
 
 
-def _is_shadowed(name: str, text: str) -> bool:
+def _is_shadowed(operand_name: str, source: str) -> bool:
     """Return whether a shader may use the name of an operand for a variable or a parameter of a function."""
-    declaration = rf"\b{name}\s*:|\b(?:let|var|const)\s+{name}\s*="
-    return len(re.findall(declaration, text)) > 1  # the operand itself is declared once
+    declaration = rf"\b{operand_name}\s*:|\b(?:let|var|const)\s+{operand_name}\s*="
+    return len(re.findall(declaration, source)) > 1  # the operand itself is declared once
 
 
 def divide_in_doubles(source: str) -> str:

@@ -13,13 +13,13 @@ MIN_BUFFER_BYTES = 256
 LARGE_SIZE_CLASS_BYTES = 1 << 20
 
 
-def array_nbytes(shape: Shape, words: int = 1) -> int:
+def array_nbytes(shape: Shape, words_per_element: int = 1) -> int:
     """Return the size of an array in bytes, given the words per element.
 
     >>> array_nbytes((2, 3)), array_nbytes((2, 3), words=2)
     (24, 48)
     """
-    count = 4 * words
+    count = 4 * words_per_element
     for size in shape:
         count *= size
     return count
@@ -53,13 +53,13 @@ def contiguous_strides(shape: Shape) -> Strides:
     return tuple(reversed(strides))
 
 
-def broadcast_strides(shape: Shape, out: Shape) -> Strides:
-    """Return the strides that read an array as if it had the shape `out`: 0 where it repeats.
+def broadcast_strides(shape: Shape, output_shape: Shape) -> Strides:
+    """Return the strides that read an array as if it had the shape `output_shape`: 0 where it repeats.
 
     >>> broadcast_strides((3, 1), (2, 3, 4))
     (0, 1, 0)
     """
-    lead = len(out) - len(shape)
+    lead = len(output_shape) - len(shape)
     own = zip(shape, contiguous_strides(shape), strict=True)
     return (0,) * lead + tuple(0 if size == 1 else stride for size, stride in own)
 

@@ -32,13 +32,13 @@ def remove_comments(source: str) -> str:
     return _COMMENT_PATTERN.sub(lambda match: "\n" * match[0].count("\n") or " ", source)
 
 
-def split_bindings(source: str, label: str, counts: Sequence[int], part_bytes: int) -> str:
+def split_bindings(source: str, label: str, part_counts: Sequence[int], part_bytes: int) -> str:
     """Return a shader's source with its operands bound in several parts each.
 
     Args:
         source: WGSL that declares its operands as ``@group(0) @binding(0) var<storage, read> x: array<f32>;``.
         label: What an error calls the program.
-        counts: The number of parts of each operand.
+        part_counts: The number of parts of each operand.
         part_bytes: The size of all parts but the last one of an operand.
 
     Raises:
@@ -52,8 +52,8 @@ def split_bindings(source: str, label: str, counts: Sequence[int], part_bytes: i
     def replace_declaration(match: re.Match[str]) -> str:
         binding, access, name, kind = int(match[1]), match[2], match[3], match[4]
         # Another entry point of the shader may have more operands.
-        first = sum(counts[:binding]) + max(0, binding - len(counts))
-        count = counts[binding] if binding < len(counts) else 1
+        first = sum(part_counts[:binding]) + max(0, binding - len(part_counts))
+        count = part_counts[binding] if binding < len(part_counts) else 1
         parts = [name] if count == 1 else [f"{name}_{i}" for i in range(count)]
         if count > 1:
             nbytes, needed = _type_size_in_bytes(kind), _access_functions(name, kind, source)
@@ -107,14 +107,14 @@ def _access_functions(
     return functions
 
 
-def _load_function(array_name: str, element_type: str, part_count: int, part_length: int) -> str:
+def _load_function(array_name: str, element_type: str, part_count: int, part_elements: int) -> str:
     """Return a WGSL function that loads the element at an index.
 
     It loads from every part and selects, because compilers follow each path of a branch wherever it is inlined. Outside
     a part, a checked load gives any value, which nobody uses.
     """
     parts = "".join(
-        f"  value = select(value, {array_name}_{i}[index - {i * part_length}u], index >= {i * part_length}u);\n"
+        f"  value = select(value, {array_name}_{i}[index - {i * part_elements}u], index >= {i * part_elements}u);\n"
         for i in range(1, part_count)
     )
     return (
@@ -130,68 +130,69 @@ def _access_function(
     value_parameter: str,
     access_template: str,
     part_count: int,
-    part_length: int,
+    part_elements: int,
 ) -> str:
     """Return a WGSL function that accesses an element, by index, of an array split over several bindings."""
     cases = "".join(
         f"    {f'case {i}u' if i else 'default'} "
-        f"{{ return {access_template.format(f'{array_name}_{i}[index - {i * part_length}u]')}; }}\n"
+        f"{{ return {access_template.format(f'{array_name}_{i}[index - {i * part_elements}u]')}; }}\n"
         for i in reversed(range(part_count))
     )
     return (
         f"fn {function_name}(index: u32{value_parameter}) -> {result_type} {{\n"
-        f"  switch index / {part_length}u {{\n{cases}  }}\n}}\n"
+        f"  switch index / {part_elements}u {{\n{cases}  }}\n}}\n"
     )
 
 
-def _replace_accesses(text: str, part_counts_and_sizes: dict[str, tuple[int, int]]) -> str:
-    """Replace the accesses of split arrays in WGSL by calls."""
-    if not part_counts_and_sizes:
-        return text
+def _replace_accesses(source: str, part_counts_and_lengths: dict[str, tuple[int, int]]) -> str:
+    """Return WGSL in which function calls access split arrays, given the parts of each array and their lengths."""
+    if not part_counts_and_lengths:
+        return source
     access = re.compile(
-        rf"(?:\b(atomic\w+)\s*\(\s*&\s*)?(?<![\w.])({'|'.join(part_counts_and_sizes)})\["
+        rf"(?:\b(atomic\w+)\s*\(\s*&\s*)?(?<![\w.])({'|'.join(part_counts_and_lengths)})\["
     )
     done: list[str] = []
     at = 0
-    while found := access.search(text, at):
-        name, end = found[2], find_closing_bracket(text, found.end())
-        done.append(text[at : found.start()])
-        index = _replace_accesses(text[found.end() : end], part_counts_and_sizes)
+    while found := access.search(source, at):
+        name, end = found[2], find_closing_bracket(source, found.end())
+        done.append(source[at : found.start()])
+        index = _replace_accesses(source[found.end() : end], part_counts_and_lengths)
         at = end + 1
         if found[1]:
             done.append(f"{found[1]}_of_{name}(u32({index})")
-        elif _ASSIGNMENT_PATTERN.match(text, at):
-            stop = text.index(";", at)
+        elif _ASSIGNMENT_PATTERN.match(source, at):
+            stop = source.index(";", at)
             done.append(
                 _assignment_call(
                     name,
                     index,
-                    _replace_accesses(text[at:stop], part_counts_and_sizes),
-                    *part_counts_and_sizes[name],
+                    _replace_accesses(source[at:stop], part_counts_and_lengths),
+                    *part_counts_and_lengths[name],
                 )
             )
             at = stop + 1
         else:
             done.append(f"of_{name}(u32({index}))")
-    return "".join(done) + text[at:]
+    return "".join(done) + source[at:]
 
 
 def _assignment_call(
-    array_name: str, index: str, assignment: str, part_count: int, part_length: int
+    array_name: str, index: str, assignment: str, part_count: int, part_elements: int
 ) -> str:
+    """Return the WGSL block that assigns to an element of a split array, in place of `assignment`."""
     cases = " ".join(
         f"{f'case {i}u' if i else 'default'} "
-        f"{{ {array_name}_{i}[place_in_{array_name} - {i * part_length}u]{assignment}; }}"
+        f"{{ {array_name}_{i}[place_in_{array_name} - {i * part_elements}u]{assignment}; }}"
         for i in reversed(range(part_count))
     )
     return (
         f"{{ let place_in_{array_name} = u32({index}); "
-        f"switch place_in_{array_name} / {part_length}u {{ {cases} }} }}"
+        f"switch place_in_{array_name} / {part_elements}u {{ {cases} }} }}"
     )
 
 
 def find_closing_bracket(text: str, start: int) -> int:
-    """Return the position of the bracket that closes the one at `start`."""
+    """Return the position of the bracket that closes the one before `start`."""
     depth = 1
     for at in range(start, len(text)):
         depth += {"[": 1, "]": -1}.get(text[at], 0)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
 
 WorkgroupCounts = tuple[int, int, int]
+"""The number of workgroups in each of the three dimensions of a grid."""
 
 
 class Program:
@@ -77,7 +78,9 @@ class Plan:
 
     program: Program
     parameters: bytes
+    """The packed parameters."""
     grid: WorkgroupCounts | None
+    """The number of workgroups in each dimension, or None if there is no work."""
     shape: Shape
     dtype: DType
     size: int
@@ -125,12 +128,17 @@ def plan(
 
 
 def extend_plan(
-    first: Plan, program: Program, parameters: Sequence[int | float | complex], last: Plan
+    base_plan: Plan,
+    program: Program,
+    parameters: Sequence[int | float | complex],
+    result_plan: Plan,
 ) -> Plan:
-    """Return the plan of a program that takes more parameters than that of `first`, and has the result of `last`."""
-    words = first.parameters + pack_parameters(parameters)
+    """Return a plan with the parameters of the base plan and more, and the output of the result plan."""
+    words = base_plan.parameters + pack_parameters(parameters)
     program.has_table = len(words) > MAX_IMMEDIATE_BYTES
-    return Plan(program, words, first.grid, last.shape, last.dtype, last.size)
+    return Plan(
+        program, words, base_plan.grid, result_plan.shape, result_plan.dtype, result_plan.size
+    )
 
 
 def pack_parameters(parameters: Sequence[int | float | complex]) -> bytes:
@@ -154,11 +162,11 @@ def _to_words(value: int | float | complex) -> bytes:
     return (value & 0xFFFFFFFF).to_bytes(4, "little")
 
 
-def workgroup_grid(groups: int) -> WorkgroupCounts:
+def workgroup_grid(workgroup_count: int) -> WorkgroupCounts:
     """Return a grid of at least this many workgroups; above 65,535 it has several rows.
 
     >>> workgroup_grid(10), workgroup_grid(70_000)
     ((10, 1, 1), (35000, 2, 1))
     """
-    rows = -(-groups // MAX_GRID_SIZE)
-    return -(-groups // rows), rows, 1
+    rows = -(-workgroup_count // MAX_GRID_SIZE)
+    return -(-workgroup_count // rows), rows, 1

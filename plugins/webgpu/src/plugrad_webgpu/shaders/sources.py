@@ -14,19 +14,19 @@ _WORD_PATTERN = re.compile(r"\w+")
 _REPEAT_PATTERN = re.compile(r"^( *)@repeat\((\w+), (\w+)\) ({\n(?s:.*?)^\1}|.*)$", re.MULTILINE)
 
 
-def shader(*names: str, **substitutions: str) -> str:
+def shader(*template_names: str, **substitutions: str) -> str:
     """Return the WGSL of template files after substitution, followed by the snippets they call.
 
     A line ``@repeat(i, 4) sum += a[$i];`` is written four times, with ``$i`` from 0 to 3, because
     some drivers keep an array that is indexed in a loop in memory. If the line ends with ``{``, the block is
     written four times. The count may be the name of a substitution.
     """
-    return linked(fill_templates(*names, **substitutions))
+    return linked(fill_templates(*template_names, **substitutions))
 
 
-def fill_templates(*names: str, **substitutions: str) -> str:
+def fill_templates(*template_names: str, **substitutions: str) -> str:
     """Return the WGSL of template files after substitution, without snippets."""
-    text = "\n".join(_read_template(f"templates/{name}.wgsl") for name in names)
+    text = "\n".join(_read_template(f"templates/{name}.wgsl") for name in template_names)
     return Template(_expand_repeats(text, substitutions)).substitute(substitutions)
 
 
@@ -44,6 +44,8 @@ def linked(text: str) -> str:
 
 
 def _expand_repeats(text: str, substitutions: dict[str, str]) -> str:
+    """Return a template with its ``@repeat`` lines and blocks repeated, as `shader` describes."""
+
     def expand_repeat(match: re.Match[str]) -> str:
         indent, name, count, text = match.groups()
         return "\n".join(

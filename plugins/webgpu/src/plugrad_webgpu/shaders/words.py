@@ -47,15 +47,15 @@ def load_by_long_words(source: str) -> str:
     return "\n".join([_replace_loads(text, numbers), *functions])
 
 
-def _replace_loads(text: str, numbers: dict[str, str]) -> str:
-    """Replace loads from arrays of 64-bit words by vectors unpacked from them."""
-    access = re.compile(rf"(?<![\w.])({'|'.join(numbers)})\[")
+def _replace_loads(source: str, number_types: dict[str, str]) -> str:
+    """Return WGSL in which loads from arrays of 64-bit words unpack vectors, given the arrays' types of numbers."""
+    access = re.compile(rf"(?<![\w.])({'|'.join(number_types)})\[")
     done: list[str] = []
     at = 0
-    while found := access.search(text, at):
-        end = find_closing_bracket(text, found.end())
-        index = _replace_loads(text[found.end() : end], numbers)
-        taken_apart = f"vec4{numbers[found[1]]}_of_words({found[1]}[{index}])"
-        done.append(text[at : found.start()] + taken_apart)
+    while found := access.search(source, at):
+        end = find_closing_bracket(source, found.end())
+        index = _replace_loads(source[found.end() : end], number_types)
+        taken_apart = f"vec4{number_types[found[1]]}_of_words({found[1]}[{index}])"
+        done.append(source[at : found.start()] + taken_apart)
         at = end + 1
-    return "".join(done) + text[at:]
+    return "".join(done) + source[at:]
