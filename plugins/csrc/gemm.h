@@ -85,15 +85,16 @@ static inline void interleave_doubles(const double *const sources[4], int count,
 #ifdef __wasm__
 #define GROUP 4       // numbers of a row of a that are multiplied together
 #define SLAB 8        // columns of b
-#define MOST_ROWS 200 // of a, a multiple of eight
+#define MOST_ROWS 200 // of a that are packed together, a multiple of eight
+#define MOST_SUMS 256 // rows of a whose sums stay in the L1 cache
 
 // out = a * b. Element k of row i of a is at a[(k / GROUP * rows + i) * GROUP + k % GROUP], with zeros behind
 // each row up to a whole group; b is dense; column j of row i of the product is at
-// out[(j / SLAB * rows + i) * SLAB + j % SLAB]. There are MOST_ROWS rows at most.
+// out[(j / SLAB * rows + i) * SLAB + j % SLAB]. There are MOST_SUMS rows at most.
 void multiply_into_slabs(const float *a, const float *b, float *out, int rows, int columns,
                          int depth);
 
-// out (rows x columns, row stride `stride`) = or += a * b, plus a bias that may be absent, within limits, for MOST_ROWS
+// out (rows x columns, row stride `stride`) = or += a * b, plus a bias that may be absent, within limits, for MOST_SUMS
 // rows at most. Rows of b are `b_row` apart, and SLAB columns are `b_slab` behind those before them.
 void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab, float *out,
                      ptrdiff_t stride, int rows, int columns, int depth, int accumulate,

@@ -79,7 +79,7 @@ SHORT_LOOPS static void copy_cells(const float *b, ptrdiff_t b_row, int rows, in
 static void multiply_slab(const float *a, const float *b, ptrdiff_t b_row, const float *from,
                           ptrdiff_t from_row, float *to, ptrdiff_t to_row, int rows, int depth,
                           const float *bias, float least, float most) {
-    float sums[MOST_ROWS * SLAB], cells[GROUP * SLAB];
+    float sums[MOST_SUMS * SLAB], cells[GROUP * SLAB];
     for (int k = 0; k < depth; k += GROUP, a += rows * GROUP, b += GROUP * b_row) {
         const int between = from == sums ? (depth - 1 - k) / GROUP : 0;  // the first and the last
         add_products(a, b, b_row, sums, rows, between);
@@ -103,7 +103,7 @@ SHORT_LOOPS ONCE static void multiply_edge(const float *a, const float *b, ptrdi
                                            ptrdiff_t stride, int rows, int columns, int depth,
                                            int accumulate, const float *bias, float least, float most) {
     const int width = columns > 4 ? SLAB : 4;
-    float sums[MOST_ROWS * SLAB], cells[GROUP * SLAB], constants[SLAB] = {};
+    float sums[MOST_SUMS * SLAB], cells[GROUP * SLAB], constants[SLAB] = {};
     for (int j = 0; j < columns; j++) constants[j] = bias[j];
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < width; j++)

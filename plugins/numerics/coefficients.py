@@ -167,7 +167,7 @@ ROOTS_IN_TWO_PARTS = {
     "digamma_below_0": DIGAMMA_ROOTS,
     "expi_near_root": [EXPI_ROOT],
 }
-"""Roots that are written in two parts, of which the second is what the first lacks."""
+"""By table: its roots, each of which is saved as a float64 and the rest."""
 
 
 def interpolating_polynomial(function, start, end, degree):

@@ -310,32 +310,148 @@ def test_checkpoint_draws_the_numbers_of_a_seed_again(f):
     for transformed in (
         plugrad.grad(saved),
         plugrad.jit(plugrad.grad(saved)),
+        plugrad.grad(plugrad.jit(saved)),
         plugrad.grad(plugrad.checkpoint(plugrad.jit(f))),
     ):
         np.testing.assert_array_equal(transformed(x, 3).numpy(), plain.numpy())
 
 
-def test_checkpoint_refuses_to_differentiate_draws_that_would_differ_in_the_second_run():
-    x, generator = plugrad.ones((5, 8)), plugrad.random.Generator(0)
-    traced = plugrad.jit(lambda x: plugrad.sum(plugrad.dropout(x, 0.5)))
-    functions = [
-        lambda x: plugrad.sum(plugrad.dropout(x, 0.5) * x),
-        lambda x: plugrad.sum(generator.spawn(1)[0].uniform(x.shape) * x),
-        traced,
+shared_generator = plugrad.random.Generator(0)
+
+
+def drop_without_seed(x):
+    return plugrad.sum(plugrad.dropout(x, 0.5) * x)
+
+
+def drop_in_nested_checkpoints(x):
+    return drop_without_seed(x) + plugrad.checkpoint(drop_without_seed)(3 * x)
+
+
+def drop_in_traced_function(x):
+    return plugrad.jit(drop_without_seed)(x) + drop_without_seed(x)
+
+
+def drop_for_each_row(x):
+    return plugrad.sum(plugrad.vmap(drop_without_seed, randomness="different")(x))
+
+
+def draw_in_loop(x):
+    return plugrad.scan(lambda carry, row: (carry + drop_without_seed(row), 0), 0.0, x)[0]
+
+
+def draw_and_restart(x):
+    before = plugrad.sum(shared_generator.normal(x.shape) * x)
+    plugrad.random.seed(7)
+    return before * drop_without_seed(x)
+
+
+def spawn_from_shared_generator(x):
+    child, _ = shared_generator.spawn(2)
+    return plugrad.sum(child.normal(x.shape) * x**2) + drop_without_seed(x)
+
+
+FUNCTIONS_WITH_DRAWS = [
+    drop_without_seed,
+    drop_in_nested_checkpoints,
+    drop_in_traced_function,
+    drop_for_each_row,
+    draw_and_restart,
+    spawn_from_shared_generator,
+]
+
+
+def results_after_seed(function, *args):
+    """Return the results of two calls of a function after a seed, and the numbers that are drawn next."""
+    plugrad.random.seed(3)
+    shared_generator.state = plugrad.random.Generator(4).state
+    results = [function(*args), function(*args)]
+    return [
+        x.numpy() for x in (*results, plugrad.random.uniform((3,)), shared_generator.uniform((3,)))
     ]
-    for f in functions:
-        saved = plugrad.checkpoint(f)
-        assert saved(x).shape == ()  # without a gradient, nothing runs again
-        for transformed in (
-            plugrad.grad(saved),
-            plugrad.jit(plugrad.grad(saved)),
-            plugrad.grad(plugrad.jit(saved)),
-            plugrad.vmap(plugrad.grad(saved), randomness="same"),
+
+
+@pytest.mark.parametrize("f", FUNCTIONS_WITH_DRAWS)
+def test_both_runs_of_a_checkpoint_draw_the_same_numbers(f, backend):
+    x = plugrad.asarray(np.random.default_rng(0).normal(size=(5, 8)).astype("f4"))
+    for transform in (
+        plugrad.grad,
+        lambda f: plugrad.jit(plugrad.grad(f)),
+        lambda f: plugrad.grad(plugrad.jit(f)),
+        lambda f: plugrad.grad(lambda x: plugrad.sum(plugrad.grad(f)(x) ** 2)),
+        lambda f: plugrad.jit(plugrad.grad(lambda x: plugrad.sum(plugrad.grad(f)(x) ** 2))),
+    ):
+        for found, expected in zip(
+            results_after_seed(transform(plugrad.checkpoint(f)), x),
+            results_after_seed(transform(f), x),
+            strict=True,
         ):
-            with pytest.raises(
-                ArgumentError, match=r"checkpoint: .* draws random .* pass it a seed"
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("randomness", ["same", "different"])
+def test_both_runs_of_a_batched_checkpoint_draw_the_same_numbers(randomness):
+    x = plugrad.asarray(np.random.default_rng(0).normal(size=(4, 5, 8)).astype("f4"))
+
+    def map_gradients(f):
+        return plugrad.vmap(plugrad.grad(f), randomness=randomness)
+
+    def differentiate_map(f):
+        mapped = plugrad.vmap(f, randomness=randomness)
+        return plugrad.grad(lambda x: plugrad.sum(mapped(x) * plugrad.arange(4.0)))
+
+    for f in (drop_without_seed, drop_in_nested_checkpoints):
+        for transform in (
+            map_gradients,
+            differentiate_map,
+            lambda f: plugrad.jit(map_gradients(f)),
+            lambda f: plugrad.jit(differentiate_map(f)),
+        ):
+            for found, expected in zip(
+                results_after_seed(transform(plugrad.checkpoint(f)), x),
+                results_after_seed(transform(f), x),
+                strict=True,
             ):
-                transformed(x)
+                np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_checkpoint_refuses_draws_in_loops_that_are_traced_twice():
+    x = plugrad.asarray(np.random.default_rng(0).normal(size=(5, 8)).astype("f4"))
+    saved = plugrad.checkpoint(draw_in_loop)
+    for found, expected in zip(
+        results_after_seed(plugrad.grad(saved), x),
+        results_after_seed(plugrad.grad(draw_in_loop), x),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    with pytest.raises(
+        ArgumentError, match=r"checkpoint: .* traced loop .* pass the function a seed"
+    ):
+        plugrad.jit(plugrad.grad(saved))(x)
+
+
+def test_checkpoint_draws_anew_without_a_gradient():
+    x = plugrad.ones((5, 8))
+    first, second = results_after_seed(plugrad.checkpoint(drop_without_seed), x)[:2]
+    assert first != second
+
+
+def test_second_run_of_a_checkpoint_may_not_draw_more():
+    runs = []
+
+    def draw_more_each_time(x):
+        runs.append(None)
+        return plugrad.sum(x * plugrad.random.normal((len(runs),)))
+
+    with pytest.raises(ArgumentError, match="draws more random numbers when it runs again"):
+        plugrad.grad(
+            plugrad.checkpoint(
+                lambda x: (
+                    draw_more_each_time(x)
+                    if not runs
+                    else draw_more_each_time(x) + draw_more_each_time(x)
+                )
+            )
+        )(1.0)
 
 
 @pytest.mark.parametrize(

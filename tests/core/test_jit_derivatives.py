@@ -147,5 +147,16 @@ def test_a_tensor_that_is_being_differentiated_is_no_constant():
         plugrad.grad(lambda x: plugrad.sum(plugrad.jit(lambda y: y * x)(VECTOR_Y)))(VECTOR_X)
 
 
+def test_functions_under_jit_know_that_they_are_differentiated():
+    found = []
+
+    def f(x):
+        found.append((2 * x).is_being_differentiated())
+        return plugrad.sum(2 * x)
+
+    plugrad.grad(plugrad.jit(f))(VECTOR_X)
+    assert found == [False, True]  # the call, and its gradient
+
+
 def test_calls_are_recorded_only_while_differentiating():
     assert plugrad.jit(lambda x: x * 2)(VECTOR_X).node is None

@@ -149,7 +149,7 @@ MISSING_NAME_HINTS: Final = {
     "view": "write plugrad.reshape(x, shape)",
     "vstack": "write plugrad.concat([x, y], axis=0)",
 }
-"""What users of other frameworks look for, and what they write instead where no name of plugrad's is similar."""
+"""By a name of other frameworks: what to write instead, where no name of plugrad is similar."""
 
 
 def exporting_namespace(name: str) -> str | None:

@@ -200,7 +200,7 @@ _LAZY_EXPORTS = {
     "tracing.in_place": "InPlacePlan",
     "tracing.replay": "compile_replay",
 }
-"""The modules that are imported when one of their names is first used: those of graphs, which few plugins look at."""
+"""The modules that are imported when one of their names is first used, and these names."""
 _MODULE_OF_EXPORT = {
     name: module for module, names in _LAZY_EXPORTS.items() for name in names.split()
 }

@@ -20,9 +20,11 @@ def test_every_rank_ends_with_the_sum_and_sends_what_the_model_says(name, size):
     total = np.sum(ranks, axis=0)
     traffic = ALL_REDUCE_ALGORITHMS[name](ranks)
     assert all(np.array_equal(rank, total) for rank in ranks)
-    bytes_in_seconds = estimate_seconds(name, size, 512 * 4, latency=0.0, bandwidth=1.0)
+    bytes_in_seconds = estimate_seconds(
+        name, size, 512 * 4, latency_seconds=0.0, bytes_per_second=1.0
+    )
     assert traffic.bytes == pytest.approx(bytes_in_seconds)
-    assert traffic.rounds == estimate_seconds(name, size, 0, latency=1.0)
+    assert traffic.rounds == estimate_seconds(name, size, 0, latency_seconds=1.0)
 
 
 @pytest.mark.parametrize("size", [3, 5, 7])

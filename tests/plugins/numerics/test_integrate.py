@@ -5,7 +5,7 @@ import pytest
 import scipy.integrate
 
 import plugrad
-from plugrad.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from plugrad.errors import ArgumentError, AxisError, DTypeError, GradientLost, ShapeError
 from plugrad.testing import check_gradient
 from plugrad_numerics import integrate
 
@@ -97,6 +97,39 @@ def test_solutions_that_end_early_are_nan(backend):
     assert found[0] == 1
     assert np.isnan(found[1])
     assert integrate.odeint(lambda y, t: y, [2.0], [0.0]).tolist() == [[2.0]]
+
+
+DERIVATIVE_TRANSFORMS = {
+    "grad": plugrad.grad,
+    "traced grad": lambda f: plugrad.jit(plugrad.grad(f)),
+    "grad of traced": lambda f: plugrad.grad(plugrad.jit(f)),
+}
+
+
+@pytest.mark.parametrize("transform", DERIVATIVE_TRANSFORMS.values(), ids=DERIVATIVE_TRANSFORMS)
+def test_gradients_of_what_odeint_does_not_take_are_not_lost_silently(transform):
+    def final_value(rate):
+        return integrate.odeint(lambda y, t: rate * y, 1.0 * rate, [0.0, 1.0])[-1]
+
+    with pytest.raises(GradientLost, match=r"odeint: .* pass it as one of args"):
+        transform(final_value)(plugrad.asarray(0.7))
+
+
+def test_odeint_takes_nested_dicts_of_parameters():
+    def derivative(y, t, params, factor):
+        return factor * (params["rates"]["linear"] * y + params["offset"])
+
+    def final_value(params):
+        return integrate.odeint(derivative, 1.0, [0.0, 1.0], params, 0.5)[-1]
+
+    params = {"rates": {"linear": plugrad.asarray(0.7)}, "offset": plugrad.Variable(0.2)}
+    rate, offset = 0.35, 0.1  # y' = rate y + offset, y(0) = 1
+    grown = np.exp(rate)
+    assert final_value(params).item() == pytest.approx(grown + offset / rate * (grown - 1), 1e-4)
+    gradients = plugrad.grad(final_value)(params)
+    assert gradients["offset"].item() == pytest.approx(0.5 * (grown - 1) / rate, 1e-4)
+    expected = 0.5 * (grown + offset / rate * grown - offset / rate**2 * (grown - 1))
+    assert gradients["rates"]["linear"].item() == pytest.approx(expected, 1e-4)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 import scipy.optimize
 
 import plugrad
-from plugrad.errors import ArgumentError, ShapeError
+from plugrad.errors import ArgumentError, GradientLost, ShapeError
 from plugrad.testing import check_gradient
 from plugrad_numerics import optimize
 
@@ -76,6 +76,22 @@ def test_minima_in_double_precision():
 
 def numpy_rosenbrock(x):
     return (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda w: optimize.root(lambda x, a: x * x - a * w, 1.0, 1.0 * w),
+        lambda w: optimize.minimize(lambda x, a: plugrad.sum((x - a * w) ** 2), [0.0], 1.0 * w).x[
+            0
+        ],
+    ],
+    ids=["root", "minimize"],
+)
+def test_gradients_of_what_functions_do_not_take_are_not_lost_silently(function):
+    for transform in (lambda f: f, plugrad.jit):
+        with pytest.raises(GradientLost, match="pass it as one of args"):
+            transform(plugrad.grad(function))(plugrad.asarray(0.7))
 
 
 @pytest.mark.parametrize(

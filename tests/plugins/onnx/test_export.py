@@ -360,6 +360,54 @@ def test_names_of_variables_and_gradients_are_kept(tmp_path, rng):
         np.testing.assert_array_equal(one.numpy(), two.numpy())
 
 
+def median_of_rows(x):
+    return plugrad.median(x, axis=1)
+
+
+OPS_OF_RESTRICTED_OPERATORS = {
+    "and": lambda x: plugrad.bitwise_and(x, plugrad.flip(x, axis=0)),
+    "invert": plugrad.bitwise_invert,
+    "less": lambda x: x < plugrad.flip(x, axis=0),
+    "negative": plugrad.negative,
+    "floor": plugrad.floor,
+    "round": plugrad.round,
+    "relu": plugrad.relu,
+    "isnan": plugrad.isnan,
+    "isfinite": plugrad.isfinite,
+    "pow": lambda x: plugrad.pow(x, plugrad.ones_like(x) + 1),
+    "max": lambda x: plugrad.max(x, axis=1),
+    "matmul": lambda x: x @ x.T,
+    "einsum": lambda x: plugrad.einsum("ij,kj->ik", x, x),
+    "top_k": lambda x: plugrad.top_k(x, 2)[0],
+    "median": median_of_rows,
+}
+
+
+@pytest.mark.parametrize("name", OPS_OF_RESTRICTED_OPERATORS)
+def test_operators_get_dtypes_that_they_take(name, tmp_path):
+    f, path = OPS_OF_RESTRICTED_OPERATORS[name], str(tmp_path / "typed.onnx")
+    dtypes = (
+        "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16"
+    )
+    exported = []
+    for dtype in dtypes.split():
+        x = plugrad.asarray([[1, 0, 100, 7], [0, 3, 2, 90]], device="cpu").astype(dtype)
+        try:
+            expected = f(x)
+        except plugrad.errors.DTypeError:
+            continue
+        plugrad_onnx.export(f, x, path=path, dynamic=())
+        onnx.checker.check_model(onnx.load(path), full_check=True)
+        again = plugrad_onnx.load(path)(x)
+        assert again.shape == expected.shape
+        if dtype != "bfloat16":  # which the importer computes in float32
+            assert again.dtype == expected.dtype
+        found = np.asarray(again).astype(np.float64)
+        np.testing.assert_allclose(found, np.float64(expected.numpy()), rtol=1e-2)
+        exported.append(dtype)
+    assert len(exported) >= 4
+
+
 def test_without_dynamic_axes_sizes_equal_those_of_the_examples(tmp_path):
     path = tmp_path / "f.onnx"
     plugrad_onnx.export(lambda x: x * 2, plugrad.ones((2, 3)), path=path, dynamic=())

@@ -131,13 +131,17 @@ def test_filters_of_which_sizes_are_transformed(filter, is_in_tiles):
     assert uses_winograd(1, window, filter) is is_in_tiles
 
 
-@pytest.mark.parametrize("size", [(3, 3), (5, 5), (1, 3), (1, 5)], ids=str)
+@pytest.mark.parametrize(
+    ("size", "stride"), [((3, 3), 1), ((5, 5), 1), ((1, 3), 1), ((1, 5), 1), ((3, 3), 2)], ids=str
+)
 @pytest.mark.parametrize("channels", [16, 64])
-def test_convolution_by_tiles_is_as_accurate_as_products_of_matrices(run, rng, size, channels):
+def test_convolution_by_tiles_is_as_accurate_as_products_of_matrices(
+    run, rng, size, stride, channels
+):
     """Errors are relative to the root of the mean square."""
-    shapes = (2, 30, 33, channels), (*size, channels, channels)
+    shapes = (2, 31, 32, channels), (*size, channels, channels)
     x, f = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
-    window = sliding_window((30, 33), size, (1, 1), "same", (1, 1))
+    window = sliding_window((31, 32), size, (stride, stride), "same", (1, 1))
     assert uses_winograd(2, window, f.shape)
     y = reference_convolution(x.astype(float), f.astype(float), window)
     dy = rng.standard_normal(y.shape).astype(np.float32)
@@ -247,6 +251,100 @@ def test_gradient_of_filters_by_tiles(run, rng, channels, size):
     right = np.reshape([np.einsum("nhwc,nhwo->co", c, dy) for c in cells], (3, 3, channels, 20))
     found = run("Conv2DBackpropFilter", x, dy, filter_shape=right.shape, window=window)
     np.testing.assert_allclose(found, right, 1e-5, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("out", "channels", "strides", "dilations", "is_in_tiles"),
+    [
+        ((4, 4), 16, (2, 2), (1, 1), True),
+        ((4, 3), 16, (2, 2), (1, 1), False),
+        ((5, 5), 64, (2, 2), (1, 1), False),  # four tiles of 4 x 4 have 2.6 times the results
+        ((4, 6), 16, (2, 2), (1, 1), False),
+        ((4, 6), 32, (2, 2), (1, 1), True),
+        ((7, 7), 16, (2, 2), (1, 1), False),
+        ((7, 7), 32, (2, 2), (1, 1), True),
+        ((8, 8), 32, (2, 1), (1, 1), False),
+        ((8, 8), 32, (2, 2), (2, 2), False),
+        ((8, 8), 32, (3, 3), (1, 1), False),
+    ],
+)
+def test_which_strides_have_tiles(out, channels, strides, dilations, is_in_tiles):
+    sizes = tuple(
+        (n - 1) * stride + 2 * step + 1
+        for n, stride, step in zip(out, strides, dilations, strict=True)
+    )
+    window = sliding_window(sizes, (3, 3), strides, "valid", dilations)
+    assert window.out == out
+    assert uses_winograd(16, window, (3, 3, channels, channels)) is is_in_tiles
+
+
+STRIDED_IMAGES = [
+    ((17, 17), "valid"),
+    ((15, 32), "same"),
+    ((14, 16), ((1, 1), (0, 1))),
+    ((23, 15), ((2, 0), (1, 2))),
+]
+"""Sizes with and without a whole number of tiles, and paddings with which the first pixel meets each cell."""
+
+
+@pytest.mark.parametrize(("size", "padding"), STRIDED_IMAGES, ids=str)
+@pytest.mark.parametrize("channels", [(16, 20), (132, 16), (204, 24)], ids=str)
+def test_strides_of_two_by_tiles(run, rng, size, padding, channels):
+    x, f = rng.standard_normal((6, *size, channels[0])), rng.standard_normal((3, 3, *channels))
+    window = sliding_window(size, (3, 3), (2, 2), padding, (1, 1))
+    assert uses_winograd(6, window, f.shape)
+    y = reference_convolution(x, f, window)
+    dy = rng.standard_normal(y.shape)
+    dx, df = reference_convolution_gradients(dy, x, f, window)
+    x, f, dy = (array.astype(np.float32) for array in (x, f, dy))
+    found = run("Conv2D", x, f, window=window)
+    np.testing.assert_allclose(found, y, 1e-5, 2e-4)
+    whole = run("Conv2DBackpropInput", dy, f, input_shape=x.shape, window=window)
+    np.testing.assert_allclose(whole, dx, 1e-5, 2e-4)
+    df_found = run("Conv2DBackpropFilter", x, dy, filter_shape=f.shape, window=window)
+    np.testing.assert_allclose(df_found, df, 1e-5, 2e-4)
+    # The bits do not depend on the place in the batch.
+    np.testing.assert_array_equal(run("Conv2D", x[1:], f, window=window), found[1:])
+    some = run("Conv2DBackpropInput", dy[1:], f, input_shape=(5, *x.shape[1:]), window=window)
+    np.testing.assert_array_equal(some, whole[1:])
+
+
+@pytest.mark.parametrize(("size", "padding"), STRIDED_IMAGES, ids=str)
+def test_infinite_numbers_with_strides_of_two(run, rng, size, padding):
+    """Padding is zeros for infinite cells and gradients; beside the gradients of results, there is nothing."""
+    window = sliding_window(size, (3, 3), (2, 2), padding, (1, 1))
+    assert uses_winograd(5, window, (3, 3, 16, 20))
+    rows, columns = window.out
+    x = rng.standard_normal((5, *size, 16)).astype(np.float32)
+    f = rng.standard_normal((3, 3, 16, 20)).astype(np.float32)
+    dy = rng.standard_normal((5, rows, columns, 20)).astype(np.float32)
+    infinite_x, infinite_f, infinite_dy = x.copy(), f.copy(), dy.copy()
+    infinite_x[0, 3, 4, 3], infinite_x[0, 8, 8, 0], infinite_x[1, 0, 7, 2] = np.inf, -np.inf, np.nan
+    infinite_f[0, 0, 0, 2], infinite_f[1, 2, 3, 4] = np.inf, np.nan
+    infinite_dy[0, 0, 0, 1], infinite_dy[1, 2, 3, 0] = np.inf, np.nan
+
+    def correlate(x, f, dy):
+        """Return the results and the gradient of the filters."""
+        (top, _), (left, _) = window.padding
+        padded = np.pad(x.astype(float), ((0, 0), (top, 3), (left, 3), (0, 0)))
+        ends = 2 * rows - 1, 2 * columns - 1
+        patches = [
+            padded[:, i : i + ends[0] : 2, j : j + ends[1] : 2] for i in range(3) for j in range(3)
+        ]
+        y = sum(p @ cell for p, cell in zip(patches, f.reshape(9, 16, 20), strict=True))
+        df = [np.einsum("nhwc,nhwo->co", p, dy.astype(float)) for p in patches]
+        return y, np.reshape(df, f.shape)
+
+    for some_x, some_f, some_dy in (infinite_x, f, dy), (x, infinite_f, dy), (x, f, infinite_dy):
+        with np.errstate(invalid="ignore"):
+            y, df = correlate(some_x, some_f, some_dy)
+            dx, _ = reference_convolution_gradients(some_dy, x, some_f, window)
+        found = run("Conv2D", some_x, some_f, window=window)
+        np.testing.assert_allclose(found, y, 1e-4, 1e-4)
+        found = run("Conv2DBackpropFilter", some_x, some_dy, filter_shape=f.shape, window=window)
+        np.testing.assert_allclose(found, df, 1e-4, 1e-4)
+        found = run("Conv2DBackpropInput", some_dy, some_f, input_shape=x.shape, window=window)
+        np.testing.assert_allclose(found, dx, 1e-4, 1e-4)
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 5])

@@ -65,6 +65,7 @@ def _check_dtype_storage(dtype: str) -> dict[str, str]:
 
 
 def _compute_gradient() -> plugrad.Tensor:
+    """Return the gradient of the sum of cubes of the matrix input."""
     return plugrad.grad(lambda x: plugrad.sum(x * x * x))(plugrad.asarray(FLOAT_MATRIX_INPUT))
 
 

@@ -57,7 +57,7 @@ MODULE_PREFIX: Final = "module://"
 """How the name of a backend begins that is given by its module and not by its plugin."""
 
 plugin_uninstall_listeners: Final[list[Callable[[Plugin], None]]] = []
-"""What is called with each plugin that a scan of the installed distributions no longer finds."""
+"""Functions that are called with each plugin that a scan of the installed distributions no longer finds."""
 
 MAX_LISTED_NAMES = 5
 """How many names a message has at most."""
@@ -393,7 +393,7 @@ def _add_module_backend(name: str) -> None:
 
 
 GPU_NAMES_WITHOUT_BACKEND: Final = frozenset({"cuda", "gpu", "hip", "mps", "rocm", "xpu"})
-"""What other frameworks call the devices that the backend webgpu has."""
+"""Names of GPUs in other frameworks, for which an error suggests the backend webgpu."""
 
 
 def _plugin_not_found_error(name: str, kind: PluginKind) -> BackendNotFound | PluginNotFound:

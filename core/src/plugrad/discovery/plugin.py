@@ -27,7 +27,7 @@ KIND_DESCRIPTIONS: Final[dict[PluginKind, str]] = {
     "hooks": "hooks",
 }
 IN_PROCESS_DISTRIBUTION: Final = "<this process>"
-"""Stands in for the distribution of plugins that the program itself registers."""
+"""The name in place of a distribution's for plugins that the program itself registers."""
 
 
 class Plugin:

@@ -44,7 +44,7 @@ DeviceLike: TypeAlias = str | Backend
 """The name of a backend, such as ``"webgpu:1"``, or the backend itself."""
 
 _selection_variable: Final[ContextVar[Selection | None]] = ContextVar("plugrad_used", default=None)
-"""What `use` has selected in the current context, or None."""
+"""The selection that `use` has made in the current context, or None."""
 get_selection: Final = _selection_variable.get
 set_selection: Final = _selection_variable.set
 """Set what `use` has selected in this context, which `get_selection` returned before."""
@@ -56,13 +56,13 @@ class _UseBlock(NamedTuple):
     owner: use
     """The object `use(…)` of the block."""
     previous_selection: tuple[Selection | None, Backend | None]
-    """What was selected, and the target of transfers, when it began."""
+    """The selected backend and the target of transfers before the block."""
 
 
 _open_use_blocks: Final[ContextVar[tuple[_UseBlock, ...]]] = ContextVar(
     "plugrad_use_blocks", default=()
 )
-"""From the outermost to the innermost one."""
+"""The blocks of `use` that have not ended, from the outermost to the innermost one."""
 
 
 class use:  # noqa: N801 - a call and a context manager: it reads as a verb

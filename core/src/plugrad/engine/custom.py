@@ -50,7 +50,8 @@ def custom_grad(
     >>> plugrad.grad(lambda x: 5 * clipped_identity(x))(2.0)
     tensor(1., dtype=float32)
 
-    A saved tensor remembers how it was computed, so the gradient can be differentiated again.
+    A saved tensor remembers how it was computed, so the gradient can be differentiated again. Tensors that `function`
+    reads and does not take get no gradient.
 
     Raises:
         ArgumentError: an argument is not a tensor, or `function` or `grad_func` returns something

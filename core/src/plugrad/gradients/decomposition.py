@@ -469,7 +469,7 @@ def _qr_vjp(dy: list[Tensor], outs: list[Tensor]) -> Tensor:
 
 
 def _tall_qr_vjp(d_q: Tensor, d_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
-    """Return the gradient for the leading columns, as many as R has; NaN if it uses linearly dependent columns."""
+    """Return the gradient for the leading columns, the same number as R has; NaN for linearly dependent columns."""
     constant = stop_gradient(r)
     limits = singular_value_tolerance(r) * sqrt(sum(abs(constant) ** 2, axis=-2))
     is_singular = any(abs(diagonal(constant)) <= limits, axis=-1)
@@ -567,7 +567,7 @@ gradient(decomposition.lu, input=_lu_vjp)
 def _eig_vjp(
     dy: list[Tensor], outs: list[Tensor], absent: frozenset[int], input_spec: Spec
 ) -> Tensor:
-    """Return the gradient; it is NaN if it depends on the phases of eigenvectors, or on those of equal eigenvalues.
+    """Return the gradient; it is NaN if it depends on phases of eigenvectors, or on eigenvectors of equal eigenvalues.
 
     The length of eigenvectors is 1: a change of the matrix moves none along itself.
     """

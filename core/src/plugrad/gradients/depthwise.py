@@ -1,4 +1,4 @@
-"""Gradients of the depthwise convolutions, which are related as those of convolutions are."""
+"""Gradients of the depthwise convolutions, each of which is linear in both inputs, as in `convolution`."""
 
 from plugrad.gradients.convolution import declare_gradients
 from plugrad.kernels.depthwise import (

@@ -1,4 +1,4 @@
-"""Gradients of recurrent cells: kernels of their own, and the ops of which these consist elsewhere."""
+"""Gradients of recurrent cells: kernels, and the ops that compute them where a backend lacks these."""
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial

@@ -1,4 +1,4 @@
-"""Gradients of the sparse kernels: dy goes back to the entries and rows of which the result consists."""
+"""Gradients of the sparse kernels: dy goes back to the entries and rows from which the result was made."""
 
 from collections.abc import Sequence
 

@@ -179,7 +179,7 @@ def _compare_with_function(
     function: Callable[..., Any], document: dict[str, Any], weights: dict[str, Any], tensors: Sequence[Tensor],
     inputs: Sequence[str],
 ) -> None:  # fmt: skip
-    """Compare the outputs of the model with those of the function."""
+    """Raise unless the outputs of the model are close to the function's."""
     returned: Any = function(*tensors)
     wanted: list[Any] = [*returned] if isinstance(returned, list | tuple) else [returned]
     topology = document["modelTopology"]

@@ -30,7 +30,7 @@ class Node:
     """The nodes that run before it, and without which it does not run."""
     attributes: Mapping[str, Any]
     operator: Operator | None = None
-    """What computes it; None for constants and for the nodes of the control flow of version 1."""
+    """The function that computes it; None for constants and for the nodes of the control flow of version 1."""
 
     def __str__(self) -> str:
         return f"node {self.name!r} ({self.op})"
@@ -47,7 +47,7 @@ class Graph:
     plan_of_outputs: dict[tuple[OutputReference, ...], Any] = field(
         default_factory=dict["tuple[OutputReference, ...]", "Any"]
     )
-    """By the outputs that somebody asked for: the execution plan."""
+    """The execution plan of each combination of outputs that somebody has asked for."""
 
     def dependencies(self, outputs: Iterable[OutputReference]) -> list[Node]:
         """Return the nodes on which outputs depend, in topological order except for loops.

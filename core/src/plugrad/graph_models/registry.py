@@ -71,6 +71,7 @@ class Operator:
     name: str
     function: Callable[..., Any]
     input_annotations: tuple[str, ...]
+    """The annotation of each input, one of `INPUT_ANNOTATIONS`."""
     required_input_count: int
     """The least number of inputs."""
     variadic_annotation: str

@@ -224,65 +224,77 @@ class GraphWriter:
             T=first_array.dtype.name,
         )
 
-    def write_graph(self, graphs: tuple[Graph, Graph], names: dict[int, str]) -> list[str]:
-        """Write the steps of a graph whose inputs have these names; return the names of its results.
+    def write_graph(
+        self, graphs_of_both_traces: tuple[Graph, Graph], name_of_value: dict[int, str]
+    ) -> list[str]:
+        """Write the steps of a graph whose inputs have names; return the names of its results.
 
         Raises:
             UnsupportedModel: something has no counterpart in TensorFlow.js, or the traces differ.
         """
-        first, second = graphs
+        first, second = graphs_of_both_traces
         if len(first.steps) != len(second.steps):
             raise UnsupportedModel("The function does other things for other sizes of the batch.")
         for value in first.arguments:
             sizes = zip(first.specs[value].shape, second.specs[value].shape, strict=False)
             axes = [n for n, pair in enumerate(sizes) if pair == self.sizes and len({*pair}) > 1]
-            self.batches += [(names[value], axis) for axis in axes[:1]]
+            self.batches += [(name_of_value[value], axis) for axis in axes[:1]]
         read = first.backend.to_numpy
         for value, other in zip(first.constants, second.constants, strict=True):
-            names[value] = self.write_array(
+            name_of_value[value] = self.write_array(
                 read(first.constants[value]), read(second.constants[other])
             )
         for value, variable in first.variables.items():
-            names[value] = self.write_constant(variable.numpy(), variable.name or "variable")
+            name_of_value[value] = self.write_constant(
+                variable.numpy(), variable.name or "variable"
+            )
         for pair in zip(first.steps, second.steps, strict=True):
-            self._write_step(graphs, pair, names)
-        return [names[value] for value in first.results]
+            self._write_step(graphs_of_both_traces, pair, name_of_value)
+        return [name_of_value[value] for value in first.results]
 
     def _write_step(
-        self, graphs: tuple[Graph, Graph], steps_of_both_traces: Any, names: dict[int, str]
+        self,
+        graphs_of_both_traces: tuple[Graph, Graph],
+        steps_of_both_traces: Any,
+        name_of_value: dict[int, str],
     ) -> None:
         """Write one step of the traces."""
         step, other = steps_of_both_traces
         if type(step) is not type(other):
             raise UnsupportedModel("The function does other things for other sizes of the batch.")
         if isinstance(step, Call):
-            outputs = self._write_call(graphs, steps_of_both_traces, names)
+            outputs = self._write_call(graphs_of_both_traces, steps_of_both_traces, name_of_value)
         elif type(step) in CONTROL_FLOW_RULES:
-            outputs = CONTROL_FLOW_RULES[type(step)](self, steps_of_both_traces, names)
+            outputs = CONTROL_FLOW_RULES[type(step)](self, steps_of_both_traces, name_of_value)
         else:
             raise UnsupportedModel(
                 f"What the host computes at {step.line}, such as random numbers, has no counterpart in TensorFlow.js. "
                 "Make it an argument of the function."
             )
-        names.update(zip(step.outputs, outputs, strict=True))
+        name_of_value.update(zip(step.outputs, outputs, strict=True))
 
     def _write_call(
-        self, graphs: tuple[Graph, Graph], calls_of_both_traces: Any, names: Mapping[int, str]
+        self,
+        graphs_of_both_traces: tuple[Graph, Graph],
+        calls_of_both_traces: Any,
+        name_of_value: Mapping[int, str],
     ) -> list[str]:
         """Write the call of a kernel."""
         step, other = calls_of_both_traces
         if step.stops_gradient:
-            return [self.write_node("StopGradient", [names[step.inputs[0]]])]
+            return [self.write_node("StopGradient", [name_of_value[step.inputs[0]]])]
         kernel = step.kernel.name
         if kernel not in WRITE_RULES or other.kernel.name != kernel:
             raise UnsupportedModel(
                 f"Kernel {kernel!r}, called at {step.line}, has no counterpart in TensorFlow.js that is written. "
                 "Compute it by other ops."
             )
-        calls = TracedCall(graphs, calls_of_both_traces)
+        calls = TracedCall(graphs_of_both_traces, calls_of_both_traces)
         for value in step.outputs:
-            tensorflow_dtype(str(graphs[0].specs[value].dtype), f"{kernel} at {step.line}")
-        inputs = ["" if value is None else names[value] for value in step.inputs]
+            tensorflow_dtype(
+                str(graphs_of_both_traces[0].specs[value].dtype), f"{kernel} at {step.line}"
+            )
+        inputs = ["" if value is None else name_of_value[value] for value in step.inputs]
         found = WRITE_RULES[kernel](self, calls, inputs)
         if not isinstance(found, str):
             return list(found)

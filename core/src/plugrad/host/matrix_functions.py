@@ -125,8 +125,10 @@ def _schur(kernel_name: str, input: Array) -> tuple[Array, Array, Array]:
     return np.triu(triangle), unitary, values
 
 
-def _make_triangular(kernel_name: str, x: Array, unitary: Array, frobenius_norm: float) -> None:
-    """Make x triangular in place by QR steps with Wilkinson's shifts, and apply the rotations to `unitary` too."""
+def _make_triangular(
+    kernel_name: str, x: Array, unitary_matrix: Array, frobenius_norm: float
+) -> None:
+    """Make x triangular in place by QR steps with Wilkinson's shifts, and rotate the unitary matrix in the same way."""
     end, steps = len(x), 0
     while end > 1:
         if np.linalg.norm(x[end - 1, : end - 1]) <= DOUBLE_EPSILON * frobenius_norm:
@@ -142,7 +144,7 @@ def _make_triangular(kernel_name: str, x: Array, unitary: Array, frobenius_norm:
         q = np.linalg.qr(x[:end, :end] - shift * np.eye(end))[0]
         x[:end] = _conjugate_transpose(q) @ x[:end]
         x[:, :end] = x[:, :end] @ q
-        unitary[:, :end] = unitary[:, :end] @ q
+        unitary_matrix[:, :end] = unitary_matrix[:, :end] @ q
 
 
 HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {

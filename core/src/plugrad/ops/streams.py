@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from functools import partial
 from os import urandom
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from weakref import ref
 
 import numpy as np
@@ -44,14 +44,63 @@ COUNTER_BITS: Final = 128
 BLOCK_WORDS: Final = 4
 """The number of 32-bit random words that one counter value gives."""
 _lock: Final = hold_safely(Lock())
-repeated_run: Final[ContextVar[object | None]] = ContextVar("plugrad_repeated_run", default=None)
-"""The run of a function that will run again for its gradient, and must then draw the same numbers; see `checkpoint`."""
+_Drawn = TypeVar("_Drawn")
+repeated_run: Final[ContextVar[RepeatedRun | None]] = ContextVar(
+    "plugrad_repeated_run", default=None
+)
+"""The innermost run in this context of a function that runs twice; see `checkpoint`."""
+
+
+class RepeatedRun:
+    """A run of a function that runs twice and must draw the same numbers in both runs.
+
+    The first run records what it draws. The second run takes that instead of new numbers. Streams that it has not
+    itself started do not advance again.
+    """
+
+    __slots__ = ("_drawn", "_replayed", "identity", "outer", "tracer")
+
+    def __init__(self, first_run: RepeatedRun | None = None) -> None:
+        """Begin a first run, or the second run after a first one."""
+        self.outer = repeated_run.get()
+        self.tracer = current_tracer() if first_run is None else first_run.tracer
+        """The tracer on whose level numbers are drawn. Those of tracers inside the function draw from it."""
+        self.identity = object()
+        """What a stream that the run has started refers to: a stream may live longer than the run's tracer."""
+        self._drawn: list[tuple[Any, int]] = []
+        """What was drawn, each with the counter of its stream after the draw."""
+        self._replayed = None if first_run is None else iter(first_run._drawn)
+
+    def draw(self, stream: RandomStream, draw_anew: Callable[[], _Drawn]) -> _Drawn:
+        """Return what the first run drew, or, in a first run, what `draw_anew` returns.
+
+        Raises:
+            ArgumentError: the second run draws more than the first one.
+        """
+        if self._replayed is None:
+            token = repeated_run.set(self.outer)
+            try:
+                value = stream.draw_repeatably(draw_anew)  # which runs around this one record, too
+            finally:
+                repeated_run.reset(token)
+            self._drawn.append((value, stream.counter))
+            return value
+        try:
+            value, counter = next(self._replayed)
+        except StopIteration:
+            raise ArgumentError(
+                "checkpoint: the function draws more random numbers when it runs again for the gradient; both runs "
+                "must make the same draws"
+            ) from None
+        if stream.restarted_by is self.identity:
+            stream.counter = counter
+        return value
 
 
 class RandomStream:
     """The position in a stream of random numbers: a key, and the next number of its counter."""
 
-    __slots__ = ("_counter", "_key", "_restarted_by", "_started_in")
+    __slots__ = ("_key", "_started_in", "counter", "restarted_by")
 
     def __init__(self) -> None:
         """Start at the beginning of a fresh key."""
@@ -64,53 +113,52 @@ class RandomStream:
             self._key: Key | None = (
                 key  # None until the first draw, so that forked processes differ
             )
-            self._counter: int = counter
+            self.counter: int = counter
             self._started_in: ref[Backend] | None = None if target is None else ref(target)
             """The backend to which all inputs were transferred, as they are to the one that traces a program."""
-            self._restarted_by: object | None = None if key is None else repeated_run.get()
-            """The repeated run that has moved the stream here, and will do so again."""
+            run = repeated_run.get()
+            self.restarted_by = None if key is None or run is None else run.identity
+            """The run of a function that has moved the stream here, and will do so in its other run."""
 
     def take_blocks(self, block_count: int) -> tuple[int, int]:
+        """Return the key and the counter, and advance the counter by `block_count`.
+
+        The second run of a function returns those of the first run; see `RepeatedRun`.
+        """
+        return self.draw_repeatably(partial(self._take_new_blocks, block_count))
+
+    def _take_new_blocks(self, block_count: int) -> tuple[int, int]:
         """Return the key and the counter, and advance the counter by `block_count`."""
-        if block_count:
-            self._check_repeatable()
         with _lock:
             if self._key is None:
                 self._key = int.from_bytes(urandom(KEY_BITS // 8), "little")
-            key, counter = self._key, self._counter
+            key, counter = self._key, self.counter
             self._set_position(key, (counter + block_count) % (1 << COUNTER_BITS))
         return (key() if callable(key) else key), counter
 
-    def _check_repeatable(self) -> None:
-        """Raise an error if a second run of the function that draws would get other numbers.
-
-        Raises:
-            ArgumentError: it would.
-        """
+    def draw_repeatably(self, draw_anew: Callable[[], _Drawn]) -> _Drawn:
+        """Return what `draw_anew` returns, or what it returned in the first run of a function that runs twice."""
         run = repeated_run.get()
-        if run is not None and self._restarted_by is not run:
-            raise ArgumentError(
-                "checkpoint: the function draws random numbers, and would draw others when it runs again for the "
-                "gradient; pass it a seed as an argument and draw from plugrad.random.Generator(seed), or write "
-                "plugrad.dropout(x, rate, seed=seed)"
-            )
+        if run is None or run.tracer is not current_tracer():
+            return draw_anew()
+        return run.draw(self, draw_anew)
 
     def _set_position(self, key: Key, counter: int) -> None:
         """Set the key and the counter; the caller holds the lock."""
-        undo_on_failure(partial(self._restore_position, self._key, self._counter, counter))
-        self._key, self._counter = key, counter
+        undo_on_failure(partial(self._restore_position, self._key, self.counter, counter))
+        self._key, self.counter = key, counter
 
     def _restore_position(self, key: Key | None, old_counter: int, new_counter: int) -> None:
         """Go back to where the stream was, unless another thread has drawn since."""
         with _lock:
-            if self._counter == new_counter:
-                self._key, self._counter = key, old_counter
+            if self.counter == new_counter:
+                self._key, self.counter = key, old_counter
 
     def _advance_counter(self, block_count: int) -> int:
         """Return the counter, and advance it by `block_count`."""
         with _lock:
-            counter = self._counter
-            self._counter = (counter + block_count) % (1 << COUNTER_BITS)
+            counter = self.counter
+            self.counter = (counter + block_count) % (1 << COUNTER_BITS)
             return counter
 
     def _restart_and_advance(self, key: Key, counter: int, block_count: int) -> tuple[int, int]:
@@ -125,11 +173,26 @@ class RandomStream:
         A traced program takes them anew in each of its calls. If it has itself restarted the stream, they are the same
         each time, as they are without a trace. Then a key that is a function is computed anew, and the counter stays.
         """
-        self._check_repeatable()
+        compute = partial(self._compute_next_state, word_count, backend)
+        return compute() if current_tracer() is None else self.draw_repeatably(compute)
+
+    def _compute_next_state(self, word_count: int, backend: Backend) -> Tensor:
+        """Return the state for a draw, as `next_state` does, but never that of an earlier run.
+
+        Raises:
+            ArgumentError: a traced loop or branch draws, in a function that runs twice in one trace.
+        """
         tracer = current_tracer()
         state = None if tracer is None else tracer.provide_draw_state(word_count, self.next_state)
         if state is not None:
             return state
+        run = repeated_run.get()
+        if run and run.tracer not in (None, tracer) and run.identity is not self.restarted_by:
+            raise ArgumentError(
+                "checkpoint: the function draws random numbers in a traced loop or branch, which would draw others "
+                "when it runs again for the gradient; pass the function a seed as an argument, and draw from "
+                "plugrad.random.Generator(seed)"
+            )
         blocks = -(-word_count // BLOCK_WORDS)
         target = recording_or_target_backend()
         take: Callable[[], tuple[int, int]]
@@ -145,11 +208,21 @@ class RandomStream:
         )
 
     def spawn(self, count: int) -> list[RandomStream]:
-        """Return streams whose keys are the next numbers of this one."""
+        """Return streams whose keys are the next numbers of this one.
+
+        Raises:
+            ArgumentError: a traced function that a function under `checkpoint` calls spawns from a stream outside both.
+        """
+        run = repeated_run.get()
+        if run and run.tracer is not current_tracer() and run.identity is not self.restarted_by:
+            raise ArgumentError(
+                "checkpoint: a traced function spawns generators while it is traced, which happens in one of the two "
+                "runs only; spawn them outside the traced function, and pass them on"
+            )
         blocks, own = -(-2 * count // BLOCK_WORDS), self._key
         keys: list[Any]
         if callable(own):
-            counter = self._advance_counter(blocks)
+            counter = self.draw_repeatably(partial(self._advance_counter, blocks))
             keys = [partial(_spawned_key, own, counter, i) for i in range(count)]
         else:
             state = state_words(*self.take_blocks(blocks))
@@ -158,7 +231,7 @@ class RandomStream:
         for key in keys:
             child = RandomStream()
             child._key, child._started_in = key, self._started_in
-            child._restarted_by = self._restarted_by
+            child.restarted_by = self.restarted_by
             children.append(child)
         return children
 

@@ -53,7 +53,7 @@ MISSING_ATTRIBUTE_HINTS: Final = {
     "step": "call optimizer.minimize(f, variables), which computes gradients and takes a step",
     "zero_grad": "gradients are not kept; each call of optimizer.minimize(f, variables) computes them anew",
 }
-"""What optimizers of other frameworks have, and what to write here."""
+"""By the name of an attribute in other frameworks: what to write here."""
 
 
 class _ParamGroup(NamedTuple):
@@ -64,7 +64,7 @@ class _ParamGroup(NamedTuple):
     shared_names: tuple[str, ...]
     """The names of the coefficients that follow the optimizer's attributes."""
     optimizer: Optimizer
-    """What computes with both; it keeps no state of variables."""
+    """An optimizer with the group's coefficients, which computes steps and keeps no state of variables."""
 
 
 class Optimizer(ABC):

@@ -28,7 +28,7 @@ ROW_GAP = 36
 BLOCK_GAP = 90
 """The distance between the block of the function and the block of its gradient."""
 ORDERING_SWEEPS = 12
-"""How many passes sort the rows, so that few edges cross; as many more only move the boxes."""
+"""How many passes sort the rows, so that few edges cross; the same number of passes then only move boxes."""
 
 
 class Box(NamedTuple):
@@ -44,7 +44,7 @@ class Arrangement(NamedTuple):
     """The finished layout: boxes, bends of edges, and the size of the picture."""
 
     boxes: list[Box]
-    """Of the nodes, in their order."""
+    """The boxes of the nodes, in the order of the nodes."""
     bends: dict[Edge, list[tuple[float, float]]]
     """The points that an edge passes between its ends."""
     leads_upwards: dict[Edge, bool | None]

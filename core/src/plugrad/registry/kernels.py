@@ -333,21 +333,24 @@ def _check_conditions(config: KernelConfig) -> None:
     raise RegistrationError(f"{config.kernel_name} on {config.backend_name!r}: {problem}")
 
 
-def _check_backend(name: str) -> None:
+def _check_backend(backend_name: str) -> None:
     """Raise if a backend's name is probably misspelt: its kernels would never be called.
 
     Raises:
         RegistrationError: an installed backend has a similar name, and none this one.
     """
     known = settings.options_by_backend()
-    if name not in known and get_contract(name) is not None:
+    if backend_name not in known and get_contract(backend_name) is not None:
         raise RegistrationError(
-            f"KernelConfig: {name!r} is the name of a kernel; it stands before that of the backend"
+            f"KernelConfig: {backend_name!r} is the name of a kernel; it stands before that of the backend"
         )
     # Backends may rightly have similar names, such as one_gpu.
-    if name not in known and (meant := suggest_similar_name(name, known, min_similarity=0.75)):
+    if backend_name not in known and (
+        meant := suggest_similar_name(backend_name, known, min_similarity=0.75)
+    ):
         raise RegistrationError(
-            f"KernelConfig: no backend is called {name!r}{meant}; the installed ones are {', '.join(sorted(known))}"
+            f"KernelConfig: no backend is called {backend_name!r}{meant}; "
+            f"the installed ones are {', '.join(sorted(known))}"
         )
 
 

@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 def extract_windows(x: Array, window: Window, *, padding_value: Any = 0) -> Array:
-    """Return the elements of each window, as (batch, stops …, channels, cells …), with padding around x."""
+    """Return the elements of each window, as (batch, window positions …, channels, cells …), with padding around x."""
     axes = len(window.size)
     places: list[Array] = []  # of each axis: where the cells (second axis) of the stops (first) lie
     margins = [(0, 0)]

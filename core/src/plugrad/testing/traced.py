@@ -155,7 +155,7 @@ def _check_refusal(call: Callable[[], Any], label: str) -> None:
 # --- programs that are more than one kernel ------------------------------------------------------
 
 
-def check_program(name: str) -> None:
+def check_program(program_name: str) -> None:
     """Compare three calls of a program, traced and untraced, from the same state and the same seed.
 
     Raises:
@@ -163,12 +163,12 @@ def check_program(name: str) -> None:
     """
     found: list[list[Tensor]] = []
     for is_traced in (False, True):
-        program = TRACED_PROGRAMS[name]()
+        program = TRACED_PROGRAMS[program_name]()
         step = jit(program) if is_traced else program
         seed(7)
         x = asarray(np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]], "float32"))
         found.append([y for _ in range(3) for y in step(x)])
-    _check_same(found[1:], found[0], f"the program {name!r}")
+    _check_same(found[1:], found[0], f"the program {program_name!r}")
 
 
 TracedProgram: TypeAlias = "Callable[[Tensor], Sequence[Tensor]]"

@@ -15,7 +15,16 @@ from plugrad.passes.hosts import return_host_values
 from plugrad.passes.memory import plan_memory
 from plugrad.passes.simplify import simplify_graph
 from plugrad.passes.stops import remove_stop_gradients
-from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, OutputNode, ResultBundle
+from plugrad.tape.nodes import (
+    CustomNode,
+    InputGradients,
+    Leaf,
+    Node,
+    OutputNode,
+    ResultBundle,
+    end_recording,
+    open_leaves,
+)
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.backend import check_device_alive
 from plugrad.tensor.context import (
@@ -226,8 +235,12 @@ class Program:
                 for _ in range(len(tensors) - len(needs_input_grad) - sum(has_result_grad))
             ]
             held = zip(self.variables, inputs[count:], strict=True)
+            open_leaves.update(leaves)
             with tracer.bind_values(dict(held), hosts):
-                results = [*iter_tensors(self.function(inputs[:count]))]
+                try:
+                    results = [*iter_tensors(self.function(inputs[:count]))]
+                finally:
+                    end_recording(leaves)
                 ends = [
                     x.node for x, is_given in zip(results, has_result_grad, strict=True) if is_given
                 ]

@@ -19,7 +19,7 @@ from plugrad.errors import (
 from plugrad.ops.attributes import as_list, is_sequence
 from plugrad.ops.creation import asarray, eye, ones_like, zeros, zeros_like
 from plugrad.ops.movement import expand_dims, reshape, stack, unstack
-from plugrad.ops.streams import repeated_run
+from plugrad.ops.streams import RepeatedRun, repeated_run
 from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, end_recording, open_leaves
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
@@ -292,13 +292,13 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     This takes more time and less memory (Chen et al., 2016). Gradients reach the tensors among the
     positional arguments, and variables. The function must not use other tensors that are being
-    differentiated. The second run must compute the same values as the first: a function that draws
-    random numbers makes its generator of a seed, such as an argument.
+    differentiated. The second run must compute the same values as the first. Random numbers are the same
+    in both runs, and each generator advances once.
 
     Raises:
         ArgumentError: `function` is not callable or does not return one tensor, or the result depends
-            on a differentiated tensor that is neither a positional argument nor a variable, or `function`
-            is differentiated and draws from a generator that it has not made or seeded.
+            on a differentiated tensor that is neither a positional argument nor a variable, or the second run
+            draws more random numbers than the first.
     """
     check_callable("checkpoint", function)
 
@@ -318,11 +318,12 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             )
         runs_again = any(parent is not None for parent in parents)
         watched = watched_variables.set(None)
-        run = repeated_run.set(object() if runs_again else repeated_run.get())
+        run = RepeatedRun() if runs_again else None
+        token = repeated_run.set(run or repeated_run.get())
         try:
             value = function(*[_detach_leaf(x) for x in args], **renamed)
         finally:
-            repeated_run.reset(run)
+            repeated_run.reset(token)
             watched_variables.reset(watched)
         if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people return anything
             raise ArgumentError(
@@ -334,8 +335,8 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 "argument nor a Variable; pass it as a positional argument"
             )
         out = wrap_array(value.array, value.backend)
-        if runs_again:
-            out.node = _CheckpointedCall(parents, function, given, named, variables)
+        if run is not None:
+            out.node = _CheckpointedCall(parents, function, given, named, variables, run)
         return out
 
     return run_checkpointed
@@ -357,7 +358,7 @@ def _detach_leaf(x: Any) -> Any:
 class _CheckpointedCall(CustomNode):
     """A call of a function whose gradient runs it again."""
 
-    __slots__ = ("args", "function", "kwargs", "variables")
+    __slots__ = ("args", "first_run", "function", "kwargs", "variables")
 
     def __init__(
         self,
@@ -366,6 +367,7 @@ class _CheckpointedCall(CustomNode):
         args: Sequence[Any],
         kwargs: dict[str, Any],
         variables: list[Variable],
+        first_run: RepeatedRun,
     ) -> None:
         """Keep the arguments; the parents are the nodes of the tensors among them, then of the variables."""
         super().__init__(parents)
@@ -373,6 +375,7 @@ class _CheckpointedCall(CustomNode):
         self.args = args
         self.kwargs = kwargs
         self.variables = variables
+        self.first_run = first_run
 
     def vjp(
         self, dy: Tensor, needs_input_grad: Sequence[bool] | None, create_graph: bool
@@ -384,11 +387,13 @@ class _CheckpointedCall(CustomNode):
             Tensor(x.array, x.backend, next(unused)) if type(x) is Tensor else x for x in self.args
         ]
         kwargs = {name: _detach_leaf(x) for name, x in self.kwargs.items()}
-        token = watched_variables.set(dict(zip(self.variables, unused, strict=True)))
+        watched = watched_variables.set(dict(zip(self.variables, unused, strict=True)))
+        run = repeated_run.set(RepeatedRun(self.first_run))
         try:
             open_leaves.update(leaves)
             value = self.function(*args, **kwargs)
         finally:
             end_recording(leaves)
-            watched_variables.reset(token)
+            repeated_run.reset(run)
+            watched_variables.reset(watched)
         return list(enumerate(BackwardPass(value.node, leaves).run(dy)))

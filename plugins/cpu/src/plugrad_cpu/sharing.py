@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from plugrad_cpu.declare import Array
 
 PART_MULTIPLE_ELEMENTS: Final = 1 << 14
-"""A part, but the last one, is a multiple of so many elements, which some functions compute at a time."""
+"""All parts but the last have a multiple of this number of elements, which some functions compute at a time."""
 
 
 def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], out: Array) -> None:

@@ -77,7 +77,7 @@ class CompiledThreads(NamedTuple):
     """Functions of a kernel pack that run calls in threads without the interpreter, and return whether they did."""
 
     run_calls: Callable[[tuple[Call, ...], int], bool]
-    """Makes calls, in up to so many threads."""
+    """Makes calls, in at most the given number of threads."""
     run_in_parts: Callable[..., bool]
     """Takes what `ThreadPool.run_in_parts` takes, the multiple, the parts, and the number of threads."""
 

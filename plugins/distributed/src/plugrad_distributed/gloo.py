@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LAUNCHER_VARIABLES: Final = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""What torchrun, and other launchers in its way, set in the environment of each process."""
+"""The environment variables that torchrun and similar launchers set in each process."""
 MISSING_RANKS_WAIT_SECONDS: Final = 2.0
 """The seconds in which ranks that wait tell each other that they do."""
 STAR_EXCHANGE_MAX_BYTES: Final = 1 << 16

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LAUNCHER_VARIABLES: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
-"""What launchers of MPICH, Open MPI, Intel MPI and MVAPICH set in the environment of each process."""
+"""The environment variables that launchers of MPICH, Open MPI, Intel MPI and MVAPICH set in each process."""
 BUSY_POLL_SECONDS: Final = 1e-4
 """For how long a request is tested in a row, before the thread begins to sleep between tests."""
 POLL_INTERVAL_SECONDS: Final = 2e-5
-"""The seconds between two later tests. MPI's own waiting takes a whole core, which the computation may need."""
+"""The seconds between later tests of a request. MPI's own waiting takes a whole core, which computations may need."""
 BARRIER_MIN_BYTES: Final = 1 << 16
-"""From how many bytes on ranks meet before they exchange: MPI moves bytes only while requests are tested."""
+"""The bytes of an exchange before which ranks meet: MPI moves bytes only while requests are tested."""
 BUSY_POLL_SECONDS_PER_BYTE: Final = 1e-8
 """The seconds for a byte of a large exchange in which a request is tested in a row."""
 MISSING_RANKS_WAIT_SECONDS: Final = 2.0
 """The seconds in which ranks that wait tell each other that they do."""
 _yield_processor: Final[Callable[[], None]] = getattr(os, "sched_yield", lambda: time.sleep(0))
-"""Leaves the core to another thread that is ready; `time.sleep(0)`, of which Windows has more, does so less often."""
+"""Gives the core to another thread that is ready, if there is one."""
 
 
 class MPI(Collective):

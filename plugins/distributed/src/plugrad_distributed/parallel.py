@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plugrad_distributed.world import World
 
 MAX_BUCKET_BYTES: Final = 4 << 20
-"""The bytes of a bucket. Smaller ones begin earlier, and each costs the latency of an exchange."""
+"""The most bytes of a bucket. Smaller buckets begin earlier, and each costs the latency of an exchange."""
 
 
 class DataParallel:

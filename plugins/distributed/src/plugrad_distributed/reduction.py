@@ -90,7 +90,7 @@ class GradientReduction:
         self._agreement = self.world.submit(self.world.check_agreement, self.description, self._own)
 
     def loss_scale(self) -> float:
-        """Return this rank's share of the examples times the number of ranks: 1 where all have as many."""
+        """Return this rank's share of the examples times the number of ranks: 1 where all ranks have equal numbers."""
         assert self._agreement is not None
         assert self._own is not None
         self.examples = float(self._agreement.result().sum())

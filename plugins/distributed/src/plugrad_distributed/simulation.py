@@ -125,7 +125,12 @@ ALL_REDUCE_ALGORITHMS: Final[dict[str, Callable[[Sequence[NDArray[Any]]], Traffi
 
 
 def estimate_seconds(
-    algorithm: str, size: int, nbytes: int, *, latency: float = 30e-6, bandwidth: float = 1.25e9
+    algorithm: str,
+    rank_count: int,
+    nbytes: int,
+    *,
+    latency_seconds: float = 30e-6,
+    bytes_per_second: float = 1.25e9,
 ) -> float:
     """Estimate the seconds of an all-reduce: a latency per round, plus the busiest rank's bytes over bandwidth.
 
@@ -139,14 +144,14 @@ def estimate_seconds(
 
     Args:
         algorithm: "ring", "tree" or "everybody".
-        size: the number of ranks.
+        rank_count: the number of ranks.
         nbytes: the bytes of the array of each rank.
-        latency: the seconds that a message takes, however small.
-        bandwidth: the bytes that a rank sends in a second.
+        latency_seconds: the seconds that a message takes, however small.
+        bytes_per_second: the bytes that a rank sends in a second.
     """
     rounds, share = {
-        "ring": (2 * (size - 1), 2 * (size - 1) / size),
-        "tree": ((size - 1).bit_length(), (size - 1).bit_length()),
-        "everybody": (size - 1, size - 1),
+        "ring": (2 * (rank_count - 1), 2 * (rank_count - 1) / rank_count),
+        "tree": ((rank_count - 1).bit_length(), (rank_count - 1).bit_length()),
+        "everybody": (rank_count - 1, rank_count - 1),
     }[algorithm]
-    return rounds * latency + share * nbytes / bandwidth
+    return rounds * latency_seconds + share * nbytes / bytes_per_second

@@ -15,8 +15,11 @@ class Single(Collective):
 
     name = "single"
     rank = 0
+    """The number of this process, the only one."""
     size = 1
+    """The number of processes."""
     local_rank = 0
+    """The number of this process on its machine."""
 
     @classmethod
     def is_launched(cls) -> bool:

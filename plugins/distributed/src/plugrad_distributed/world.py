@@ -30,9 +30,13 @@ class Exchange(NamedTuple):
     """One exchange of a rank: operation, bytes, and start and end in nanoseconds of `time.perf_counter_ns`."""
 
     operation: str
+    """The name of the exchange, such as ``all_reduce``."""
     nbytes: int
+    """The bytes of this rank's array."""
     start: int
+    """The time of `time.perf_counter_ns` at the start."""
     end: int
+    """The time of `time.perf_counter_ns` at the end."""
 
 
 class ExchangeDescription(NamedTuple):

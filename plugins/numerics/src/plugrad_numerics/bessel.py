@@ -1,4 +1,4 @@
-"""Bessel functions of the orders 0 and 1, of both kinds, and modified ones. ``e`` at the end of a name says scaled."""
+"""Bessel functions of orders 0 and 1; names that end with ``e`` are scaled by an exponential."""
 
 from __future__ import annotations
 

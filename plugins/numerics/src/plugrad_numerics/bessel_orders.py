@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     """A Bessel function of an order, a Python number, and x."""
 
 MAX_BESSEL_ORDER: Final = 64
-"""The largest order, of either sign: its tables take seconds, those of orders up to 16 tenths of a second."""
+"""The largest absolute order. Its tables take seconds, and tables of orders up to 16 tenths of a second."""
 
 
 def jv(v: float | Orders, x: Any) -> Tensor:

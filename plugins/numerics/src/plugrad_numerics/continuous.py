@@ -29,8 +29,8 @@ class Normal(Distribution):
     loc: Any
     scale: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        return self.loc + self.scale * source.normal()
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        return self.loc + self.scale * random_source.normal()
 
     def log_prob(self, x: Any) -> Tensor:
         z = (self._as_value(x) - self.loc) / self.scale
@@ -63,8 +63,8 @@ class LogNormal(Distribution):
     loc: Any
     scale: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        return plugrad.exp(self.loc + self.scale * source.normal())
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        return plugrad.exp(self.loc + self.scale * random_source.normal())
 
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
@@ -95,8 +95,8 @@ class HalfNormal(Distribution):
 
     scale: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        return self.scale * plugrad.abs(source.normal())
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        return self.scale * plugrad.abs(random_source.normal())
 
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
@@ -127,8 +127,8 @@ class Uniform(Distribution):
     low: Any
     high: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        return self.low + (self.high - self.low) * source.uniform()
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        return self.low + (self.high - self.low) * random_source.uniform()
 
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
@@ -157,8 +157,8 @@ class Exponential(Distribution):
 
     rate: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        return -plugrad.log(source.uniform()) / self.rate
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        return -plugrad.log(random_source.uniform()) / self.rate
 
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
@@ -187,8 +187,8 @@ class Laplace(Distribution):
     loc: Any
     scale: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        u = source.uniform() - 0.5
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        u = random_source.uniform() - 0.5
         return self.loc - self.scale * plugrad.sign(u) * plugrad.log1p(-2 * plugrad.abs(u))
 
     def log_prob(self, x: Any) -> Tensor:
@@ -217,8 +217,8 @@ class Logistic(Distribution):
     loc: Any
     scale: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        u = source.uniform()
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        u = random_source.uniform()
         return self.loc + self.scale * (plugrad.log(u) - plugrad.log1p(-u))
 
     def log_prob(self, x: Any) -> Tensor:
@@ -248,8 +248,8 @@ class Gumbel(Distribution):
     loc: Any
     scale: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        return self.loc - self.scale * plugrad.log(-plugrad.log(source.uniform()))
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        return self.loc - self.scale * plugrad.log(-plugrad.log(random_source.uniform()))
 
     def log_prob(self, x: Any) -> Tensor:
         z = (self._as_value(x) - self.loc) / self.scale
@@ -278,8 +278,8 @@ class Cauchy(Distribution):
     loc: Any
     scale: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        return self.loc + self.scale * plugrad.tan(pi * (source.uniform() - 0.5))
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        return self.loc + self.scale * plugrad.tan(pi * (random_source.uniform() - 0.5))
 
     def log_prob(self, x: Any) -> Tensor:
         z = (self._as_value(x) - self.loc) / self.scale
@@ -307,8 +307,8 @@ class HalfCauchy(Distribution):
 
     scale: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        return self.scale * plugrad.tan(pi / 2 * source.uniform())
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        return self.scale * plugrad.tan(pi / 2 * random_source.uniform())
 
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
@@ -339,8 +339,8 @@ class Weibull(Distribution):
     scale: Any
     concentration: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        return self.scale * (-plugrad.log(source.uniform())) ** (1 / self.concentration)
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        return self.scale * (-plugrad.log(random_source.uniform())) ** (1 / self.concentration)
 
     def log_prob(self, x: Any) -> Tensor:
         x, k = self._as_value(x), self.concentration
@@ -373,8 +373,8 @@ class Pareto(Distribution):
     scale: Any
     alpha: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        return self.scale * plugrad.exp(-plugrad.log(source.uniform()) / self.alpha)
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        return self.scale * plugrad.exp(-plugrad.log(random_source.uniform()) / self.alpha)
 
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
@@ -412,8 +412,8 @@ class Kumaraswamy(Distribution):
     a: Any
     b: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        inner = -plugrad.expm1(plugrad.log(source.uniform()) / self.b)
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        inner = -plugrad.expm1(plugrad.log(random_source.uniform()) / self.b)
         return plugrad.exp(plugrad.log(inner) / self.a)
 
     def log_prob(self, x: Any) -> Tensor:
@@ -463,9 +463,9 @@ class TruncatedNormal(Distribution):
         """The probability between both ends of the normal distribution that is not cut off."""
         return self._standardized_bounds()[2]
 
-    def _draw(self, source: Any) -> Tensor:
+    def _draw_samples(self, random_source: Any) -> Tensor:
         first, _, share = self._standardized_bounds()
-        z = ndtri(ndtr(first) + share * source.uniform())
+        z = ndtri(ndtr(first) + share * random_source.uniform())
         return plugrad.clip(self.loc + self.scale * z, self.low, self.high)
 
     def log_prob(self, x: Any) -> Tensor:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError
+from plugrad_numerics.captures import check_captures, flatten_dicts
 from plugrad_numerics.tables import as_floats
 
 if TYPE_CHECKING:
@@ -48,14 +49,13 @@ def odeint(
     Steps are as long as the error allows, which is estimated by the difference of methods of orders 5 and 4
     (Dormand and Prince, 1980). The gradients for y0, the times and the tensors among `args` solve the adjoint equation
     backwards in time (Pontryagin; Chen and others, 2018), so they need no more memory for more steps, and
-    have about the accuracy of the solution. What `function` takes from elsewhere than its arguments has no gradient.
-    It works in `plugrad.jit`.
+    have about the accuracy of the solution. It works in `plugrad.jit`.
 
     Args:
         function: the derivative, a tensor in the shape of y, of y, the time and `args`.
         y0: a tensor of any shape, the value at the first time.
         t: a vector of ascending or descending times.
-        args: tensors or numbers, which become tensors.
+        args: tensors, numbers, which become tensors, or nested dicts of them, such as the parameters of a model.
         rtol: the error that is allowed, as a part of y.
         atol: the error that is allowed besides.
         max_steps: of how many steps it may take to the next time; more give NaN.
@@ -67,22 +67,25 @@ def odeint(
         ShapeError: t is not a vector of at least one time, or the derivative has another shape than y.
         DTypeError: an argument holds complex numbers or strings.
         ArgumentError: `function` is not callable.
+        GradientLost: it reads a differentiated tensor that is not among its arguments.
     """
     if not callable(function):
         raise ArgumentError(f"odeint: function={function!r} must be callable")
-    y, times, *parameters = as_floats("odeint", y0, t, *args)
+    leaves, with_leaves = flatten_dicts(args)
+    y, times, *parameters = as_floats("odeint", y0, t, *leaves)
     if times.ndim != 1 or not times.size:
         raise ShapeError(f"odeint: t of shape {times.shape} must be a vector of times")
     options = {"rtol": rtol, "atol": atol, "max_steps": max_steps}
 
     def derivative(y: Tensor, t: Tensor, *args: Tensor) -> Tensor:
-        found = function(y, t, *args)
+        found = function(y, t, *with_leaves(args))
         if found.shape != y.shape:
             raise ShapeError(
                 f"odeint: the derivative has shape {found.shape}; it must be that of y, {y.shape}"
             )
         return found
 
+    check_captures("odeint", derivative, y, times[0], *parameters)
     return _solve(derivative, options, y, times, parameters)
 
 

@@ -36,9 +36,9 @@ class Bernoulli(Distribution):
     probability: Any
     is_reparametrized = False
 
-    def _draw(self, source: Any) -> Tensor:
+    def _draw_samples(self, random_source: Any) -> Tensor:
         p = plugrad.stop_gradient(self.probability)
-        return (source.uniform() < p).astype(p.dtype)
+        return (random_source.uniform() < p).astype(p.dtype)
 
     def log_prob(self, x: Any) -> Tensor:
         x, p = self._as_value(x), self.probability
@@ -68,9 +68,9 @@ class Geometric(Distribution):
     probability: Any
     is_reparametrized = False
 
-    def _draw(self, source: Any) -> Tensor:
+    def _draw_samples(self, random_source: Any) -> Tensor:
         p = plugrad.stop_gradient(self.probability)
-        return plugrad.floor(plugrad.log(source.uniform()) / plugrad.log1p(-p))
+        return plugrad.floor(plugrad.log(random_source.uniform()) / plugrad.log1p(-p))
 
     def log_prob(self, x: Any) -> Tensor:
         x, p = self._as_value(x), self.probability
@@ -102,8 +102,8 @@ class Poisson(Distribution):
     rate: Any
     is_reparametrized = False
 
-    def _draw(self, source: Any) -> Tensor:
-        return draw_poisson(plugrad.stop_gradient(self.rate), source)
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        return draw_poisson(plugrad.stop_gradient(self.rate), random_source)
 
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
@@ -131,7 +131,7 @@ class Poisson(Distribution):
         return self.rate
 
 
-def draw_poisson(rate: Tensor, source: Any) -> Tensor:
+def draw_poisson(rate: Tensor, random_source: Any) -> Tensor:
     """Draw Poisson numbers.
 
     Below 10, uniform numbers are multiplied until the product is less than exp(-rate); from there on, numbers are
@@ -141,7 +141,7 @@ def draw_poisson(rate: Tensor, source: Any) -> Tensor:
     small, large = plugrad.where(is_small, rate, 1.0), plugrad.where(is_small, 10.0, rate)
     total, count = 0.0, 0.0
     for _ in range(POISSON_MAX_UNIFORMS):
-        total = total - plugrad.log(source.uniform())
+        total = total - plugrad.log(random_source.uniform())
         count = count + (total <= small).astype(rate.dtype)
     b = 0.931 + 2.53 * plugrad.sqrt(large)
     a = -0.059 + 0.02483 * b
@@ -149,7 +149,7 @@ def draw_poisson(rate: Tensor, source: Any) -> Tensor:
     quick = 0.9277 - 3.6224 / (b - 2)
     found, is_found = plugrad.floor(large), large < 0
     for _ in range(POISSON_MAX_PROPOSALS):
-        u, v = source.uniform() - 0.5, source.uniform()
+        u, v = random_source.uniform() - 0.5, random_source.uniform()
         distance = 0.5 - plugrad.abs(u)
         k = plugrad.floor((2 * a / distance + b) * u + large + 0.43)
         is_quick = (distance >= 0.07) & (v <= quick)
@@ -195,9 +195,9 @@ class Binomial(Distribution):
     def _parameter_with_sample_shape(self) -> Tensor:
         return self.probability
 
-    def _draw(self, source: Any) -> Tensor:
+    def _draw_samples(self, random_source: Any) -> Tensor:
         p = plugrad.stop_gradient(self.probability)
-        uniform = source.with_shape(self.count, *source.shape).uniform()
+        uniform = random_source.with_shape(self.count, *random_source.shape).uniform()
         return plugrad.sum((uniform < p).astype(p.dtype), axis=0)
 
     def log_prob(self, x: Any) -> Tensor:
@@ -239,9 +239,9 @@ class NegativeBinomial(Distribution):
     probability: Any
     is_reparametrized = False
 
-    def _draw(self, source: Any) -> Tensor:
+    def _draw_samples(self, random_source: Any) -> Tensor:
         count, p = plugrad.stop_gradient(self.count), plugrad.stop_gradient(self.probability)
-        return draw_poisson(draw_gamma(count, source) * (1 - p) / p, source)
+        return draw_poisson(draw_gamma(count, random_source) * (1 - p) / p, random_source)
 
     def log_prob(self, x: Any) -> Tensor:
         x, n, p = self._as_value(x), self.count, self.probability
@@ -297,8 +297,8 @@ class Categorical(Distribution):
         """The shape of one sample."""
         return ()
 
-    def _draw(self, source: Any) -> Tensor:
-        noise = -plugrad.log(-plugrad.log(source.uniform()))
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        noise = -plugrad.log(-plugrad.log(random_source.uniform()))
         return plugrad.argmax(plugrad.stop_gradient(self.logits) + noise, axis=-1).astype("int32")
 
     def log_probabilities(self) -> Tensor:

@@ -73,14 +73,14 @@ class Distribution(metaclass=ABCMeta):
             raise ArgumentError(
                 f"sample: shape={shape!r} must be a tuple of integers, such as (100,)"
             )
-        source = _SampleSource(
+        random_source = _SampleSource(
             generator or plugrad.random.default, self._parameter_with_sample_shape, tuple(shape)
         )
-        return self._draw(source)
+        return self._draw_samples(random_source)
 
     @abstractmethod
-    def _draw(self, source: _SampleSource) -> Tensor:
-        """Return samples, made of the random numbers of a source."""
+    def _draw_samples(self, random_source: _SampleSource) -> Tensor:
+        """Return samples, made of the random numbers of a source in their shape."""
 
     @abstractmethod
     def log_prob(self, x: Any) -> Tensor:

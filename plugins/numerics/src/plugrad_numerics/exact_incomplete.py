@@ -46,9 +46,11 @@ def _evaluate_nested_terms(
     """Return a nested series or continued fraction, evaluated from the innermost term n = 240 outwards to n = 1."""
 
     def apply_rounded_step(inner: Tensor, n: Tensor) -> Any:
+        """Return the next outer value in float64, as a round of a scan."""
         return rounded_step(inner, n), None
 
     def apply_step(inner: tuple[Tensor, Tensor], n: Tensor) -> Any:
+        """Return the next outer value in double-double arithmetic, as a round of a scan."""
         return tuple(step(DoubleDouble(*inner), n)), None
 
     numbers = plugrad.arange(
@@ -76,6 +78,7 @@ def refine_gammainc(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     small = plugrad.where(is_low, safe_x, 1.0)  # the series of DLMF 8.11.4
 
     def add_series_term(inner: DoubleDouble, n: Tensor) -> DoubleDouble:
+        """Return the nested series from term n on, given the one from the next term on."""
         share = dd.divide(dd.multiply_number(inner, small), dd.two_sum(safe_a, n))
         return dd.add_number(share, 1.0)
 
@@ -114,6 +117,7 @@ def _upper_gamma_divisor(a: Any, x: Tensor) -> DoubleDouble:
     distance = dd.add_number(dd.two_sum(x, -a), 1.0)
 
     def add_fraction_level(inner: DoubleDouble, n: Tensor) -> DoubleDouble:
+        """Return the continued fraction from level n on, given the one from the next level on."""
         quotient = dd.divide(dd.multiply_number(dd.two_sum(n, -a), n), inner)
         return dd.add(dd.add_number(distance, 2 * (n - 1)), dd.negate(quotient))
 
@@ -172,6 +176,7 @@ def refine_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     total = dd.two_sum(p, q)
 
     def add_fraction_level(inner: DoubleDouble, n: Tensor) -> DoubleDouble:
+        """Return the continued fraction from level n on, given the one from the next level on."""
         share = dd.divide(z, dd.two_sum(p, 2 * n - 1))
         turn = dd.multiply(dd.multiply_number(dd.two_sum(q, -n), n), share)
         numerator = dd.multiply(dd.two_sum(p, n - 1), dd.add_number(total, n - 1))
@@ -181,6 +186,7 @@ def refine_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
         return dd.divide(numerator, dd.add(dd.add_number(dd.add(denominator, turn), n), inner))
 
     def add_rounded_fraction_level(inner: Tensor, n: Tensor) -> Tensor:
+        """Return what `add_fraction_level` returns, in float64."""
         share = z.high / (p + (2 * n - 1))
         turn = n * (q - n) * share
         factor = (p + n) / (p + (2 * n + 1))

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
 MAX_GAMMA_PROPOSALS: Final = 8
-"""Of which one is nearly always accepted: each with a probability of 0.95 or more."""
+"""How many proposals are drawn, each of which is accepted with a probability of 0.95 or more."""
 
 
-def draw_gamma(concentration: Tensor, source: Any) -> Tensor:
+def draw_gamma(concentration: Tensor, random_source: Any) -> Tensor:
     """Draw gamma numbers of rate 1, with the gradient for the concentration that keeps their quantiles.
 
     Marsaglia and Tsang (2000) propose numbers and accept most of them; of eight, the first that is accepted is taken.
@@ -34,13 +34,13 @@ def draw_gamma(concentration: Tensor, source: Any) -> Tensor:
     c = 1 / plugrad.sqrt(9 * d)
     found, is_found = d, greater < 0
     for _ in range(MAX_GAMMA_PROPOSALS):
-        x, u = source.normal(), source.uniform()
+        x, u = random_source.normal(), random_source.uniform()
         v = (1 + c * x) ** 3
         safe = plugrad.where(v > 0, v, 1)
         is_accepted = (v > 0) & (plugrad.log(u) < 0.5 * x * x + d * (1 - safe + plugrad.log(safe)))
         found = plugrad.where(is_accepted & ~is_found, d * safe, found)
         is_found = is_found | is_accepted
-    power = plugrad.log(source.uniform()) / plugrad.where(is_small, a, 1)
+    power = plugrad.log(random_source.uniform()) / plugrad.where(is_small, a, 1)
     z = plugrad.where(is_small, found * plugrad.exp(power), found)
     z = plugrad.stop_gradient(z)
     if not concentration.is_being_differentiated() and not is_traced(concentration):
@@ -62,8 +62,8 @@ class Gamma(Distribution):
     concentration: Any
     rate: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        return draw_gamma(self.concentration, source) / self.rate
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        return draw_gamma(self.concentration, random_source) / self.rate
 
     def log_prob(self, x: Any) -> Tensor:
         x, a = self._as_value(x), self.concentration
@@ -102,8 +102,8 @@ class Chi2(Distribution):
         """The same distribution as a gamma distribution."""
         return Gamma(self.df / 2, plugrad.ones_like(self.df) / 2)
 
-    def _draw(self, source: Any) -> Tensor:
-        return 2 * draw_gamma(self.df / 2, source)
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        return 2 * draw_gamma(self.df / 2, random_source)
 
     def log_prob(self, x: Any) -> Tensor:
         return self.as_gamma().log_prob(x)
@@ -131,8 +131,8 @@ class InverseGamma(Distribution):
     concentration: Any
     rate: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        return self.rate / draw_gamma(self.concentration, source)
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        return self.rate / draw_gamma(self.concentration, random_source)
 
     def log_prob(self, x: Any) -> Tensor:
         x, a = self._as_value(x), self.concentration
@@ -167,8 +167,8 @@ class Beta(Distribution):
     a: Any
     b: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        first, second = draw_gamma(self.a, source), draw_gamma(self.b, source)
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        first, second = draw_gamma(self.a, random_source), draw_gamma(self.b, random_source)
         return first / (first + second)
 
     def log_prob(self, x: Any) -> Tensor:
@@ -209,10 +209,10 @@ class StudentT(Distribution):
     loc: Any
     scale: Any
 
-    def _draw(self, source: Any) -> Tensor:
-        z = source.normal()
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        z = random_source.normal()
         return self.loc + self.scale * z * plugrad.sqrt(
-            self.df / (2 * draw_gamma(self.df / 2, source))
+            self.df / (2 * draw_gamma(self.df / 2, random_source))
         )
 
     def log_prob(self, x: Any) -> Tensor:
@@ -248,8 +248,8 @@ class Dirichlet(Distribution):
     concentration: Any
     event_rank = 1
 
-    def _draw(self, source: Any) -> Tensor:
-        numbers = draw_gamma(self.concentration, source)
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        numbers = draw_gamma(self.concentration, random_source)
         return numbers / plugrad.sum(numbers, axis=-1, keepdims=True)
 
     def log_prob(self, x: Any) -> Tensor:

@@ -40,7 +40,7 @@ TRIGAMMA_COEFFICIENTS: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 
 DIGAMMA_ROOT: Final = 1.4616321449683622, 9.549995429965697e-17
 """The root of digamma above 0, in two parts whose sum has more digits than a float64."""
 GAMMA_MAX_ARGUMENT: Final = 171.7
-"""The argument from which on the gamma function exceeds float64."""
+"""The argument above which the gamma function exceeds float64."""
 LAST_TABULATED_POLE: Final = 32
 """The last negative whole number near which `gammaln` has a table; farther ones have no number near a root."""
 MAX_REFINED_ARGUMENT: Final = 1e6
@@ -104,9 +104,9 @@ def gammaln_values(x: Tensor) -> Tensor:
     return plugrad.where(x == -inf, -inf, found)
 
 
-def _gammaln_beside_pole(u: Tensor, side: Tensor, factor: Tensor) -> Tensor:
+def _gammaln_beside_pole(u: Tensor, root_index: Tensor, table_value: Tensor) -> Tensor:
     """Return gammaln at a distance u from a pole, computed from the distance to the root on that side."""
-    gap, root = find_distance_from_root(u, "lgamma_near_poles", side)
+    gap, root = find_distance_from_root(u, "lgamma_near_poles", root_index)
     ratio = gap / root
     is_close = plugrad.abs(ratio) < 0.5
     logarithm = plugrad.where(
@@ -114,7 +114,7 @@ def _gammaln_beside_pole(u: Tensor, side: Tensor, factor: Tensor) -> Tensor:
         plugrad.log1p(plugrad.where(is_close, ratio, 0)),
         plugrad.log(plugrad.abs(plugrad.where(is_close, 1, u / root))),
     )
-    return gap * factor - logarithm
+    return gap * table_value - logarithm
 
 
 STIRLING_MIN = 12.0

@@ -75,6 +75,7 @@ def gammainc_values(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     numbers = plugrad.arange(1, CONTINUED_FRACTION_TERMS, dtype=a.dtype, device=a.device)
 
     def add_series_term(carry: Any, n: Tensor) -> Any:
+        """Return term n and the sum up to it, as a round of a scan."""
         term, total = carry
         term = term * (small / (safe_a + n))
         return (term, total + term), None

@@ -124,6 +124,7 @@ def _expn(n: int, x: Tensor) -> Tensor:
     large = plugrad.where((x >= 1) & (x < inf), x, 1)
 
     def add_fraction_level(inner: Tensor, k: Tensor) -> Any:
+        """Return the continued fraction from level k on, given the one from the next level on."""
         return large + (n + 2 * (k - 1)) - k * (k + (n - 1)) / inner, None
 
     numbers = plugrad.arange(EXPN_FRACTION_TERMS, 0, -1, dtype=x.dtype, device=x.device)

@@ -48,6 +48,7 @@ def minimize(
         ArgumentError: `function` is not callable.
         DTypeError: an argument holds complex numbers or strings.
         ArgumentValueError: H is singular, and a gradient is asked for.
+        GradientLost: there are `args`, and `function` reads a differentiated tensor that is not among them.
     """
     if not callable(function):
         raise ArgumentError(f"minimize: function={function!r} must be callable")
@@ -55,9 +56,11 @@ def minimize(
     shape = start.shape
 
     def evaluate_flat(x: Tensor, *args: Tensor) -> Tensor:
+        """Return the value of the function at a vector x."""
         return plugrad.sum(function(plugrad.reshape(x, shape), *args))
 
     def gradient_of_function(x: Tensor, *args: Tensor) -> Tensor:
+        """Return the gradient of the function at a vector x."""
         return plugrad.grad(evaluate_flat)(x, *args)
 
     def find_minimum(x: Tensor, args: Sequence[Tensor]) -> Tensor:
@@ -65,7 +68,8 @@ def minimize(
 
     flat_start = plugrad.stop_gradient(plugrad.reshape(start, (-1,)))
     x = plugrad.reshape(
-        implicit_function(find_minimum, gradient_of_function, flat_start, parameters), shape
+        implicit_function(find_minimum, gradient_of_function, flat_start, parameters, "minimize"),
+        shape,
     )
     return OptimizeResult(x, function(x, *parameters))
 

@@ -44,8 +44,8 @@ class MultivariateNormal(Distribution):
     def _cholesky_factor(self) -> Tensor:
         return plugrad.linalg.cholesky(self.covariance)
 
-    def _draw(self, source: Any) -> Tensor:
-        z = source.normal()
+    def _draw_samples(self, random_source: Any) -> Tensor:
+        z = random_source.normal()
         return self.loc + plugrad.matmul(self._cholesky_factor(), z[..., None])[..., 0]
 
     def log_prob(self, x: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Tables of Bessel functions of one order, which are computed in as many digits as their series need.
+"""Tables of Bessel functions of one order, computed with the number of digits that their series need.
 
 The series are DLMF 10.2.2 and 10.25.2, the connection formulas 10.2.3 and 10.27.4, the expansions for large numbers
 10.17 and 10.40. An order ``v`` is ``n + part``, where ``n`` is a whole number and ``part`` is from -1/2 to 1/2.
@@ -25,7 +25,7 @@ PI: Final = Decimal(
     "808651328230664709384460955058223172535940812848111745028410270193852110555964462294895493038196"
 )
 MIN_ORDER_FRACTION: Final = Decimal("1e-25")
-"""What is added to a whole order, where the second solutions are a limit. It changes values by less than 1e-23."""
+"""The difference from a whole order that is computed with in its place; values change by less than 1e-23."""
 SERIES_TOLERANCE: Final = Decimal("1e-30")
 """The relative size of what is left out of series."""
 ASYMPTOTIC_PIECES: Final = 16
@@ -43,6 +43,7 @@ class PiecewisePolynomial(NamedTuple):
     start: float
     pieces_per_unit: float
     coefficients: np.ndarray[Any, Any]
+    """A row for each piece, from the constant one on."""
 
 
 class SecondSolutionBelow1(NamedTuple):
@@ -56,13 +57,17 @@ class SecondSolutionBelow1(NamedTuple):
     whole_order: int
     order_fraction: float
     sine_of_fraction: float
+    """The value of sin(pi * order_fraction)."""
     principal_coefficients: list[float]
+    """The coefficients of ``principal``."""
     cosh_coefficients: list[float]
+    """The coefficients of ``a``, the factor of the cosh."""
     sinh_coefficients: list[float]
+    """The coefficients of ``b``, the factor of the sinh."""
 
 
 def smallest_asymptotic_argument(order: float) -> float:
-    """Return the power of 2 from which on the asymptotic expansions for large x are used."""
+    """Return the smallest x, a power of 2, for which the asymptotic expansions are used."""
     return 2.0 ** max(5, ceil(log2(max(2 * order, 1))))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from plugrad import Tensor
 
 MAX_POLYGAMMA_ORDER: Final = 100
-"""Beyond, the factorials soon have no float64 number."""
+"""The largest order; beyond, factorials exceed float64."""
 MIN_REFINED_ARGUMENT: Final = -16
 """The argument above which results of float64 are computed in double-double arithmetic."""
 BERNOULLI_NUMBERS: Final = (

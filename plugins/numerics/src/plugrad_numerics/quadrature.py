@@ -1,4 +1,4 @@
-"""Integrals of functions of which values are known at some places."""
+"""Integrals of functions whose values are known at some points."""
 
 from __future__ import annotations
 

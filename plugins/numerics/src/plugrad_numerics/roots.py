@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError
+from plugrad_numerics.captures import check_captures
 from plugrad_numerics.tables import as_floats
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def root(
         ShapeError: it returns a tensor of another size than x.
         DTypeError: an argument holds complex numbers or strings.
         ArgumentValueError: J is singular.
+        GradientLost: there are `args`, and `function` reads a differentiated tensor that is not among them.
     """
     if not callable(function):
         raise ArgumentError(f"root: function={function!r} must be callable")
@@ -44,6 +46,7 @@ def root(
     shape = start.shape
 
     def evaluate_flat(x: Tensor, *args: Tensor) -> Tensor:
+        """Return the values of the function as a vector, at a vector x."""
         found = function(plugrad.reshape(x, shape), *args)
         if found.size != x.size:
             raise ShapeError(
@@ -69,7 +72,7 @@ def root(
 
     flat_start = plugrad.stop_gradient(plugrad.reshape(start, (-1,)))
     return plugrad.reshape(
-        implicit_function(find_root, evaluate_flat, flat_start, parameters), shape
+        implicit_function(find_root, evaluate_flat, flat_start, parameters, "root"), shape
     )
 
 
@@ -78,10 +81,16 @@ def implicit_function(
     function: Callable[..., Tensor],
     x0: Tensor,
     args: Sequence[Tensor],
+    op: str,
 ) -> Tensor:
-    """Return the root x of ``function(x, *args)``, differentiable with respect to `args`."""
+    """Return the root x of ``function(x, *args)``, differentiable with respect to `args`; errors name `op`.
+
+    Raises:
+        GradientLost: there are `args`, and the function reads another tensor that is being differentiated.
+    """
     if not args:
         return find_root(x0, [])
+    check_captures(op, function, x0, *args)
 
     @plugrad.custom_grad
     def solution(*args_and_save: Any) -> Any:
@@ -93,7 +102,9 @@ def implicit_function(
         def vjp_of_solution(dy: Tensor, saved: list[Tensor]) -> list[Tensor]:
             # Solved again, so that the root itself has a gradient in derivatives of higher order.
             args = saved[1:]
-            x = implicit_function(lambda _, __: plugrad.stop_gradient(saved[0]), function, x0, args)
+            x = implicit_function(
+                lambda _, __: plugrad.stop_gradient(saved[0]), function, x0, args, op
+            )
             slopes = plugrad.jacobian(function)(x, *args)
             weight = plugrad.linalg.solve(plugrad.matrix_transpose(slopes), -dy)
             _, back = plugrad.vjp(lambda *rest: function(x, *rest), *args)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plugrad_numerics.double_double import DoubleDouble
 
 MIN_UNIFORM_ORDER: Final = 200.0
-"""The parameter from which on the expansion is exact."""
+"""The smallest parameter for which the expansion is exact."""
 MAX_RELATIVE_DISTANCE: Final = 0.25
 """How far from the parameter, relative to it, the expansion is used; beyond, series converge soon."""
 EXPANSION_ORDERS: Final = 7

@@ -70,10 +70,10 @@ def run(arguments: Namespace) -> None:
         layout.print_table(("SETTING", "VALUE", "DECIDED BY"), rows, indent="")
 
 
-def _list_pack_orders(key: str) -> Iterator[tuple[str, str]]:
+def _list_pack_orders(setting_key: str) -> Iterator[tuple[str, str]]:
     """Yield the order of the packs of each backend, for the setting ``packs``."""
     found: dict[str, list[str]] = {}
-    for pack in sort_packs_by_precedence(plugins("kernels")) if key == "packs" else ():
+    for pack in sort_packs_by_precedence(plugins("kernels")) if setting_key == "packs" else ():
         if pack.status in ("available", "active"):
             found.setdefault(pack.backend_name, []).append(pack.short_name)
     for backend, packs in found.items():

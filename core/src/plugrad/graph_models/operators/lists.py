@@ -39,40 +39,40 @@ class TensorList:
         found[index] = element
         return TensorList(tuple(found), self.shape, self.dtype)
 
-    def read(self, index: int, shape: Shape | None = None) -> Tensor:
+    def read(self, index: int, element_shape: Shape | None = None) -> Tensor:
         """Return the element at an index."""
         if not 0 <= index < len(self.elements):
             raise ArgumentValueError(
                 f"element {index} of a list of {len(self.elements)} tensors does not exist"
             )
         element = self.elements[index]
-        return self._zeros(shape) if element is None else element
+        return self._zeros(element_shape) if element is None else element
 
-    def read_many(self, indices: Iterable[int], shape: Shape | None) -> list[Tensor]:
+    def read_many(self, indices: Iterable[int], element_shape: Shape | None) -> list[Tensor]:
         """Return the elements at several indices."""
-        return [self.read(index, shape) for index in indices]
+        return [self.read(index, element_shape) for index in indices]
 
-    def stack(self, indices: Sequence[int], shape: Shape | None) -> Tensor:
+    def stack(self, indices: Sequence[int], element_shape: Shape | None) -> Tensor:
         """Return elements as one tensor, along a new first axis."""
         if not indices:
-            return creation.zeros((0, *self._known_shape(shape)), dtype=self.dtype)
-        return movement.stack(self.read_many(indices, shape))
+            return creation.zeros((0, *self._known_shape(element_shape)), dtype=self.dtype)
+        return movement.stack(self.read_many(indices, element_shape))
 
-    def concat(self, shape: Shape | None) -> Tensor:
+    def concat(self, element_shape: Shape | None) -> Tensor:
         """Return all elements joined along their first axis."""
         if not self.elements:
-            return creation.zeros((0, *self._known_shape(shape)[1:]), dtype=self.dtype)
-        return movement.concat(self.read_many(range(len(self.elements)), shape))
+            return creation.zeros((0, *self._known_shape(element_shape)[1:]), dtype=self.dtype)
+        return movement.concat(self.read_many(range(len(self.elements)), element_shape))
 
-    def _known_shape(self, shape: Shape | None) -> Shape:
+    def _known_shape(self, requested_shape: Shape | None) -> Shape:
         """Return the shape of an element, as far as the elements, the list and the caller know it."""
         for element in self.elements:
             if element is not None:
                 return element.shape
-        return tuple(max(size, 0) for size in (shape or self.shape or ()))
+        return tuple(max(size, 0) for size in (requested_shape or self.shape or ()))
 
-    def _zeros(self, shape: Shape | None) -> Tensor:
-        return creation.zeros(self._known_shape(shape), dtype=self.dtype)
+    def _zeros(self, requested_shape: Shape | None) -> Tensor:
+        return creation.zeros(self._known_shape(requested_shape), dtype=self.dtype)
 
 
 @register_operator("EmptyTensorList")

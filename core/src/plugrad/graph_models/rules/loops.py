@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def write_cond(
-    writer: GraphWriter, steps_of_both_traces: tuple[Cond, Cond], names: dict[int, str]
+    writer: GraphWriter, steps_of_both_traces: tuple[Cond, Cond], name_of_value: dict[int, str]
 ) -> list[str]:
     """Write a conditional as StatelessIf with two functions."""
     step, other = steps_of_both_traces
@@ -23,7 +23,7 @@ def write_cond(
         _write_function(writer, kind, (step.branches[place], other.branches[place]))
         for place, kind in enumerate(("then", "else"))
     ]
-    inputs = [names[value] for value in (step.flag, *step.operands)]
+    inputs = [name_of_value[value] for value in (step.flag, *step.operands)]
     node = writer.write_node(
         "StatelessIf", inputs, then_branch=branches[0], else_branch=branches[1]
     )
@@ -31,7 +31,7 @@ def write_cond(
 
 
 def write_while(
-    writer: GraphWriter, steps_of_both_traces: tuple[While, While], names: dict[int, str]
+    writer: GraphWriter, steps_of_both_traces: tuple[While, While], name_of_value: dict[int, str]
 ) -> list[str]:
     """Write a loop as StatelessWhile; values that its body only reads are carried too."""
     step, other = steps_of_both_traces
@@ -43,13 +43,13 @@ def write_while(
         (step.body, other.body),
         returned_arguments=range(count, count + len(step.captured)),
     )
-    inputs = [names[value] for value in (*step.carry, *step.captured)]
+    inputs = [name_of_value[value] for value in (*step.carry, *step.captured)]
     node = writer.write_node("StatelessWhile", inputs, cond=condition, body=body)
     return output_names(node, len(step.outputs))
 
 
 def write_scan(
-    writer: GraphWriter, steps_of_both_traces: tuple[Scan, Scan], names: dict[int, str]
+    writer: GraphWriter, steps_of_both_traces: tuple[Scan, Scan], name_of_value: dict[int, str]
 ) -> list[str]:
     """Write a scan as StatelessWhile, which carries a counter, the carry, the stacked outputs and the slices.
 
@@ -69,8 +69,8 @@ def write_scan(
             step.body.results[carry:], _stacked_output_shapes(steps_of_both_traces), strict=True
         )
     ]
-    inputs = [writer.write_number(0, "int32"), *(names[v] for v in step.carry), *stacked]
-    inputs += [names[v] for v in (*step.slices, *step.captured)]
+    inputs = [writer.write_number(0, "int32"), *(name_of_value[v] for v in step.carry), *stacked]
+    inputs += [name_of_value[v] for v in (*step.slices, *step.captured)]
     loop = writer.write_node(
         "StatelessWhile",
         inputs,
@@ -94,6 +94,7 @@ def _stacked_output_shapes(
 def _write_zeros(
     writer: GraphWriter, dtype: str, first_shape: Sequence[int], second_shape: Sequence[int]
 ) -> str:
+    """Write zeros of a shape that may depend on the batch."""
     return writer.write_node(
         "Fill",
         [writer.write_integers(first_shape, second_shape), writer.write_number(0, dtype)],

@@ -21,10 +21,10 @@ def intersection_over_union(a: Array, b: Array) -> float:
 
 
 def select_boxes(
-    boxes: Array, scores: Array, limits: tuple[int, float, float], sigma: float = 0
+    boxes: Array, scores: Array, selection_limits: tuple[int, float, float], sigma: float = 0
 ) -> list[Array]:
     """Return the indices and scores of the selected boxes, one after another."""
-    count, iou, least = limits
+    count, iou, least = selection_limits
     left = dict(enumerate(scores.tolist()))
     chosen: list[tuple[int, float]] = []
     while len(chosen) < count and (left := {i: s for i, s in left.items() if s > least}):

@@ -31,7 +31,7 @@ DILATION_WINDOWS = [
 
 
 def window_sums(x: Array, filter: Array, window: Window) -> Array:
-    """Return the sums of pixel and weight in each window, along the last axis; those of padding are -infinity."""
+    """Return the sums of pixel and weight in each window, along the last axis; sums with padding are -infinity."""
     seen = extract_windows(x.astype(float), window, padding_value=-np.inf)
     added = seen + np.moveaxis(filter, 2, 0)
     return added.reshape(*added.shape[:4], -1)

@@ -16,7 +16,7 @@ def known_outputs(*outputs: object) -> Callable[..., list[Array]]:
 
 
 def to_dense(values: Array, default: Array, positions: list[list[int]]) -> Array:
-    """Return the values at positions; -1 stands for the default."""
+    """Return the values at positions, and the default at -1."""
     return np.stack([np.stack([default if i < 0 else values[i] for i in row]) for row in positions])
 
 

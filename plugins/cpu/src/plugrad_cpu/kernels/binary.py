@@ -123,12 +123,12 @@ The functions take the base and where the result goes.
 """
 
 
-def square_root_as_power(a: Array, y: Array) -> Array:
-    """Write a to the power of 1/2: infinity of -infinity, and 0 of -0, of which `np.sqrt` gives NaN and -0."""
-    np.sqrt(a, out=y)
-    np.add(y, 0, out=y)
-    np.copyto(y, np.inf, where=a == -np.inf)
-    return y
+def square_root_as_power(a: Array, out: Array) -> Array:
+    """Write a to the power of 1/2 to `out`: infinity for -infinity and 0 for -0, unlike `np.sqrt`."""
+    np.sqrt(a, out=out)
+    np.add(out, 0, out=out)
+    np.copyto(out, np.inf, where=a == -np.inf)
+    return out
 
 
 def power(a: Array, b: Array, out: Array | None = None) -> Array:
@@ -151,7 +151,7 @@ def power(a: Array, b: Array, out: Array | None = None) -> Array:
 
 
 NUMPY_WHERE_MAX_ELEMENTS: Final = 4096
-"""Up to this size `np.where` is faster; the processor cannot predict the branches of larger ones."""
+"""The most elements for which `np.where` is faster; in larger arrays, branches are not predicted."""
 
 
 SELECT_PART_MIN_ELEMENTS: Final = 2048

@@ -42,7 +42,7 @@ def fill(backend: Backend, *, shape: Shape, value: Scalar | str, dtype: DType) -
 
 
 MAX_EXACT_FLOAT32_INTEGER: Final = 2**24
-"""Up to here, float32 counts exactly."""
+"""The integer up to which float32 has every integer."""
 
 
 @table.implements(creation.range)
@@ -78,7 +78,7 @@ def linspace(backend: Backend, *, start: complex, stop: complex, num: int, dtype
 
 @lru_cache(maxsize=64)
 def _few_equally_spaced(start: complex, stop: complex, num: int, dtype: DType) -> Array:
-    """Return equally spaced numbers; programs ask for the same ones again."""
+    """Return equally spaced numbers from a cache; programs ask for the same ones again."""
     y = np.arange(num, dtype=np.float64) * ((stop - start) / (num - 1))
     y += start
     y[-1] = stop + 0.0
@@ -86,4 +86,4 @@ def _few_equally_spaced(start: complex, stop: complex, num: int, dtype: DType) -
 
 
 CACHED_MAX_ELEMENTS: Final = 1024
-"""Up to so many numbers are made once; `np.linspace` takes longer than the same arithmetic then."""
+"""The most elements of arrays that are cached, and are made faster than by `np.linspace`."""

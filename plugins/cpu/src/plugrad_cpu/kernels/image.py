@@ -179,7 +179,7 @@ def _sample_pixels(
     interpolation: Interpolation,
     fill_mode: FillMode,
 ) -> list[SampledPixels]:
-    """Return the pixels for the points (rows, columns) of the images with these numbers.
+    """Return the pixels for points of the images at some indices.
 
     They are the nearest pixel, or the four pixels around; for a point on a row, both rows are this one.
     """
@@ -224,13 +224,15 @@ def _extend_positions(positions: Array, length: int, fill_mode: FillMode) -> Arr
     return np.clip(positions, 0, length - 1).astype(np.intp)
 
 
-def _weighted_sum(image: Array, sampled: list[SampledPixels], fill_value: FillValue) -> Array:
+def _weighted_sum(
+    image: Array, sampled_pixels: list[SampledPixels], fill_value: FillValue
+) -> Array:
     """Return the sum of the weighted pixels, with `fill_value` for those that do not exist."""
     count, height, width, channels = image.shape
     pixels = image.reshape(count * height * width, channels)
     filling = np.asarray(fill_value, image.dtype)
     parts: list[Array] = []
-    for positions, weights, is_inside in sampled:
+    for positions, weights, is_inside in sampled_pixels:
         weights = weights.astype(image.dtype)[..., None]
         outside = np.where(weights == 0, 0, filling)  # it may be infinite or NaN
         parts.append(np.where(is_inside[..., None], pixels[positions], outside) * weights)
@@ -240,11 +242,11 @@ def _weighted_sum(image: Array, sampled: list[SampledPixels], fill_value: FillVa
     return total
 
 
-def _scatter_to_images(dy: Array, sampled: list[SampledPixels], image_shape: Shape) -> Array:
+def _scatter_to_images(dy: Array, sampled_pixels: list[SampledPixels], image_shape: Shape) -> Array:
     """Return images in which each pixel is the weighted sum of dy over the places that show it."""
     channels, size = image_shape[3], int(np.prod(image_shape))
     total = np.zeros(size)
-    for positions, weights, is_inside in sampled:
+    for positions, weights, is_inside in sampled_pixels:
         places = positions[..., None] * channels + np.arange(channels)
         parts = dy * (weights * is_inside)[..., None]
         total += np.bincount(places.ravel(), parts.ravel(), size)

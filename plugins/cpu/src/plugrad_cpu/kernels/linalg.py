@@ -101,14 +101,18 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
 
 
 BAND_MASK_MAX_ELEMENTS: Final = 1024
-"""Up to so many elements, a choice by a matrix of bools takes less time than copies of rows."""
+"""The largest matrices whose band is chosen by a matrix of bools, which is faster than copies of rows."""
 
 
 @lru_cache(maxsize=64)
-def _band_mask(rows: int, columns: int, lower: int, upper: int) -> Array:
+def _band_mask(
+    row_count: int, column_count: int, lower_diagonals: int, upper_diagonals: int
+) -> Array:
     """Return whether each element of a matrix is in a band; a negative number of diagonals means all."""
-    offset = np.arange(columns) - np.arange(rows)[:, None]
-    return ((lower < 0) | (-offset <= lower)) & ((upper < 0) | (offset <= upper))
+    offset = np.arange(column_count) - np.arange(row_count)[:, None]
+    return ((lower_diagonals < 0) | (-offset <= lower_diagonals)) & (
+        (upper_diagonals < 0) | (offset <= upper_diagonals)
+    )
 
 
 @table.implements(linalg.diag)

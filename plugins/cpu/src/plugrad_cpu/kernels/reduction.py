@@ -119,7 +119,7 @@ def variance(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
 
 
 MAX_SAFE_SQUARE_SUM = 2.0**800
-"""The largest sum of float64 squares of which none has lost digits; the smallest is its inverse."""
+"""The largest sum of float64 squares that is trusted; the smallest one is its inverse."""
 SQUARE_SUM_SCALE = 2.0**700
 """The factor for float64 numbers whose squares are too small, and the divisor if they are too large."""
 

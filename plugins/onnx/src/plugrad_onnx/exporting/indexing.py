@@ -9,6 +9,7 @@ import numpy as np
 
 from plugrad.errors import UnsupportedModel
 from plugrad_onnx.elements import element_type
+from plugrad_onnx.exporting.direct import find_wider_dtype
 from plugrad_onnx.exporting.rules import channels_last, channels_second, window_attributes
 from plugrad_onnx.exporting.writer import CallPair, Writer, export_rule
 
@@ -89,12 +90,13 @@ def _sort(
     axis: int,
     descending: bool,
 ) -> tuple[str, str]:
-    """Write TopK along an axis and return its values and indices; bools are sorted as numbers."""
-    are_flags = str(call.dtype(out=False)) == "bool"
-    x = writer.emit("Cast", [input_name], to=INT32) if are_flags else input_name
+    """Write TopK along an axis and return its values and indices; bools and bfloat16 are sorted as wider numbers."""
+    dtype = call.dtype(out=False)
+    wider = find_wider_dtype("TopK", dtype.name)
+    x = writer.emit("Cast", [input_name], to=element_type(np.dtype(wider))) if wider else input_name
     values, places = writer.new_name(), writer.new_name()
     writer.emit("TopK", [x, count_value_name], [values, places], axis=axis, largest=int(descending))
-    return (writer.emit("Cast", [values], to=9) if are_flags else values), places
+    return (writer.emit("Cast", [values], to=element_type(dtype)) if wider else values), places
 
 
 @export_rule("GatherNd")

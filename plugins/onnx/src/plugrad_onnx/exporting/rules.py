@@ -1,47 +1,21 @@
-"""Rules that write most kernels as nodes of ONNX."""
+"""Rules that write most kernels as several nodes of ONNX, or as one with attributes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from plugrad.errors import UnsupportedModel
 from plugrad_onnx.elements import element_type
-from plugrad_onnx.exporting.writer import EXPORT_RULES, CallPair, Writer, export_rule
+from plugrad_onnx.exporting.direct import emit_widened
+from plugrad_onnx.exporting.writer import CallPair, Writer, export_rule
 
-if TYPE_CHECKING:
-    from plugrad_onnx.exporting.writer import ExportRule
-
-DIRECT_OPERATORS = {
-    "Abs": "Abs", "Acos": "Acos", "Acosh": "Acosh", "Add": "Add", "AddN": "Sum", "Asin": "Asin",
-    "Asinh": "Asinh", "Atan": "Atan", "Atanh": "Atanh", "BitwiseAnd": "BitwiseAnd",
-    "BitwiseOr": "BitwiseOr", "BitwiseXor": "BitwiseXor", "Ceil": "Ceil", "Cos": "Cos", "Cosh": "Cosh",
-    "Elu": "Elu", "Equal": "Equal", "Erf": "Erf", "Exp": "Exp", "Floor": "Floor", "Gelu": "Gelu",
-    "Greater": "Greater", "GreaterEqual": "GreaterOrEqual", "Identity": "Identity",
-    "Invert": "BitwiseNot", "IsInf": "IsInf", "IsNan": "IsNaN", "Less": "Less",
-    "LessEqual": "LessOrEqual", "Log": "Log", "LogicalAnd": "And", "LogicalNot": "Not",
-    "LogicalOr": "Or", "LogicalXor": "Xor", "Maximum": "Max", "Minimum": "Min", "Multiply": "Mul",
-    "Neg": "Neg", "Pow": "Pow", "RealDiv": "Div", "Reciprocal": "Reciprocal", "Relu": "Relu",
-    "Round": "Round", "Select": "Where", "Sigmoid": "Sigmoid", "Sign": "Sign", "Sin": "Sin",
-    "Sinh": "Sinh", "Softplus": "Softplus", "Sqrt": "Sqrt", "Sub": "Sub", "Tan": "Tan", "Tanh": "Tanh",
-}  # fmt: skip
-"""Kernels that are one operator, with the same inputs."""
 REDUCTION_OPERATORS = {
     "All": "ReduceMin", "Any": "ReduceSum", "EuclideanNorm": "ReduceL2", "Max": "ReduceMax", "Mean": "ReduceMean",
     "Min": "ReduceMin", "Prod": "ReduceProd", "Sum": "ReduceSum",
 }  # fmt: skip
 SELU_ATTRIBUTES = {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}
-
-
-def _make_direct_rule(operator_name: str) -> ExportRule:
-    def write(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
-        writer.emit(operator_name, inputs, outputs)
-
-    return write
-
-
-EXPORT_RULES.update({kernel: _make_direct_rule(kind) for kernel, kind in DIRECT_OPERATORS.items()})
 
 
 @export_rule(*REDUCTION_OPERATORS)
@@ -55,11 +29,12 @@ def write_reduction(writer: Writer, call: CallPair, inputs: list[str], outputs: 
     x = writer.emit("Cast", inputs, to=6) if flags else inputs[0]
     # Without axes, nothing is reduced here, and everything by default there.
     alone: dict[str, Any] = {} if axes else {"noop_with_empty_axes": 1}
-    reduced = writer.emit(
-        REDUCTION_OPERATORS[kernel], [x, writer.write_integers(axes)], [] if flags else outputs, keepdims=keep, **alone,
-    )  # fmt: skip
+    operator_name, inputs = REDUCTION_OPERATORS[kernel], [x, writer.write_integers(axes)]
     if flags:
+        reduced = writer.emit(operator_name, inputs, keepdims=keep, **alone)
         writer.emit("Cast", [reduced], outputs, to=9)
+    else:
+        emit_widened(writer, call, operator_name, inputs, outputs, 1, keepdims=keep, **alone)
 
 
 @export_rule("Variance")
@@ -95,7 +70,8 @@ def write_product(writer: Writer, call: CallPair, inputs: list[str], outputs: li
         if call.attrs[name]:
             order = [*range(rank - 2), rank - 1, rank - 2]
             sides[place] = writer.emit("Transpose", [sides[place]], perm=order)
-    _write_bias_and_activation(writer, call, writer.emit("MatMul", sides), inputs[2:], outputs)
+    product = emit_widened(writer, call, "MatMul", sides)
+    _write_bias_and_activation(writer, call, product, inputs[2:], outputs)
 
 
 @export_rule("Conv2D", "FusedConv2D", "Conv3D", "DepthwiseConv2dNative", "FusedDepthwiseConv2D")
@@ -465,7 +441,7 @@ def write_cumulative(writer: Writer, call: CallPair, inputs: list[str], outputs:
 @export_rule("Einsum")
 def write_einsum(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Einsum."""
-    writer.emit("Einsum", inputs, outputs, equation=call.attrs["equation"])
+    emit_widened(writer, call, "Einsum", inputs, outputs, equation=call.attrs["equation"])
 
 
 @export_rule("ClipByValue")
@@ -548,13 +524,6 @@ def write_log1p(writer: Writer, call: CallPair, inputs: list[str], outputs: list
 def write_not_equal(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
     """Write Not of Equal."""
     writer.emit("Not", [writer.emit("Equal", inputs)], outputs)
-
-
-@export_rule("IsFinite")
-def write_is_finite(writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]) -> None:
-    """Write Not of IsInf or IsNaN."""
-    either = writer.emit("Or", [writer.emit("IsInf", inputs), writer.emit("IsNaN", inputs)])
-    writer.emit("Not", [either], outputs)
 
 
 def write_number(writer: Writer, call: CallPair, value: float) -> str:

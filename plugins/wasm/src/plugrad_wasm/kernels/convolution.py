@@ -40,6 +40,7 @@ Sizes = tuple[int, ...]
 CONVOLUTION_EXPORTS = ExportNames("convolution")
 WINOGRAD_EXPORT = "convolution_winograd_float32"
 WINOGRAD_FILTER_GRADIENT_EXPORT = "convolution_winograd_filter_gradient_float32"
+WINOGRAD_INPUT_GRADIENT_EXPORT = "convolution_winograd_input_gradient_float32"
 INPUT_GRADIENT_EXPORTS = ExportNames("convolution_input_gradient")
 FILTER_GRADIENT_EXPORTS = ExportNames("convolution_filter_gradient")
 
@@ -134,6 +135,10 @@ WINOGRAD_MIN_CHANNELS = 16
 WINOGRAD_MIN_OUTPUT_SIZE = 4
 WINOGRAD_MIN_POSITIONS = 64
 """From these on, the fewer products of tiles save more time than their transforms take."""
+WINOGRAD_STRIDED_OUTPUT_SIZE = 4
+"""The results of a tile with strides of 2, along an axis."""
+WINOGRAD_MIN_STRIDED_POSITIONS = 256
+"""The same as `WINOGRAD_MIN_POSITIONS` for these tiles, which save fewer products."""
 
 
 def uses_winograd(batch: int, window: Window, filter: Sizes) -> bool:
@@ -141,7 +146,7 @@ def uses_winograd(batch: int, window: Window, filter: Sizes) -> bool:
     *cells, channels, out_channels = filter
     return (
         max(channels, out_channels) <= WINOGRAD_MAX_CHANNELS.get(tuple(cells), 0)
-        and window.strides == (1, 1)
+        and (window.strides == (1, 1) or saves_strided_products(batch, window, filter))
         and channels % 4 == out_channels % 4 == 0
         and min(channels, out_channels) >= WINOGRAD_MIN_CHANNELS
         and all(
@@ -153,11 +158,24 @@ def uses_winograd(batch: int, window: Window, filter: Sizes) -> bool:
     )
 
 
+def saves_strided_products(batch: int, window: Window, filter: Sizes) -> bool:
+    """Return whether tiles for strides of 2 save more products than their transforms take time."""
+    if (window.size, window.strides, window.dilations) != ((3, 3), (2, 2), (1, 1)):
+        return False
+    length, positions = WINOGRAD_STRIDED_OUTPUT_SIZE, count_elements(window.out)
+    tiles = math.prod(-(-size // length) for size in window.out)
+    products = tiles * (2 * length + 1) ** 2 / (9 * positions)  # for one of the definition
+    transforms = 4 / min(filter[2:])
+    return products + transforms <= 0.9 and batch * positions >= WINOGRAD_MIN_STRIDED_POSITIONS
+
+
 def winograd_tile_size(window: Window) -> int:
     """Return the rows that a tile in csrc/winograd.c covers, whose results are as far apart as the cells of the filter.
 
     Parts consist of whole tiles.
     """
+    if window.strides != (1, 1):
+        return WINOGRAD_STRIDED_OUTPUT_SIZE
     rows = window.size[0]
     return (7 - rows if rows > 1 else 1) * window.dilations[0]
 
@@ -201,10 +219,13 @@ def input_gradient(
 ) -> WasmArray:
     """Return the gradient of `correlate` with respect to its images."""
     image = input_shape
-    if dy.dtype is float32 and uses_winograd(image[0], window, filter.shape):
+    is_in_tiles = dy.dtype is float32 and uses_winograd(image[0], window, filter.shape)
+    if is_in_tiles and window.strides != (1, 1):
+        return strided_input_gradient(dy, turn_filters(filter), image, window)
+    if is_in_tiles:
         back = reverse_window(image[1:-1], window)  # dy slides under the reversed filters
         if uses_winograd(image[0], back, filter.shape):
-            turned = transpose(reverse(filter, dims=(0, 1)), perm=(0, 1, 3, 2))
+            turned = turn_filters(filter)
             return run_convolution(
                 CONVOLUTION_EXPORTS,
                 dy,
@@ -218,6 +239,38 @@ def input_gradient(
     return run_convolution(
         INPUT_GRADIENT_EXPORTS, dy, filter, image, window, image=image, filter=filter.shape
     )
+
+
+def turn_filters(filter: WasmArray) -> WasmArray:
+    """Return the filters under which gradients of results slide: reversed, and with the channels exchanged."""
+    return transpose(reverse(filter, dims=(0, 1)), perm=(0, 1, 3, 2))
+
+
+def strided_input_gradient(
+    dy: WasmArray, turned: WasmArray, image: Sizes, window: Window
+) -> WasmArray:
+    """Return the gradient with respect to the images for strides of 2 by csrc/winograd.c."""
+    store = dy.memory.store
+    work = image[0] * count_elements(window.out) * turned.size
+    most = choose_items_per_part(store, work, work, matmul_part_steps(dy))
+    channels = turned.shape[2]
+    chains = split_image_calls(
+        image, window, channels, work, most, True, 2 * WINOGRAD_STRIDED_OUTPUT_SIZE
+    )
+    scratch = store.scratch_size(
+        "winograd_input_gradient_scratch", window_descriptor(image, window), channels
+    )
+    out = dy.memory.empty(image, float32)
+    run_windows(
+        dy,
+        WINOGRAD_INPUT_GRADIENT_EXPORT,
+        ((dy, RESULTS), (turned, FILTERS), (out, IMAGES)),
+        chains,
+        channels,
+        work=work,
+        scratch=scratch * float32.itemsize,
+    )
+    return out
 
 
 def filter_gradient(

@@ -1,0 +1,50 @@
+"""Arguments of functions whose gradient is not that of their steps: nested ones, and those that are forgotten."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import plugrad
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from plugrad import Tensor
+
+
+def flatten_dicts(
+    args: Sequence[Any],
+) -> tuple[list[Any], Callable[[Sequence[Tensor]], list[Any]]]:
+    """Return what nested dicts among arguments hold, in order, and a function that returns them with other leaves."""
+    leaves: list[Any] = []
+
+    def replace_leaves(tree: Any) -> Any:
+        """Return a tree with the positions in `leaves` instead of its leaves."""
+        if isinstance(tree, dict):
+            items = cast("dict[Any, Any]", tree).items()
+            return {name: replace_leaves(part) for name, part in items}
+        leaves.append(tree)
+        return len(leaves) - 1
+
+    def fill(tree: Any, tensors: Sequence[Tensor]) -> Any:
+        if isinstance(tree, dict):
+            items = cast("dict[Any, Any]", tree).items()
+            return {name: fill(part, tensors) for name, part in items}
+        return tensors[int(tree)]
+
+    positions: list[Any] = [replace_leaves(x) for x in args]
+    return leaves, lambda tensors: [fill(tree, tensors) for tree in positions]
+
+
+def check_captures(op: str, function: Callable[..., Tensor], *args: Tensor) -> None:
+    """Raise an error if a function reads a differentiated tensor that is not among its arguments.
+
+    Raises:
+        GradientLost: it does.
+    """
+    if function(*map(plugrad.stop_gradient, args)).is_being_differentiated():
+        raise plugrad.errors.GradientLost(
+            f"{op}: the function reads a tensor or variable that is being differentiated and is not among its "
+            "arguments, so its gradient would be lost; pass it as one of args, or write "
+            "plugrad.stop_gradient(x) for a constant"
+        )
