@@ -447,3 +447,53 @@ def test_divergences_of_the_gamma_family(backend):
         make_distribution("Exponential", (2.0,)), make_distribution("Gamma", (1.0, 2.0))
     )
     assert abs(one.item()) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(5.0, 6.0), (-np.inf, -6.0), (8.0, np.inf), (-30.0, -20.0), (20.0, np.inf), (-1.0, np.inf)],
+)
+def test_normal_distributions_cut_off_far_from_the_mean(low, high, dtype):
+    expected = st.truncnorm(low, high)
+    with plugrad.use("cpu"):
+        found = distributions.TruncatedNormal(
+            *(plugrad.asarray(x, dtype=dtype) for x in (0.0, 1.0, low, high))
+        )
+        places = plugrad.asarray(expected.ppf([0.1, 0.5, 0.9]), dtype=dtype)
+        tolerance = 1e-9 if dtype == "float64" else 3e-5
+        np.testing.assert_allclose(
+            found.log_prob(places).numpy(),
+            expected.logpdf(places.numpy().astype("float64")),
+            rtol=tolerance,
+            atol=tolerance,
+        )
+        assert found.mean.item() == pytest.approx(expected.mean(), rel=tolerance)
+        samples = found.sample((2000,), generator=plugrad.random.Generator(3)).numpy()
+        for gradient in plugrad.grad(
+            lambda mean, scale: distributions.TruncatedNormal(
+                mean, scale, found.low, found.high
+            ).log_prob(places[1]),
+            (0, 1),
+        )(found.loc, found.scale):
+            assert np.isfinite(gradient.item())
+    assert st.kstest(samples, expected.cdf).pvalue > 1e-3
+    if dtype == "float64":
+        assert found.variance.item() == pytest.approx(expected.var(), rel=1e-6)
+
+
+def test_densities_at_the_ends_and_far_away_match_scipy(backend):
+    cases = [
+        ("Gamma", (1.0, 2.0), [0.0], st.gamma(1, scale=0.5)),
+        ("Gamma", (0.5, 2.0), [0.0, -1.0], st.gamma(0.5, scale=0.5)),
+        ("Chi2", (2.0,), [0.0], st.chi2(2)),
+        ("Beta", (1.0, 3.0), [0.0, 1.0], st.beta(1, 3)),
+        ("Beta", (0.5, 1.0), [0.0, 1.0, 2.0], st.beta(0.5, 1)),
+        ("Weibull", (2.0, 1.0), [0.0, -1.0], st.weibull_min(1, scale=2)),
+        ("Kumaraswamy", (1.0, 1.0), [0.0, 1.0], st.uniform()),
+        ("Cauchy", (0.0, 1.0), [1e-30, 1.0, 1e30], st.cauchy()),
+        ("StudentT", (2.0, 0.0, 1.0), [1e-30, 1.0, 1e30], st.t(2)),
+    ]
+    for name, arguments, places, expected in cases:
+        found = getattr(distributions, name)(*arguments).log_prob(np.float32(places))
+        np.testing.assert_allclose(found.numpy(), expected.logpdf(places), rtol=1e-5, err_msg=name)

@@ -246,9 +246,9 @@ def unregister_plugin(name: str) -> None:
 
 
 plugin_load_listeners: Final[list[Callable[[str], None]]] = []
-"""Called with the name of a plugin whose hooks have been loaded."""
+"""Functions that are called with the name of a plugin whose hooks have been loaded."""
 plugin_unload_listeners: Final[list[Callable[[str], None]]] = []
-"""Called with the name of a plugin whose hooks have been removed."""
+"""Functions that are called with the name of a plugin whose hooks have been removed."""
 
 
 def load_new_hooks() -> PluginManager | None:

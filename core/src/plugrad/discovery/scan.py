@@ -131,9 +131,9 @@ def _read_metadata(folder: str, file_name: str) -> str | None:
         return None
 
 
-def _parse_name_and_version(read: Callable[[str], str | None]) -> tuple[str, str]:
+def _parse_name_and_version(read_file: Callable[[str], str | None]) -> tuple[str, str]:
     """Return name and version; `email.parser`, which is meant for this, takes 15 ms longer."""
-    header = read("METADATA") or read("PKG-INFO") or ""
+    header = read_file("METADATA") or read_file("PKG-INFO") or ""
     header = header.partition("\n\n")[0]  # the description follows, which may contain anything
     fields = dict(re.findall(r"^(Name|Version):[ \t]*(\S+)", header, re.MULTILINE))
     return fields.get("Name", "a distribution without a name"), fields.get("Version", "")

@@ -87,8 +87,8 @@ def _attention_gradient_thunks(
     }
 
 
-for kernel, pull in {
+for kernel, compute_gradients in {
     attention.attention: _attention_thunks,
     attention.attention_gradient: _attention_gradient_thunks,
 }.items():
-    register_gradient(GradientConfig(kernel.name, pull, kernel.inputs))
+    register_gradient(GradientConfig(kernel.name, compute_gradients, kernel.inputs))

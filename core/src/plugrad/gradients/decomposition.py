@@ -162,9 +162,11 @@ def _cofactors(x: Tensor) -> Tensor:
     return where(is_finite, found, np.nan)
 
 
-def _minor_product(x: Tensor, column: int, other_column: int) -> Tensor:
-    """Return an element of the next row times one of the row after it, from two other columns."""
-    return roll(x, (-1, -column), axis=(-2, -1)) * roll(x, (-2, -other_column), axis=(-2, -1))
+def _minor_product(x: Tensor, first_offset: int, second_offset: int) -> Tensor:
+    """Return for each (i, j) the product of elements (i + 1, j + first_offset) and (i + 2, j + second_offset)."""
+    return roll(x, (-1, -first_offset), axis=(-2, -1)) * roll(
+        x, (-2, -second_offset), axis=(-2, -1)
+    )
 
 
 def _cofactors_by_svd(x: Tensor) -> Tensor:

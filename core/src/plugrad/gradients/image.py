@@ -106,7 +106,7 @@ def _interpolate_pixels(
     fill_mode: FillMode,
     fill_value: FillValue,
 ) -> Tensor:
-    """Return the points (rows, columns) of the images with these numbers, interpolated between four pixels."""
+    """Return the values at points (rows, columns) of the images at some indices, interpolated between four pixels."""
     count, height, width, channels = image.shape
     pixels = movement.reshape(image, shape=(count * height * width, channels))
     filling = asarray(fill_value, dtype=image.dtype, device=image.backend)

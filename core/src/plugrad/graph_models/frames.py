@@ -30,7 +30,7 @@ ROOT_CONTEXT: Final[FrameContext] = ()
 
 
 class DeadToken:
-    """The value on the branch that a Switch has not taken."""
+    """The class of the value on the branch that a Switch has not taken."""
 
 
 DEAD_TOKEN: Final = DeadToken()

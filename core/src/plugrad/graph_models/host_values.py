@@ -76,10 +76,10 @@ def _declare_reduction(operator_name: str, compute: Callable[..., Any]) -> None:
         return compute(x, axis=wanted, keepdims=keep).astype(x.dtype) if wanted else x
 
 
-for _name, _compute in NUMPY_ARITHMETIC.items():
-    _declare_arithmetic(_name, _compute)
-for _name, _compute in NUMPY_REDUCTIONS.items():
-    _declare_reduction(_name, _compute)
+for _operator_name, _compute in NUMPY_ARITHMETIC.items():
+    _declare_arithmetic(_operator_name, _compute)
+for _operator_name, _compute in NUMPY_REDUCTIONS.items():
+    _declare_reduction(_operator_name, _compute)
 
 
 @register_host_operator("Div", "RealDiv")

@@ -138,12 +138,18 @@ def _draw_edge(nodes: Sequence[Node], arrangement: Arrangement, edge: Edge) -> s
     return f'<path class="e{colour}" d="{"".join(path)}"/><path class="h{colour}" d="{head}"/>'
 
 
-def _cross_block_edge(start: Box, end: Box, is_backward: bool) -> str:
+def _cross_block_edge(start_box: Box, end_box: Box, is_backward: bool) -> str:
     """Return a dashed edge between blocks, from side to side."""
-    to_right = 1 if end.x > start.x else -1
-    x, to_x = start.x + to_right * start.width / 2, end.x - to_right * (end.width / 2 + 7)
+    to_right = 1 if end_box.x > start_box.x else -1
+    x, to_x = (
+        start_box.x + to_right * start_box.width / 2,
+        end_box.x - to_right * (end_box.width / 2 + 7),
+    )
     bend = to_right * max(40.0, abs(to_x - x) / 2)
     colour = " b" if is_backward else ""
-    curve = f"M{x:.1f} {start.y:.1f}C{x + bend:.1f} {start.y:.1f} {to_x - bend:.1f} {end.y:.1f} {to_x:.1f} {end.y:.1f}"
-    head = f"M{to_x:.1f} {end.y - 4:.1f}v8L{to_x + 7 * to_right:.1f} {end.y:.1f}z"
+    curve = (
+        f"M{x:.1f} {start_box.y:.1f}C{x + bend:.1f} {start_box.y:.1f} "
+        f"{to_x - bend:.1f} {end_box.y:.1f} {to_x:.1f} {end_box.y:.1f}"
+    )
+    head = f"M{to_x:.1f} {end_box.y - 4:.1f}v8L{to_x + 7 * to_right:.1f} {end_box.y:.1f}z"
     return f'<path class="e s{colour}" d="{curve}"/><path class="h{colour}" d="{head}"/>'

@@ -7,6 +7,7 @@ In the author's conftest.py stands ``pytest_plugins = ["plugrad.testing.plugin"]
 from __future__ import annotations
 
 import gc
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
     from plugrad.testing.rows import Row
 
+SUITE_MODULE: Final = "plugrad.testing.suite"
 KIT_SESSION_KEY: Final = pytest.StashKey["KitSession"]()
 
 
@@ -238,6 +240,49 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                 "say which backend to test: pytest --plugrad-backend=NAME, or plugrad_backend in pytest's settings"
             )
         metafunc.parametrize("plugrad_backend", list(session.names), indirect=True, scope="session")
+        if metafunc.function.__module__ == SUITE_MODULE and _may_leave_out_cases(session, metafunc):
+            _leave_out_cases(session, metafunc)
+
+
+def _may_leave_out_cases(session: KitSession, metafunc: pytest.Metafunc) -> bool:
+    """Return whether nothing but the options of a run decides which tests there must be."""
+    names_a_test = any("::" in argument for argument in metafunc.config.args)
+    return not names_a_test and not session.excuses.unused(set(session.names.values()))
+
+
+def _leave_out_cases(session: KitSession, metafunc: pytest.Metafunc) -> None:
+    """Leave out the cases of a test that cannot be selected, except one.
+
+    pytest makes a test of every case before it deselects most of them. For the tests of a few kernels, this took
+    longer than all else.
+    """
+    definition = metafunc.definition
+    is_in_level = get_level(definition) in session.levels
+    words = _selecting_words(str(metafunc.config.getoption("keyword")))
+    shared: list[str] = [
+        *(node.name for node in definition.listchain()),
+        *(marker.name for marker in definition.iter_markers()),
+        *vars(metafunc.function),
+    ]
+
+    def can_be_selected(case: Any) -> bool:
+        ids = [f"{definition.name}[{spec}-{case.id}]" for spec in session.names]
+        names = [name.lower() for name in (*shared, *ids)]
+        return is_in_level and (not words or any(w in name for w in words for name in names))
+
+    for place, mark in enumerate(definition.own_markers):
+        if mark.name == "parametrize":
+            arguments, cases = mark.args
+            kept = [case for case in cases if can_be_selected(case)]
+            definition.own_markers[place] = pytest.mark.parametrize(
+                arguments, kept or cases[:1]
+            ).mark
+
+
+def _selecting_words(expression: str) -> list[str]:
+    """Return words of which each test that ``-k`` selects has one in its names; nothing if it need not have one."""
+    words = [*re.findall(r"[^\s()]+", expression)]
+    return [] if "not" in words else [w.lower() for w in words if w not in ("and", "or")]
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ does not claim is skipped, with the reason. Expected values are NumPy's, or reco
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -57,6 +57,13 @@ rows_beyond_core: Final = [
 edge_rows: Final = [row for row in rows() if row.is_edge]
 
 
+def parametrize(
+    argument: str, values: Iterable[Any], name_of: Callable[[Any], str]
+) -> pytest.MarkDecorator:
+    """Run a test on each value; each has its name as the id, by which the plugin leaves out what is not selected."""
+    return pytest.mark.parametrize(argument, [pytest.param(x, id=name_of(x)) for x in values])
+
+
 def parametrize_dtypes(rows: list[Row]) -> pytest.MarkDecorator:
     """Run a test on each row and each of its dtypes."""
     cases = [
@@ -67,7 +74,7 @@ def parametrize_dtypes(rows: list[Row]) -> pytest.MarkDecorator:
 
 def parametrize_rows(rows: list[Row]) -> pytest.MarkDecorator:
     """Run a test on each row."""
-    return pytest.mark.parametrize("row", rows, ids=str)
+    return parametrize("row", rows, str)
 
 
 def check_row(row: Row, dtype: str, backend: Backend) -> None:
@@ -83,14 +90,14 @@ def check_row(row: Row, dtype: str, backend: Backend) -> None:
 
 
 @pytest.mark.plugrad_level("lifecycle")
-@pytest.mark.parametrize("check", lifecycle.LIFECYCLE_CHECKS, ids=lambda check: check.__name__)
+@parametrize("check", lifecycle.LIFECYCLE_CHECKS, lambda check: check.__name__)
 def test_lifecycle(check: BackendCheck, opened: Backend, plugrad_backend: str) -> None:
     """Check one promise about opening, storing, memory or closing."""
     check(opened, plugrad_backend)
 
 
 @pytest.mark.plugrad_level("lifecycle")
-@pytest.mark.parametrize("dtype", lifecycle.DTYPE_NAMES)
+@parametrize("dtype", lifecycle.DTYPE_NAMES, str)
 def test_storing(dtype: str, opened: Backend) -> None:
     """Store arrays of a dtype, and read back the same bits."""
     require_dtypes([dtype], opened)
@@ -119,7 +126,7 @@ def test_full(row: Row, dtype: str, opened: Backend) -> None:
 
 
 @pytest.mark.plugrad_level("full")
-@pytest.mark.parametrize("op", OP_CASES, ids=str)
+@parametrize("op", OP_CASES, str)
 def test_ops(op: OpCase, opened: Backend) -> None:
     """Compare an op, or a short program, with NumPy."""
     check_op(op, opened)
@@ -181,14 +188,14 @@ def test_large(row: Row, opened: Backend) -> None:
 
 
 @pytest.mark.plugrad_level("reopening")
-@pytest.mark.parametrize("check", devices.REOPENING_CHECKS, ids=lambda check: check.__name__)
+@parametrize("check", devices.REOPENING_CHECKS, lambda check: check.__name__)
 def test_reopening(check: BackendCheck, opened: Backend, plugrad_backend: str) -> None:
     """Check one promise about a backend that is closed and opened again."""
     check(opened, plugrad_backend)
 
 
 @pytest.mark.plugrad_level("devices")
-@pytest.mark.parametrize("check", devices.DEVICE_CHECKS, ids=lambda check: check.__name__)
+@parametrize("check", devices.DEVICE_CHECKS, lambda check: check.__name__)
 def test_devices(check: BackendCheck, opened: Backend, plugrad_backend: str) -> None:
     """Check one promise about two devices of a backend."""
     check(opened, plugrad_backend)
@@ -204,7 +211,7 @@ def test_traced(row: Row, opened: Backend) -> None:
 
 
 @pytest.mark.plugrad_level("traced")
-@pytest.mark.parametrize("name", TRACED_PROGRAMS)
+@parametrize("name", TRACED_PROGRAMS, str)
 def test_traced_programs(name: str, opened: Backend) -> None:
     """Compare a program, traced and untraced."""
     require_dtypes(["float32", "int32", "bool"], opened)

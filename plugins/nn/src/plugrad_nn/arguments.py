@@ -18,7 +18,7 @@ SizeOrSizes: TypeAlias = int | Sequence[int]
 
 
 def check_integer(owner: str, name: str, value: Any, least: int = 0) -> int:
-    """Return the argument if it is an integer that is at least `least`, or raise.
+    """Return an argument of a layer or function (the owner) if it is an integer of at least `least`, or raise.
 
     Raises:
         ArgumentError: the value is not an integer.
@@ -38,7 +38,7 @@ def check_integer(owner: str, name: str, value: Any, least: int = 0) -> int:
 def check_number(
     owner: str, name: str, value: Any, least: float = -math.inf, below: float = math.inf
 ) -> float:
-    """Return the argument if it is a finite number in ``[least, below)``, or raise.
+    """Return an argument of a layer or function (the owner) if it is a finite number in ``[least, below)``, or raise.
 
     Raises:
         ArgumentError: the value is not a number.
@@ -54,7 +54,7 @@ def check_number(
 
 
 def check_flag(owner: str, name: str, value: Any) -> bool:
-    """Return the argument if it is a bool, or raise.
+    """Return an argument of a layer or function (the owner) if it is a bool, or raise.
 
     Raises:
         ArgumentError: the value is something else.
@@ -65,7 +65,7 @@ def check_flag(owner: str, name: str, value: Any) -> bool:
 
 
 def check_function(owner: str, name: str, value: Any, example: str = "") -> None:
-    """Raise unless the value is a function; the error names an example of one.
+    """Raise unless an argument of a layer or function (the owner) is a function; the error names an example.
 
     Raises:
         ArgumentError: it is not.
@@ -78,7 +78,7 @@ def check_function(owner: str, name: str, value: Any, example: str = "") -> None
 
 
 def check_integers(owner: str, name: str, value: Any, least: int = 0) -> tuple[int, ...]:
-    """Return a sequence of integers as a tuple, or raise unless each is at least `least`.
+    """Return an owner's argument as a tuple, or raise unless it is a sequence of integers of at least `least`.
 
     Raises:
         ArgumentError: the value is not a sequence of integers.
@@ -92,7 +92,7 @@ def check_integers(owner: str, name: str, value: Any, least: int = 0) -> tuple[i
 def check_sizes(
     owner: str, name: str, value: Any, count: int, *, least: int = 1
 ) -> tuple[int, ...]:
-    """Return `count` integers of at least `least`, given one for all or one for each.
+    """Return an owner's argument as `count` integers of at least `least`, given one for all or one for each.
 
     Raises:
         ArgumentError: the value is neither.
@@ -107,15 +107,15 @@ def check_sizes(
     return found
 
 
-def check_choice(owner: str, name: str, value: Any, known: Iterable[str]) -> None:
-    """Raise unless the value is one of the known strings.
+def check_choice(owner: str, name: str, value: Any, choices: Iterable[str]) -> None:
+    """Raise unless an argument of a layer or function (the owner) is one of some strings.
 
     Raises:
         ArgumentValueError: it is not.
     """
-    known = tuple(known)
-    if value not in known:
-        allowed = " or ".join(map(repr, known))
+    choices = tuple(choices)
+    if value not in choices:
+        allowed = " or ".join(map(repr, choices))
         is_number = name == "padding" and isinstance(value, int | tuple)
         remedy = (
             "; a layer such as nn.ZeroPadding2D(1) before it pads by numbers" if is_number else ""

@@ -125,6 +125,7 @@ def make_batches(
             parts[i] = map_leaves(_as_array, parts[i])  # once, and not for each batch
 
         def from_arrays(seed: int | None) -> Iterator[tuple[Any, ...]]:
+            """Yield the batches of an epoch, in an order that the seed determines."""
             order = None if seed is None else _random_order(function_name, seed, count)
             for start in range(0, count, batch_size):
                 places = slice(start, min(start + batch_size, count))
@@ -151,6 +152,7 @@ def make_batches(
         )
 
     def from_iterable(seed: int | None) -> Iterator[tuple[Any, ...]]:
+        """Yield the batches of the iterable."""
         for batch in whole:
             yield _as_batch(function_name, batch, on_host)
 

@@ -152,7 +152,7 @@ class CSVLogger(Callback):
 
 
 def read_result(owner: str, result_name: str, results: Mapping[str, Any]) -> float:
-    """Return the result with a name, or raise with the known names.
+    """Return a result by name for a callback (the owner), or raise with the known names.
 
     Raises:
         ArgumentError: there is none.

@@ -30,6 +30,8 @@ AXIS_NAMES_BY_RANK = {
 
 @dataclass(frozen=True, repr=False)
 class _Convolution(Layer):
+    """The fields of convolutions of any rank, their bias and their activation."""
+
     filters: int
     kernel_size: SizeOrSizes
     strides: SizeOrSizes = 1
@@ -66,6 +68,8 @@ class _Convolution(Layer):
 
 @dataclass(frozen=True, repr=False)
 class _GroupedConvolution(_Convolution):
+    """A convolution in which groups of channels may have filters of their own."""
+
     groups: int = 1
 
     def __post_init__(self) -> None:
@@ -91,6 +95,8 @@ class _GroupedConvolution(_Convolution):
 
 @dataclass(frozen=True, repr=False)
 class _DenseConvolution(_GroupedConvolution):
+    """A convolution whose filters read all channels of their group."""
+
     def build(self, generator: Generator, shape: tuple[int, ...], dtype: DType) -> Params:
         """Return the kernel and the bias."""
         self.check_axes(shape, self.rank + 1, AXIS_NAMES_BY_RANK[self.rank])

@@ -231,7 +231,7 @@ class ImageFolder:
         return len(self.paths)
 
     def read(self, places: Iterable[int]) -> NDArray[np.float32]:
-        """Read images as float32 in [0, 1], of shape (images, height, width, channels).
+        """Read the images at these places as float32 in [0, 1], of shape (images, height, width, channels).
 
         Raises:
             ArgumentValueError: a file is damaged.

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class _Merge(Layer):
+    """A layer that combines its inputs by a function of two."""
+
     function: ClassVar[Callable[[Any, Any], Tensor]]
 
     def __call__(self, params: Params, x: Any, mode: Mode = INFERENCE) -> Tensor:

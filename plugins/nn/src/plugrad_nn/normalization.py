@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class _Normalization(Layer):
+    """A normalization with a trainable scale and offset."""
+
     epsilon: float = 1e-5
     center: bool = True
     scale: bool = True

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class _Pooling(Layer):
+    """A pooling over windows of any number of spatial axes."""
+
     pool_size: SizeOrSizes = 2
     strides: SizeOrSizes | None = None
     padding: str = "valid"
@@ -195,6 +197,8 @@ class GlobalAveragePooling(Layer):
 
 @dataclass(frozen=True, repr=False)
 class _AdaptivePooling(Layer):
+    """A pooling with a given number of windows along each spatial axis."""
+
     output_size: SizeOrSizes
 
     rank: ClassVar[int]
@@ -337,7 +341,7 @@ class AdaptiveMaxPooling3D(_AdaptivePooling):
 
 
 def _spatial_axes(layer: Layer, x: Tensor) -> tuple[int, ...]:
-    """Return the axes between those of the batch and of the channels."""
+    """Return the axes between the batch axis and the channel axis."""
     if x.ndim < 3:
         raise ShapeError(
             f"{type(layer).__name__}: x has shape {x.shape}; it must be (batch, spatial axes …, channels)"

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class _Recurrent(Layer):
+    """The fields of recurrent layers, and the loop over time."""
+
     units: int
     return_sequences: bool = False
     kernel_initializer: Initializer = initializers.glorot_uniform
@@ -106,6 +108,7 @@ class _Recurrent(Layer):
         def advance(
             state: tuple[Tensor, ...], part: tuple[Tensor, Tensor | None]
         ) -> tuple[tuple[Tensor, ...], Tensor | None]:
+            """Return the next state and the output, given one element of the sequence."""
             inputs, is_present = part
             new = tuple(
                 a.astype(b.dtype)  # an activation may be one that computes in float32
@@ -197,7 +200,7 @@ class LSTM(_Recurrent):
     def advance(
         self, params: Params, inputs: Tensor, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return the next (h, c)."""
+        """Return the next (h, c), given the projected input."""
         h, c = state
         gates = inputs + h @ self.parameter(params, "recurrent_kernel")
         return _advance_lstm(gates, c, self.activation, self.recurrent_activation)
@@ -393,6 +396,7 @@ class ConvLSTM2D(Layer):
         def advance(
             state: tuple[Tensor, Tensor], part: Tensor
         ) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
+            """Return the next state and the output, given one element of the sequence."""
             gates = part + plugrad.conv2d(state[0], recurrent, 1, "same")
             new = _advance_lstm(gates, state[1], self.activation, self.recurrent_activation)
             return new, new[0] if self.return_sequences else None

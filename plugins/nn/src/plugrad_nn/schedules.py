@@ -273,7 +273,7 @@ class OneCycle:
 
 
 def _interpolate_by_cosine(begin: float, end: float, fraction: float) -> float:
-    """Interpolate between two numbers along a half-period of a cosine."""
+    """Return the value at a fraction of the way between two numbers, along a half-period of a cosine."""
     return end + (begin - end) * (1 + math.cos(math.pi * fraction)) / 2
 
 

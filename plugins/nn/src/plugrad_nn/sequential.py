@@ -1,4 +1,4 @@
-"""Layers and functions, one after the other."""
+"""Containers that apply layers and functions one after the other."""
 
 from __future__ import annotations
 
@@ -139,11 +139,12 @@ class Residual(Sequential):
 
 
 def _step_output_shape(
-    step: SequentialStep, params: Params, shape: tuple[int, ...]
+    layer_or_function: SequentialStep, params: Params, shape: tuple[int, ...]
 ) -> tuple[int, ...]:
-    if isinstance(step, Layer):
-        return step.output_shape(params, shape)
-    return step(plugrad.zeros((0, *shape))).shape[1:]
+    """Return the output shape of a layer or a function for one example."""
+    if isinstance(layer_or_function, Layer):
+        return layer_or_function.output_shape(params, shape)
+    return layer_or_function(plugrad.zeros((0, *shape))).shape[1:]
 
 
 def snake_case(name: str) -> str:

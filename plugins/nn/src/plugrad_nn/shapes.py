@@ -156,6 +156,8 @@ class Rescaling(Layer):
 
 @dataclass(frozen=True, repr=False)
 class _MarginLayer(Layer):
+    """A layer that pads or crops spatial axes."""
+
     rank: ClassVar[int]
 
     def margin_pairs(self, name: str, margins: PaddingOrCropping) -> list[tuple[int, int]]:
@@ -200,6 +202,8 @@ class _MarginLayer(Layer):
 
 @dataclass(frozen=True, repr=False)
 class _ZeroPadding(_MarginLayer):
+    """A layer that adds zeros around spatial axes."""
+
     padding: PaddingOrCropping = 1
 
     def __post_init__(self) -> None:
@@ -257,6 +261,8 @@ class ZeroPadding3D(_ZeroPadding):
 
 @dataclass(frozen=True, repr=False)
 class _Cropping(_MarginLayer):
+    """A layer that removes elements at both ends of spatial axes."""
+
     cropping: PaddingOrCropping = 1
 
     def __post_init__(self) -> None:
@@ -322,6 +328,8 @@ class Cropping3D(_Cropping):
 
 @dataclass(frozen=True, repr=False)
 class _UpSampling(_MarginLayer):
+    """A layer that repeats elements along spatial axes."""
+
     size: SizeOrSizes = 2
 
     def __post_init__(self) -> None:
@@ -355,6 +363,7 @@ class UpSampling1D(_UpSampling):
 
 
 INTERPOLATIONS: Final = ("nearest", "bilinear", "bicubic")
+"""The interpolations of `UpSampling2D`."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class _StackBlocks(Layer):
-    """The blocks of a stack, whose parameters are named by block number."""
+    """The blocks of a stack, whose parameters are named by the number of the block."""
 
     block: Layer
     num_blocks: int
@@ -39,6 +39,8 @@ class _StackBlocks(Layer):
 
 @dataclass(frozen=True, repr=False)
 class _TransformerStack(Layer):
+    """A stack of equal transformer blocks, and an optional normalization."""
+
     block: Any
     num_blocks: int
     normalization: Layer | None = None

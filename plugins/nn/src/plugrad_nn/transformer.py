@@ -26,6 +26,8 @@ DEFAULT_NORMALIZATION: Final = LayerNorm()
 
 @dataclass(frozen=True, repr=False)
 class _TransformerBlock(Layer):
+    """The fields of transformer blocks, and the two dense layers."""
+
     num_heads: int
     hidden_units: int
     activation: Callable[[Tensor], Tensor] = plugrad.relu
@@ -141,6 +143,7 @@ class TransformerEncoderBlock(_TransformerBlock):
         attention = self._make_attention(x.shape, self.causal)
 
         def part(x: Tensor) -> Tensor:
+            """Return the result of the attention."""
             own = self.parameter(params, "attention")
             return attention(own, x, mode["attention"], mask=mask)
 

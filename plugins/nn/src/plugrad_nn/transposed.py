@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class _Transposed(_GroupedConvolution):
+    """A transposed convolution of any number of spatial axes."""
+
     output_padding: SizeOrSizes | None = None
 
     def __post_init__(self) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class _Unpooling(Layer):
+    """A layer that writes maxima back to their positions among zeros."""
+
     pool_size: SizeOrSizes = 2
     strides: SizeOrSizes | None = None
     output_size: SizeOrSizes | None = None

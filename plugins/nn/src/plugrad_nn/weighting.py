@@ -101,7 +101,7 @@ def _class_weights(owner: str, class_weight: Any) -> list[float] | None:
 
 
 def check_takes_weights(owner: str, name: str, function: Callable[..., Any]) -> None:
-    """Raise if a loss or a metric does not take weights as its third argument.
+    """Raise if a loss or a metric, called `name` in the error, does not take weights as its third argument.
 
     Raises:
         ArgumentError: it does not.

@@ -1,4 +1,4 @@
-"""Layers around a layer that compute one of its parameters from others."""
+"""Layers that compute one parameter of another layer from trainable values."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ NORM_EPSILON = 1e-12
 
 
 class _Reparametrized(Layer):
+    """A layer around another one, of which it computes a parameter."""
+
     layer: Layer
     name: str
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import plugrad
 from plugrad_numerics.distribution import Distribution
-from plugrad_numerics.error_functions import ndtr, ndtri
+from plugrad_numerics.entropies import log1mexp, log1p_square, xlogy
+from plugrad_numerics.error_functions import erfcx, log_ndtr, ndtr, ndtri
 from plugrad_numerics.gamma_functions import digamma, gamma, gammaln
 
 if TYPE_CHECKING:
@@ -16,6 +17,21 @@ if TYPE_CHECKING:
 
 EULER_GAMMA = 0.5772156649015329
 LOG_2_PI = log(2 * pi)
+TAIL_QUANTILE_MAX_LOG = -80.0
+"""The logarithm of a probability below which the normal quantile is not computed from the probability itself."""
+TAIL_QUANTILE_STEPS = 4
+"""The steps of Newton's method after which such a quantile is exact in double precision."""
+
+
+def _normal_quantile_of_logarithm(logarithm: Tensor) -> Tensor:
+    """Return the number below which a standard normal number lies with a probability, given its logarithm."""
+    is_tail = logarithm < TAIL_QUANTILE_MAX_LOG
+    usual = ndtri(plugrad.exp(plugrad.where(is_tail, -1.0, logarithm)))
+    tail = plugrad.where(is_tail, logarithm, TAIL_QUANTILE_MAX_LOG)
+    z = -plugrad.sqrt(-2 * tail)
+    for _ in range(TAIL_QUANTILE_STEPS):
+        z = z - (log_ndtr(z) - tail) * sqrt(pi / 2) * erfcx(-z / sqrt(2))
+    return plugrad.where(is_tail, z, usual)
 
 
 @dataclass(frozen=True)
@@ -283,7 +299,7 @@ class Cauchy(Distribution):
 
     def log_prob(self, x: Any) -> Tensor:
         z = (self._as_value(x) - self.loc) / self.scale
-        return -log(pi) - plugrad.log(self.scale) - plugrad.log1p(z * z)
+        return -log(pi) - plugrad.log(self.scale) - log1p_square(z)
 
     def entropy(self) -> Tensor:
         return plugrad.log(4 * pi * self.scale)
@@ -344,9 +360,11 @@ class Weibull(Distribution):
 
     def log_prob(self, x: Any) -> Tensor:
         x, k = self._as_value(x), self.concentration
-        logarithm = plugrad.log(plugrad.where(x > 0, x, 1) / self.scale)
-        found = plugrad.log(k / self.scale) + (k - 1) * logarithm - plugrad.exp(k * logarithm)
-        return plugrad.where(x > 0, found, -inf)
+        ratio = plugrad.where(x >= 0, x, 1) / self.scale
+        power = plugrad.exp(k * plugrad.log(plugrad.where(ratio > 0, ratio, 1)))
+        found = plugrad.log(k / self.scale) + xlogy(k - 1, ratio)
+        found = found - plugrad.where(ratio > 0, power, 0)
+        return plugrad.where(x >= 0, found, -inf)
 
     def entropy(self) -> Tensor:
         k = self.concentration
@@ -418,11 +436,12 @@ class Kumaraswamy(Distribution):
 
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
-        is_inside = (x > 0) & (x < 1)
-        logarithm = plugrad.log(plugrad.where(is_inside, x, 0.5))
-        rest = plugrad.log(-plugrad.expm1(self.a * logarithm))
-        found = plugrad.log(self.a * self.b) + (self.a - 1) * logarithm + (self.b - 1) * rest
-        return plugrad.where(is_inside, found, -inf)
+        is_inside = (x >= 0) & (x <= 1)
+        safe = plugrad.where(is_inside, x, 0.5)
+        logarithm = plugrad.log(plugrad.where(safe > 0, safe, 1))
+        rest = plugrad.where(safe > 0, -plugrad.expm1(self.a * logarithm), 1)
+        found = xlogy(self.a - 1, safe) + xlogy(self.b - 1, rest)
+        return plugrad.where(is_inside, plugrad.log(self.a * self.b) + found, -inf)
 
     def entropy(self) -> Tensor:
         harmonic = digamma(self.b + 1) + EULER_GAMMA
@@ -454,47 +473,73 @@ class TruncatedNormal(Distribution):
     low: Any
     high: Any
 
-    def _standardized_bounds(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return both standardized ends, and the probability between them."""
-        first, last = (self.low - self.loc) / self.scale, (self.high - self.loc) / self.scale
-        return first, last, ndtr(last) - ndtr(first)
+    def _standardized_bounds(self) -> tuple[Tensor, Tensor]:
+        """Return both ends as distances from `loc` in units of `scale`; infinite ones have no gradient."""
+        ends = [
+            plugrad.where(
+                plugrad.isinf(end),
+                end,
+                (plugrad.where(plugrad.isinf(end), 0, end) - self.loc) / self.scale,
+            )
+            for end in (self.low, self.high)
+        ]
+        return ends[0], ends[1]
 
-    def probability_between_bounds(self) -> Tensor:
-        """The probability between both ends of the normal distribution that is not cut off."""
-        return self._standardized_bounds()[2]
+    def _lower_tail(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return whether the interval is mirrored into the lower tail, and the logarithms of two probabilities.
+
+        They are those of a number below its upper end, and of one below its lower end as a part of that.
+        """
+        first, last = self._standardized_bounds()
+        is_mirrored = first + last > 0
+        low = plugrad.where(is_mirrored, -last, first)
+        below_high = log_ndtr(plugrad.where(is_mirrored, -first, last))
+        is_open = plugrad.isinf(low)
+        share = plugrad.where(is_open, -inf, log_ndtr(plugrad.where(is_open, 0, low)) - below_high)
+        return is_mirrored, below_high, share
+
+    def log_probability_between_bounds(self) -> Tensor:
+        """The logarithm of the probability between both ends of the normal distribution that is not cut off."""
+        _, below_high, share = self._lower_tail()
+        return below_high + log1mexp(share)
 
     def _draw_samples(self, random_source: Any) -> Tensor:
-        first, _, share = self._standardized_bounds()
-        z = ndtri(ndtr(first) + share * random_source.uniform())
-        return plugrad.clip(self.loc + self.scale * z, self.low, self.high)
+        is_mirrored, below_high, share = self._lower_tail()
+        rank = below_high + plugrad.log1p(random_source.uniform() * plugrad.expm1(share))
+        z = _normal_quantile_of_logarithm(rank)
+        found = self.loc + self.scale * plugrad.where(is_mirrored, -z, z)
+        return plugrad.clip(found, self.low, self.high)
 
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
-        found = Normal(self.loc, self.scale).log_prob(x) - plugrad.log(
-            self.probability_between_bounds()
-        )
+        found = Normal(self.loc, self.scale).log_prob(x) - self.log_probability_between_bounds()
         return plugrad.where((x >= self.low) & (x <= self.high), found, -inf)
 
-    def _bounds_and_densities(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        first, last, share = self._standardized_bounds()
-        densities = (plugrad.exp(-0.5 * z * z) / sqrt(2 * pi) / share for z in (first, last))
-        low, high = densities
-        return first, last, low, high, share
+    def _densities_and_moments(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the standardized densities at both ends, and their products with the ends."""
+        share = self.log_probability_between_bounds()
+        densities: list[Tensor] = []
+        products: list[Tensor] = []
+        for z in self._standardized_bounds():
+            is_open = plugrad.isinf(z)
+            finite = plugrad.where(is_open, 0, z)
+            logarithm = -0.5 * finite * finite - 0.5 * LOG_2_PI - share
+            density = plugrad.where(is_open, 0, plugrad.exp(plugrad.where(is_open, 0, logarithm)))
+            densities.append(density)
+            products.append(finite * density)
+        return densities[0], densities[1], products[0], products[1]
 
     def entropy(self) -> Tensor:
-        first, last, low, high, share = self._bounds_and_densities()
-        return (
-            0.5 * (LOG_2_PI + 1)
-            + plugrad.log(self.scale * share)
-            + 0.5 * (first * low - last * high)
-        )
+        _, _, low, high = self._densities_and_moments()
+        share = self.log_probability_between_bounds()
+        return 0.5 * (LOG_2_PI + 1) + plugrad.log(self.scale) + share + 0.5 * (low - high)
 
     @property
     def mean(self) -> Tensor:
-        _, _, low, high, _ = self._bounds_and_densities()
+        low, high, _, _ = self._densities_and_moments()
         return self.loc + self.scale * (low - high)
 
     @property
     def variance(self) -> Tensor:
-        first, last, low, high, _ = self._bounds_and_densities()
-        return self.scale**2 * (1 + first * low - last * high - (low - high) ** 2)
+        low, high, low_moment, high_moment = self._densities_and_moments()
+        return self.scale**2 * (1 + low_moment - high_moment - (low - high) ** 2)

@@ -176,9 +176,9 @@ def _kl_student_t(p: Any, q: Any) -> Tensor:
 
 def _kl_truncated_normal(p: Any, q: Any) -> Tensor:
     mean, variance = p.mean, p.variance
-    ratio = q.scale * q.probability_between_bounds() / (p.scale * p.probability_between_bounds())
+    ratio = q.log_probability_between_bounds() - p.log_probability_between_bounds()
     squares = [(variance + (mean - d.loc) ** 2) / d.scale**2 for d in (q, p)]
-    found = plugrad.log(ratio) + 0.5 * (squares[0] - squares[1])
+    found = ratio + plugrad.log(q.scale / p.scale) + 0.5 * (squares[0] - squares[1])
     return plugrad.where((q.low <= p.low) & (p.high <= q.high), found, inf)
 
 

@@ -215,3 +215,11 @@ def log1mexp(x: Any) -> Tensor:
         )
 
     return call_elementwise("log1mexp", compute, x)
+
+
+def log1p_square(x: Tensor) -> Tensor:
+    """Return ``log(1 + x**2)``, also where the square overflows."""
+    is_large = plugrad.abs(x) > 1
+    large = plugrad.where(is_large, plugrad.abs(x), 1)
+    small = plugrad.where(is_large, 1 / large, x)
+    return plugrad.log1p(small * small) + 2 * plugrad.log(large)

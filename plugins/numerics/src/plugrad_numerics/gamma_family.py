@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import plugrad
 from plugrad.extend import is_traced
 from plugrad_numerics.distribution import Distribution
-from plugrad_numerics.entropies import xlog1py, xlogy
+from plugrad_numerics.entropies import log1p_square, xlog1py, xlogy
 from plugrad_numerics.gamma_functions import betaln, digamma, gammaln
 from plugrad_numerics.incomplete import gammainc, gammainc_values
 from plugrad_numerics.tables import call_elementwise
@@ -67,9 +67,9 @@ class Gamma(Distribution):
 
     def log_prob(self, x: Any) -> Tensor:
         x, a = self._as_value(x), self.concentration
-        safe = plugrad.where(x > 0, x, 1)
+        safe = plugrad.where(x >= 0, x, 1)
         found = xlogy(a, self.rate) + xlogy(a - 1, safe) - self.rate * safe - gammaln(a)
-        return plugrad.where(x > 0, found, -inf)
+        return plugrad.where(x >= 0, found, -inf)
 
     def cdf(self, x: Any) -> Tensor:
         """The probability of a number up to x."""
@@ -173,7 +173,7 @@ class Beta(Distribution):
 
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
-        is_inside = (x > 0) & (x < 1)
+        is_inside = (x >= 0) & (x <= 1)
         safe = plugrad.where(is_inside, x, 0.5)
         found = xlogy(self.a - 1, safe) + xlog1py(self.b - 1, -safe) - betaln(self.a, self.b)
         return plugrad.where(is_inside, found, -inf)
@@ -219,7 +219,7 @@ class StudentT(Distribution):
         z = (self._as_value(x) - self.loc) / self.scale
         half = (self.df + 1) / 2
         constant = gammaln(half) - gammaln(self.df / 2) - 0.5 * plugrad.log(self.df * pi)
-        return constant - plugrad.log(self.scale) - half * plugrad.log1p(z * z / self.df)
+        return constant - plugrad.log(self.scale) - half * log1p_square(z / plugrad.sqrt(self.df))
 
     def entropy(self) -> Tensor:
         half = (self.df + 1) / 2

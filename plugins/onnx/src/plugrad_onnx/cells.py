@@ -62,6 +62,7 @@ def run_recurrent(
     parts = plugrad.permute_dims(projected, (1, 0, 2))
 
     def step_in_time(state: CellState, projected_input: Tensor) -> tuple[CellState, Tensor | None]:
+        """Return the next state, and the output if all outputs are asked for."""
         new = cell.compute_next_state(projected_input, state, recurrent_kernel, bias)
         return new, new[0] if returns_sequences else None
 
@@ -107,10 +108,10 @@ CELLS_BY_NAME: Final = {
 """The cells by the name under which a model records them. plugrad's gates are i, f, g, o and z, r, g."""
 
 
-def _declare_cell_operator(name: str, cell: RecurrentCell) -> None:
+def _declare_cell_operator(operator_name: str, cell: RecurrentCell) -> None:
     """Register an operator that runs the loop of a cell."""
 
-    @operator(name, domain=PLUGRAD_DOMAIN)
+    @operator(operator_name, domain=PLUGRAD_DOMAIN)
     def run_cell(*inputs: Tensor, returns_sequences: bool) -> Any:
         x, kernel, bias, recurrent, *initial = inputs
         results = run_recurrent(

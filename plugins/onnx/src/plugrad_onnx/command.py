@@ -123,6 +123,7 @@ def time_model(arguments: Namespace) -> None:
         tensors = [plugrad.asarray(inputs[name]) for name in model.inputs]
 
         def run_once() -> list[NDArray[Any]]:
+            """Run the model, and wait for its outputs."""
             result: Any = call(*tensors)
             results: list[Any] = [*result] if isinstance(result, tuple) else [result]
             return [as_array(part) for part in results]
@@ -165,7 +166,7 @@ def _time_calls(function: Callable[[], Any], repeats: int) -> tuple[Any, list[fl
 
 
 def _make_inputs(
-    proto: onnx.ModelProto, input_names: Sequence[str], arguments: Namespace
+    model_proto: onnx.ModelProto, input_names: Sequence[str], arguments: Namespace
 ) -> dict[str, NDArray[Any]]:
     """Return inputs by name: read from files if given, else random; integers are 1, a valid index and a valid mask."""
     files = _parse_pairs(arguments.input, "--input")
@@ -173,7 +174,7 @@ def _make_inputs(
     for name in files:
         if name not in input_names:
             raise ArgumentValueError(f"--input {name}: the inputs are {', '.join(input_names)}.")
-    declared = {value.name: value for value in proto.graph.input}
+    declared = {value.name: value for value in model_proto.graph.input}
     rng = np.random.default_rng(arguments.seed)
     inputs: dict[str, NDArray[Any]] = {}
     for name in input_names:
@@ -199,9 +200,9 @@ def _parse_pairs(arguments: Iterable[str], option: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _iter_nodes(proto: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
+def _iter_nodes(model_proto: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
     """Yield all nodes of a model, including the nodes of subgraphs and of local functions."""
-    waiting = [*proto.graph.node, *(node for f in proto.functions for node in f.node)]
+    waiting = [*model_proto.graph.node, *(node for f in model_proto.functions for node in f.node)]
     while waiting:
         node = waiting.pop()
         yield node

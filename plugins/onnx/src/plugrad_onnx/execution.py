@@ -73,20 +73,20 @@ class Scope:
         scope.last = self.last & values.keys()
         return scope
 
-    def assign(self, name: str, value: Any, *, has_channels_last: bool = False) -> None:
-        """Give a name a value."""
-        self.values[name] = value
-        self.permuted.pop(name, None)
-        (self.last.add if has_channels_last else self.last.discard)(name)
+    def assign(self, value_name: str, value: Any, *, has_channels_last: bool = False) -> None:
+        """Set a named value of the scope."""
+        self.values[value_name] = value
+        self.permuted.pop(value_name, None)
+        (self.last.add if has_channels_last else self.last.discard)(value_name)
 
     def release(self, name: str) -> None:
-        """Forget a value after its last use."""
+        """Remove a named value from the scope after its last use."""
         self.values.pop(name, None)
         self.permuted.pop(name, None)
         self.last.discard(name)
 
     def get_argument(self, name: str, input_kind: str) -> Any:
-        """Return a value as an operator expects it: with channels second, as an array or a tensor by its kind."""
+        """Return a named value as an operator expects it: channels second, and an array or a tensor by its kind."""
         value = self.values[name] if name else None
         if value is None:
             return None
@@ -112,7 +112,7 @@ class Scope:
         )
 
     def get_images(self, name: str) -> Any:
-        """Return images with channels last."""
+        """Return a named value as images with channels last."""
         if name in self.last:
             return self.values[name]
         value = self.values[name]
@@ -123,7 +123,7 @@ class Scope:
         return self._transpose_value(name, channels_last)
 
     def align_with_images(self, name: str, rank: int) -> Any:
-        """Return an elementwise operand, transposed if needed to match images with channels last."""
+        """Return a named elementwise operand, transposed if needed to match images with channels last."""
         value = self.values[name] if name else None
         if value is None or value.ndim == 0 or name in self.last:
             return self.values[name] if name in self.last else self.get_argument(name, "Tensor")

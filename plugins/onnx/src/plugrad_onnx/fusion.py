@@ -82,9 +82,9 @@ def _absorb_followers(
     )  # fmt: skip
 
 
-def _is_operator(node: Node, name: str) -> bool:
+def _is_operator(node: Node, operator_name: str) -> bool:
     """Whether a node calls an operator of ONNX's own domain."""
-    return node.operator.name == name and not node.operator.domain
+    return node.operator.name == operator_name and not node.operator.domain
 
 
 def _is_floating(array: Any) -> bool:
@@ -151,7 +151,7 @@ def _fold_normalization(
 
 
 def _activation_name(node: Node, constants: Mapping[str, NDArray[Any]]) -> str | None:
-    """Return the name of the activation that a node computes, in the words of the convolution kernel, or None."""
+    """Return the name that the fused convolution has for the activation that a node computes, or None."""
     if _is_operator(node, "Relu"):
         return "relu"
     if not _is_operator(node, "Clip"):

@@ -98,7 +98,7 @@ class GraphBuilder:
 
     def build_graph(
         self,
-        proto: onnx.GraphProto,
+        graph_proto: onnx.GraphProto,
         opsets: Mapping[str, int],
         unique_names: UniqueNames,
         depth: int = 0,
@@ -117,18 +117,18 @@ class GraphBuilder:
             unique_names[tensor.name]: self.large[place]
             if place in self.large and not depth
             else read_tensor(tensor, self.folder)
-            for place, tensor in enumerate(proto.initializer)
+            for place, tensor in enumerate(graph_proto.initializer)
         }
-        for sparse in proto.sparse_initializer:
+        for sparse in graph_proto.sparse_initializer:
             constants[unique_names[sparse.values.name]] = read_sparse(sparse, self.folder)
-        graph = Graph([], [unique_names[v.name] for v in proto.output], constants)
-        graph.inputs = [unique_names[v.name] for v in proto.input]
-        graph.nodes = list(self.iter_nodes(proto.node, opsets, unique_names, {}, depth))
+        graph = Graph([], [unique_names[v.name] for v in graph_proto.output], constants)
+        graph.inputs = [unique_names[v.name] for v in graph_proto.input]
+        graph.nodes = list(self.iter_nodes(graph_proto.node, opsets, unique_names, {}, depth))
         return graph
 
     def iter_nodes(
         self,
-        protos: Iterable[onnx.NodeProto],
+        node_protos: Iterable[onnx.NodeProto],
         opsets: Mapping[str, int],
         unique_names: UniqueNames,
         given_attributes: Mapping[str, onnx.AttributeProto],
@@ -139,10 +139,10 @@ class GraphBuilder:
             raise InvalidModel(
                 f"Graphs and functions are nested more than {MAX_FUNCTION_DEPTH} deep."
             )
-        protos = list(protos)
-        calls = read_records(protos)
+        node_protos = list(node_protos)
+        calls = read_records(node_protos)
         replaced = 0
-        for place, proto in enumerate(protos):
+        for place, proto in enumerate(node_protos):
             if replaced:
                 replaced -= 1
                 continue
@@ -183,8 +183,8 @@ class GraphBuilder:
 
     def _make_node(
         self,
-        proto: onnx.NodeProto,
-        name: str,
+        node_proto: onnx.NodeProto,
+        node_name: str,
         operator: Operator,
         opset: int,
         given_attributes: Mapping[str, onnx.AttributeProto],
@@ -193,7 +193,7 @@ class GraphBuilder:
         depth: int,
     ) -> Node:
         """Return a node that calls an operator with an implementation."""
-        where = describe_node(name, operator.domain, operator.name, opset)
+        where = describe_node(node_name, operator.domain, operator.name, opset)
         values: dict[str, Any] = {}
         graphs: dict[str, Graph] = {}
         for key, attribute in given_attributes.items():
@@ -204,7 +204,7 @@ class GraphBuilder:
                 graphs[key] = self.build_graph(attribute.g, opsets, unique_names, depth + 1)
             else:
                 values[key] = self.parse_attribute(attribute, where)
-        inputs = [unique_names[n] for n in proto.input]
+        inputs = [unique_names[n] for n in node_proto.input]
         for key, default in operator.attributes.items():
             if default is REQUIRED_ATTRIBUTE and key not in values and key not in graphs:
                 raise InvalidModel(f"{where}: attribute {key!r} is missing.")
@@ -217,10 +217,12 @@ class GraphBuilder:
                 "are expected."
             )
         captured = {free for graph in graphs.values() for free in graph.free_names()}
-        outputs = [unique_names[n] for n in proto.output]
-        return Node(name, operator, opset, inputs, outputs, values, graphs, tuple(sorted(captured)))
+        outputs = [unique_names[n] for n in node_proto.output]
+        return Node(
+            node_name, operator, opset, inputs, outputs, values, graphs, tuple(sorted(captured))
+        )
 
-    def parse_attribute(self, proto: onnx.AttributeProto, node_description: str) -> Any:
+    def parse_attribute(self, attribute_proto: onnx.AttributeProto, node_description: str) -> Any:
         """Return the value of an attribute; tensors become arrays.
 
         Raises:
@@ -228,22 +230,24 @@ class GraphBuilder:
         """
         kinds = onnx.AttributeProto
         try:
-            if proto.type == kinds.TENSOR:
-                return read_tensor(proto.t, self.folder)
-            if proto.type == kinds.SPARSE_TENSOR:
-                return read_sparse(proto.sparse_tensor, self.folder)
-            value = onnx.helper.get_attribute_value(proto)
-            if proto.type == kinds.STRING:
+            if attribute_proto.type == kinds.TENSOR:
+                return read_tensor(attribute_proto.t, self.folder)
+            if attribute_proto.type == kinds.SPARSE_TENSOR:
+                return read_sparse(attribute_proto.sparse_tensor, self.folder)
+            value = onnx.helper.get_attribute_value(attribute_proto)
+            if attribute_proto.type == kinds.STRING:
                 return value.decode()
-            if proto.type == kinds.STRINGS:
+            if attribute_proto.type == kinds.STRINGS:
                 return [text.decode() for text in value]
-            return list(value) if proto.type in (kinds.INTS, kinds.FLOATS) else value
+            return list(value) if attribute_proto.type in (kinds.INTS, kinds.FLOATS) else value
         except (ValueError, UnicodeDecodeError) as error:
-            raise InvalidModel(f"{node_description}: attribute {proto.name!r}: {error}") from error
+            raise InvalidModel(
+                f"{node_description}: attribute {attribute_proto.name!r}: {error}"
+            ) from error
 
     def iter_body_nodes(
         self,
-        proto: onnx.NodeProto,
+        node_proto: onnx.NodeProto,
         function: onnx.FunctionProto,
         node_description: str,
         attributes: dict[str, onnx.AttributeProto],
@@ -259,10 +263,10 @@ class GraphBuilder:
             attributes.setdefault(default.name, default)
         self._count += 1
         inner = UniqueNames(f"{unique_names.prefix}{function.name}.{self._count}/")
-        inputs = [*proto.input, *[""] * len(function.input)]
+        inputs = [*node_proto.input, *[""] * len(function.input)]
         for formal, actual in zip(function.input, inputs, strict=False):
             inner.known[formal] = unique_names[actual]
-        for formal, actual in zip(function.output, proto.output, strict=False):
+        for formal, actual in zip(function.output, node_proto.output, strict=False):
             if actual:
                 inner.known[formal] = unique_names[actual]
         own = {**opsets, **opsets_by_domain(function.opset_import)}
@@ -272,8 +276,8 @@ class GraphBuilder:
 
     def _make_expansion_node(
         self,
-        proto: onnx.NodeProto,
-        name: str,
+        node_proto: onnx.NodeProto,
+        node_name: str,
         opset: int,
         attributes: Mapping[str, onnx.AttributeProto],
         opsets: Mapping[str, int],
@@ -281,20 +285,20 @@ class GraphBuilder:
     ) -> Node:
         """Return a node for an operator defined by a function whose body depends on the dtypes of its inputs."""
         call = onnx.NodeProto()
-        call.CopyFrom(proto)
+        call.CopyFrom(node_proto)
         del call.attribute[:]
         call.attribute.extend(attributes.values())
         expand = OPERATORS["plugrad", "Expansion"][0]
         operator = Operator(
-            proto.op_type, expand.domain, 1, expand.function, True, variadic_kind="AnyInputValue",
+            node_proto.op_type, expand.domain, 1, expand.function, True, variadic_kind="AnyInputValue",
             supplied_parameters=("outputs", "opset", "scope"),
         )  # fmt: skip
         inputs, outputs = (
-            [unique_names[n] for n in proto.input],
-            [unique_names[n] for n in proto.output],
+            [unique_names[n] for n in node_proto.input],
+            [unique_names[n] for n in node_proto.output],
         )
         return Node(
-            name,
+            node_name,
             operator,
             opset,
             inputs,
@@ -382,11 +386,11 @@ def check_evaluation_order(graph: Graph, outer_names: set[str]) -> None:
 
 
 def _resolve_attributes(
-    proto: onnx.NodeProto, given_attributes: Mapping[str, onnx.AttributeProto]
+    node_proto: onnx.NodeProto, given_attributes: Mapping[str, onnx.AttributeProto]
 ) -> dict[str, onnx.AttributeProto]:
     """Return the attributes of a node; references to attributes of the enclosing function are replaced by values."""
     attributes: dict[str, onnx.AttributeProto] = {}
-    for attribute in proto.attribute:
+    for attribute in node_proto.attribute:
         if not attribute.ref_attr_name:
             attributes[attribute.name] = attribute
         elif attribute.ref_attr_name in given_attributes:
@@ -396,17 +400,17 @@ def _resolve_attributes(
     return attributes
 
 
-def _find_schema(domain: str, name: str, opset: int) -> Any:
+def _find_schema(domain: str, operator_name: str, opset: int) -> Any:
     """Return the schema of an operator in the package onnx, or None."""
     try:
-        return onnx.defs.get_schema(name, opset, domain)
+        return onnx.defs.get_schema(operator_name, opset, domain)
     except onnx.defs.SchemaError:
         return None
 
 
-def _describe_remedy(domain: str, name: str, opset: int) -> str:
+def _describe_remedy(domain: str, operator_name: str, opset: int) -> str:
     """Return the reason why an operator is unknown, and a remedy."""
-    versions = OPERATORS.get((domain, name))
+    versions = OPERATORS.get((domain, operator_name))
     if versions:
         return (
             f"this operator is known from opset {versions[-1].since_opset} on. Convert the model with "
@@ -417,7 +421,7 @@ def _describe_remedy(domain: str, name: str, opset: int) -> str:
             f"operators of the domain {domain!r} are not known. Export the model with ONNX's own "
             "operators, or add the operator as a function of the model."
         )
-    if _find_schema(domain, name, onnx.defs.onnx_opset_version()) is None:
+    if _find_schema(domain, operator_name, onnx.defs.onnx_opset_version()) is None:
         return "ONNX has no such operator. Export the model with an exporter for ONNX."
     return (
         "plugrad-onnx lacks this operator. Export the model with other operators, or declare one "

@@ -278,16 +278,16 @@ class Weights(MutableMapping[str, Any]):
         return len(model._graph.constants)
 
 
-def _is_tensor(proto: Any) -> bool:
+def _is_tensor(value_info: Any) -> bool:
     """Whether an input is declared as a tensor, or not at all."""
-    return proto is None or proto.type.HasField("tensor_type")
+    return value_info is None or value_info.type.HasField("tensor_type")
 
 
-def _cast_to_declared(array: NDArray[Any], proto: onnx.ValueInfoProto | None) -> NDArray[Any]:
+def _cast_to_declared(array: NDArray[Any], value_info: onnx.ValueInfoProto | None) -> NDArray[Any]:
     """Cast real numbers to the dtype that the model declares; Python's floats and NumPy's default are float64."""
-    if proto is None or not _is_tensor(proto) or array.dtype.kind != "f":
+    if value_info is None or not _is_tensor(value_info) or array.dtype.kind != "f":
         return array
-    declared = numpy_dtype(proto.type.tensor_type.elem_type)
+    declared = numpy_dtype(value_info.type.tensor_type.elem_type)
     return array.astype(declared) if declared.kind == "f" else array
 
 

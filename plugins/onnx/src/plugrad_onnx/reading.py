@@ -52,23 +52,25 @@ def read_model(path: str | os.PathLike[str]) -> tuple[onnx.ModelProto, dict[int,
     return proto, large
 
 
-def read_tensor(proto: onnx.TensorProto, folder: Path | None) -> NDArray[Any]:
+def read_tensor(tensor_proto: onnx.TensorProto, folder: Path | None) -> NDArray[Any]:
     """Read a tensor of a model as an array.
 
     Raises:
         InvalidModel: shape and data do not fit, or its external data are not in the folder.
     """
-    name = proto.name or "without a name"
-    dtype = numpy_dtype(proto.data_type)
-    shape = tuple(proto.dims)
+    name = tensor_proto.name or "without a name"
+    dtype = numpy_dtype(tensor_proto.data_type)
+    shape = tuple(tensor_proto.dims)
     if any(size < 0 for size in shape):
         raise InvalidModel(f"Tensor {name!r}: shape {shape} has a negative size.")
     try:
-        if proto.data_location == onnx.TensorProto.EXTERNAL:
-            data = _read_external(proto, folder, math.prod(shape), dtype)
-            raw = onnx.TensorProto(data_type=proto.data_type, dims=proto.dims, raw_data=data)
+        if tensor_proto.data_location == onnx.TensorProto.EXTERNAL:
+            data = _read_external(tensor_proto, folder, math.prod(shape), dtype)
+            raw = onnx.TensorProto(
+                data_type=tensor_proto.data_type, dims=tensor_proto.dims, raw_data=data
+            )
             return numpy_helper.to_array(raw)
-        return numpy_helper.to_array(proto)
+        return numpy_helper.to_array(tensor_proto)
     except InvalidModel:
         raise
     except Exception as error:
@@ -80,32 +82,32 @@ def read_tensor(proto: onnx.TensorProto, folder: Path | None) -> NDArray[Any]:
 
 
 def _read_large(
-    file: BufferedReader, field: weights.ProtobufField, proto: onnx.TensorProto
+    file: BufferedReader, field: weights.ProtobufField, tensor_proto: onnx.TensorProto
 ) -> NDArray[Any]:
     """Read a large weight as an array."""
     try:
-        return weights.read_weight(file, field, proto)
+        return weights.read_weight(file, field, tensor_proto)
     except ValueError as error:
         raise InvalidModel(
-            f"Tensor {proto.name!r}: its data do not fit shape {tuple(proto.dims)}: {error}."
+            f"Tensor {tensor_proto.name!r}: its data do not fit shape {tuple(tensor_proto.dims)}: {error}."
         ) from error
 
 
-def read_sparse(proto: onnx.SparseTensorProto, folder: Path | None) -> NDArray[Any]:
+def read_sparse(sparse_proto: onnx.SparseTensorProto, folder: Path | None) -> NDArray[Any]:
     """Read a sparse tensor of a model as a dense array.
 
     Raises:
         InvalidModel: indices are outside of its shape, or the array would not fit into memory.
     """
-    name = proto.values.name or "without a name"
-    shape = tuple(proto.dims)
-    values = read_tensor(proto.values, folder)
+    name = sparse_proto.values.name or "without a name"
+    shape = tuple(sparse_proto.dims)
+    values = read_tensor(sparse_proto.values, folder)
     size = math.prod(shape)
     if any(d < 0 for d in shape) or size * values.dtype.itemsize > MAX_MODEL_BYTES:
         raise InvalidModel(
             f"Sparse tensor {name!r}: shape {shape} is not below {MAX_MODEL_BYTES} bytes."
         )
-    indices = read_tensor(proto.indices, folder)
+    indices = read_tensor(sparse_proto.indices, folder)
     if indices.ndim == 2 and indices.shape[1] == len(shape):
         inside = ((indices >= 0) & (indices < np.array(shape))).all()
         flat = np.ravel_multi_index(tuple(indices.T), shape) if inside else np.array([-1])
@@ -119,21 +121,21 @@ def read_sparse(proto: onnx.SparseTensorProto, folder: Path | None) -> NDArray[A
 
 
 def _read_external(
-    proto: onnx.TensorProto, folder: Path | None, element_count: int, dtype: np.dtype[Any]
+    tensor_proto: onnx.TensorProto, folder: Path | None, element_count: int, dtype: np.dtype[Any]
 ) -> bytes:
     """Read the bytes of a tensor from an external file in the model's folder."""
-    entries = {entry.key: entry.value for entry in proto.external_data}
+    entries = {entry.key: entry.value for entry in tensor_proto.external_data}
     location = entries.get("location", "")
     if folder is None:
         raise InvalidModel(
-            f"Tensor {proto.name!r} lies in the file {location!r}, and the model came without a "
+            f"Tensor {tensor_proto.name!r} lies in the file {location!r}, and the model came without a "
             "folder. Load it by its path."
         )
     home = folder.resolve()
     file = Path(os.path.realpath(home / location))
     if not location or not file.is_relative_to(home) or not file.is_file():
         raise InvalidModel(
-            f"Tensor {proto.name!r}: its data should lie in {location!r}, which is no file in the "
+            f"Tensor {tensor_proto.name!r}: its data should lie in {location!r}, which is no file in the "
             f"folder of the model, {home}."
         )
     bits = 4 if dtype.name in ("int4", "uint4", "float4_e2m1fn") else dtype.itemsize * 8
@@ -142,10 +144,12 @@ def _read_external(
     try:
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", expected))
     except ValueError:
-        raise InvalidModel(f"Tensor {proto.name!r}: offset and length are no numbers.") from None
+        raise InvalidModel(
+            f"Tensor {tensor_proto.name!r}: offset and length are no numbers."
+        ) from None
     if offset < 0 or length != expected or offset + length > file.stat().st_size:
         raise InvalidModel(
-            f"Tensor {proto.name!r} needs {expected} bytes; the model names {length} from {offset} "
+            f"Tensor {tensor_proto.name!r} needs {expected} bytes; the model names {length} from {offset} "
             f"on, and {location!r} has {file.stat().st_size}."
         )
     with file.open("rb") as opened:

@@ -62,11 +62,13 @@ def _format_number(value: Any) -> str:
     return str(value) if isinstance(value, np.integer | np.bool_ | str) else str(np.float32(value))
 
 
-def _cast_to_small_integers(array: NDArray[Any], name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _cast_to_small_integers(
+    array: NDArray[Any], dtype_name: str, dtype: np.dtype[Any]
+) -> NDArray[Any]:
     """Cast to integers of fewer than 8 bits by keeping the low bits."""
-    bits = int(name[-1])
+    bits = int(dtype_name[-1])
     whole = np.trunc(array).astype(np.int64) & ((1 << bits) - 1)
-    if name[0] == "i":
+    if dtype_name[0] == "i":
         whole = np.where(whole >= 1 << (bits - 1), whole - (1 << bits), whole)
     return whole.astype(np.int8).astype(dtype)
 

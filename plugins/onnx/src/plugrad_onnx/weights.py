@@ -71,18 +71,18 @@ def split_model(file: BufferedReader) -> tuple[bytes, dict[int, ProtobufField]] 
 
 
 def read_weight(
-    file: BufferedReader, field: ProtobufField, proto: onnx.TensorProto
+    file: BufferedReader, field: ProtobufField, tensor_proto: onnx.TensorProto
 ) -> NDArray[Any]:
     """Read the numbers of a weight that `split_model` left out.
 
     Raises:
         ValueError: there are not as many numbers as its shape says.
     """
-    dtype, shape = numpy_dtype(proto.data_type), tuple(proto.dims)
+    dtype, shape = numpy_dtype(tensor_proto.data_type), tuple(tensor_proto.dims)
     file.seek(field.value)
     if dtype.name not in PLUGRAD_DTYPE_NAMES:
         data = file.read(field.size)
-        raw = onnx.TensorProto(data_type=proto.data_type, dims=shape, raw_data=data)
+        raw = onnx.TensorProto(data_type=tensor_proto.data_type, dims=shape, raw_data=data)
         return numpy_helper.to_array(raw)
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != field.size:
         raise ValueError(f"there are {field.size} bytes")

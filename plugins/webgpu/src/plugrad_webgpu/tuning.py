@@ -63,17 +63,17 @@ def tune(
 
 
 def measure_tiles(
-    device: Device, batch_size: int, sizes: ProductSizes, repeats: int
+    device: Device, batch_size: int, product_sizes: ProductSizes, repeats: int
 ) -> dict[str, float]:
     """Return the minimum seconds that a product takes with each supported tile."""
-    rows, depth, columns = sizes
+    rows, depth, columns = product_sizes
     a = Matrices(full(device, (batch_size, rows, depth), 1, float32), batch_size, rows, depth)
     b = Matrices(full(device, (batch_size, depth, columns), 1, float32), batch_size, depth, columns)
     names = [
         name for name in TILES_BY_NAME if name not in NARROW_TILES and supports_tile(device, name)
     ]
     times = dict.fromkeys(names, float("inf"))
-    kind = problem_key(batch_size, sizes)
+    kind = problem_key(batch_size, product_sizes)
     for _ in range(1 + repeats):  # the first one compiles, and is never the fastest
         for name in names:
             device.tiles = {kind: name}

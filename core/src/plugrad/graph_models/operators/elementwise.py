@@ -49,10 +49,10 @@ def _declare_binary(operator_name: str, compute: Callable[[Any, Any], Any]) -> N
         return compute(a, b)
 
 
-for _name, _unary in UNARY_OPS.items():
-    _declare_unary(_name, _unary)
-for _name, _binary in BINARY_OPS.items():
-    _declare_binary(_name, _binary)
+for _operator_name, _unary in UNARY_OPS.items():
+    _declare_unary(_operator_name, _unary)
+for _operator_name, _binary in BINARY_OPS.items():
+    _declare_binary(_operator_name, _binary)
 
 
 @register_operator("AddN")

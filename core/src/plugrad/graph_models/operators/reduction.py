@@ -58,12 +58,12 @@ def _declare_scan(operator_name: str, compute: Callable[..., Any]) -> None:
         return compute(x, axis=where, exclusive=exclusive, reverse=reverse)
 
 
-for _name, _compute in REDUCTION_OPS.items():
-    _declare_reduction(_name, _compute)
-for _name, _compute in ARG_REDUCTIONS.items():
-    _declare_arg_reduction(_name, _compute)
-for _name, _compute in SCAN_OPS.items():
-    _declare_scan(_name, _compute)
+for _operator_name, _compute in REDUCTION_OPS.items():
+    _declare_reduction(_operator_name, _compute)
+for _operator_name, _compute in ARG_REDUCTIONS.items():
+    _declare_arg_reduction(_operator_name, _compute)
+for _operator_name, _compute in SCAN_OPS.items():
+    _declare_scan(_operator_name, _compute)
 
 
 @register_operator("Bincount")

@@ -441,6 +441,7 @@ CONVERSION_RULES_BY_LAYER_CLASS: Final[dict[type, ConversionRule]] = {
     WeightNorm: _weight_norm_conversions,
     SpectralNorm: _spectral_norm_conversions,
 }
+"""The function that returns the conversions of each class of layers."""
 
 TORCH_NAMES_OF_PARTS: Final[dict[type, dict[str, str]]] = {
     TransformerEncoderBlock: {

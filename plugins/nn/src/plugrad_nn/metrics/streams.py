@@ -23,7 +23,7 @@ AverageKind: TypeAlias = Literal["macro", "micro", "weighted", "none"]
 
 
 class Metric(ABC):
-    """Sums over batches and the result computed from them; the base class of this page's metrics.
+    """Sums over batches and the result computed from them; the base class of metrics that add up.
 
     A subclass names its sums and their shapes, returns those of a batch from `measure`, and the result from `compute`:
 
@@ -134,7 +134,7 @@ class Accuracy(Metric):
         return {"right": plugrad.sum(right), "count": plugrad.sum(counted)}
 
     def compute(self, **sums: Any) -> Tensor:
-        """Return the weight of the correct examples divided by that of all."""
+        """Return the weight of the correct examples divided by the weight of all examples."""
         return sums["right"] / sums["count"]
 
 

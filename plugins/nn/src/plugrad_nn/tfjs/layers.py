@@ -53,12 +53,15 @@ CONV_FIELDS: Final = (
     "activation",
     "use_bias",
 )
+"""The fields of convolutions that become arguments of the same name."""
 CHANNELS_LAST_FIELDS: Final = {"data_format": "channels_last"}
 """The only supported values of fields of layers with an order of axes."""
 UNGROUPED_FIELDS: Final = {**CHANNELS_LAST_FIELDS, "groups": 1}
 """The only supported values of fields of convolutions, which have no groups in TensorFlow.js."""
 POOL_FIELDS: Final = ("pool_size", "strides", "padding")
+"""The fields of poolings that become arguments of the same name."""
 CELL_FIELDS: Final = ("units", "return_sequences", "activation", "use_bias")
+"""The fields of recurrent layers that become arguments of the same name."""
 CELL_DEFAULTS: Final = {
     "return_state": False,
     "go_backwards": False,
@@ -67,6 +70,7 @@ CELL_DEFAULTS: Final = {
 }
 """The only supported values of fields of recurrent layers."""
 NORM_FIELDS: Final = ("epsilon", "center", "scale")
+"""The fields of normalizations that become arguments of the same name."""
 
 
 def _make_relu(
@@ -253,6 +257,7 @@ BIDIRECTIONAL_MERGE_MODES: Final = {
     "mul": "multiply",
     "ave": "average",
 }
+"""The values of `merge` in `Bidirectional` by those of Keras."""
 TRAINING_ONLY_OPTIONS: Final = (
     "kernel_regularizer", "bias_regularizer", "activity_regularizer", "recurrent_regularizer", "beta_regularizer",
     "gamma_regularizer", "embeddings_regularizer", "depthwise_regularizer", "pointwise_regularizer",

@@ -527,7 +527,7 @@ def write_not_equal(writer: Writer, call: CallPair, inputs: list[str], outputs: 
 
 
 def write_number(writer: Writer, call: CallPair, value: float) -> str:
-    """Write a number in the dtype of the result of a call."""
+    """Write a number in the dtype of the result of a call; return its name."""
     dtype = call.dtype()
     dtype = call.dtype(out=False) if str(dtype) == "bool" else dtype
     return writer.write_constant(np.array(value, np.dtype(dtype.name)))
@@ -540,12 +540,12 @@ def window_attributes(window: Any) -> dict[str, Any]:
 
 
 def channels_second(writer: Writer, name: str, spatial_rank: int) -> str:
-    """Write a transposition of images from channels last to channels second."""
+    """Write a transposition of images from channels last to channels second; return its name."""
     return writer.emit("Transpose", [name], perm=[0, spatial_rank + 1, *range(1, spatial_rank + 1)])
 
 
 def channels_last(writer: Writer, name: str, spatial_rank: int) -> str:
-    """Write a transposition of images from channels second to channels last."""
+    """Write a transposition of images from channels second to channels last; return its name."""
     return writer.emit("Transpose", [name], perm=[0, *range(2, spatial_rank + 2), 1])
 
 

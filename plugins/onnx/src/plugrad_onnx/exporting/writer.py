@@ -65,7 +65,7 @@ class CallPair:
         return self.calls[0].attrs[attribute_name], self.calls[1].attrs[attribute_name]
 
     def shape(self, position: int = 0, *, out: bool = False) -> ValuesOfBothTraces:
-        """Return the shapes of an input, or of an output, in both traces."""
+        """Return the shapes of an input, or with `out` of an output, in both traces."""
         first, second = (
             graph.specs[(call.outputs if out else call.inputs)[position]].shape  # pyright: ignore[reportArgumentType]
             for graph, call in zip(self.graphs, self.calls, strict=True)
@@ -73,7 +73,7 @@ class CallPair:
         return first, second
 
     def dtype(self, *, out: bool = True) -> Any:
-        """Return the dtype of the first output, or input."""
+        """Return the dtype of the first output, or without `out` of the first input."""
         value: Any = (self.calls[0].outputs if out else self.calls[0].inputs)[0]
         return self.graphs[0].specs[value].dtype
 
@@ -118,7 +118,7 @@ class Writer:
     def write_integers(
         self, first_values: Sequence[int], second_values: Sequence[int] | None = None
     ) -> str:
-        """Write the integers of both traces; those that differ are computed as multiples of the batch size."""
+        """Write the integers of both traces, or multiples of the batch size where they differ; return their name."""
         second_values = first_values if second_values is None else second_values
         if tuple(first_values) == tuple(second_values):
             return self.write_constant(np.array(first_values, np.int64))

@@ -174,6 +174,7 @@ def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
 
 
 def _where_positive(x: Tensor, negative_values: Tensor) -> Tensor:
+    """Return x where it is positive, else the other values."""
     return plugrad.where(plugrad.greater(x, number_like(0, x)), x, negative_values)
 
 
@@ -183,6 +184,7 @@ def _expm1(x: Tensor) -> Tensor:
 
 
 def _hardmax(x: Tensor) -> Tensor:
+    """Return 1 at the first maximum along the last axis, else 0."""
     return plugrad.one_hot(plugrad.argmax(x, axis=-1), x.shape[-1], dtype=x.dtype)
 
 

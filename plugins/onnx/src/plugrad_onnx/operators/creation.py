@@ -79,10 +79,10 @@ def range_(start: HostArray, limit: HostArray, delta: HostArray, *, stash_type: 
     return np.asarray(np.arange(*numbers), start.dtype)
 
 
-def _declare_window_operator(name: str, coefficients: tuple[float, float, float]) -> None:
+def _declare_window_operator(operator_name: str, coefficients: tuple[float, float, float]) -> None:
     """Register a window function that is a sum of cosines with these coefficients."""
 
-    @operator(name)
+    @operator(operator_name)
     def window(size: HostArray, *, output_datatype: int = 1, periodic: int = 1) -> Any:
         count = int(size.item())
         angle = 2 * np.pi * np.arange(count) / (count if periodic else max(count - 1, 1))

@@ -63,29 +63,29 @@ BINARY_OPS = {
 VARIADIC_OPS = {"Max": plugrad.maximum, "Min": plugrad.minimum, "Sum": plugrad.add}
 
 
-def _declare_operator(name: str, function: Callable[..., Any]) -> None:
+def _declare_operator(operator_name: str, function: Callable[..., Any]) -> None:
     """Register an operator that is a single op."""
-    if name in UNARY_OPS:
+    if operator_name in UNARY_OPS:
 
-        @operator(name, layout="elementwise")
+        @operator(operator_name, layout="elementwise")
         def unary(x: Tensor) -> Tensor:
             return function(x)
 
-    elif name in BINARY_OPS:
+    elif operator_name in BINARY_OPS:
 
-        @operator(name)
+        @operator(operator_name)
         def legacy_binary(
             a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0
         ) -> Tensor:
             return function(a, _align_first_axis(b, a.ndim, axis))
 
-        @operator(name, since=7, layout="elementwise")
+        @operator(operator_name, since=7, layout="elementwise")
         def binary(a: Tensor, b: Tensor) -> Tensor:
             return function(a, b)
 
     else:
 
-        @operator(name, layout="elementwise")
+        @operator(operator_name, layout="elementwise")
         def fold(*inputs: Tensor) -> Tensor:
             return reduce(function, inputs)
 

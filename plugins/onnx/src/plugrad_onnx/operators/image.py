@@ -1,4 +1,4 @@
-"""Resizing, sampling and boxes. Channels come second."""
+"""Resizing and sampling of images whose channels come second, and the selection of boxes."""
 
 from __future__ import annotations
 
@@ -217,13 +217,15 @@ def max_roi_pool(
     return plugrad.stack(results)
 
 
-def _find_bins(start: int, length: int, bin_count: int, image_size: int) -> list[tuple[int, int]]:
+def _find_bins(
+    region_start: int, region_length: int, bin_count: int, image_size: int
+) -> list[tuple[int, int]]:
     """Return the bins of a region along an axis, clipped to the image."""
-    step = length / bin_count
+    step = region_length / bin_count
     return [
         (
-            min(max(math.floor(k * step) + start, 0), image_size),
-            min(max(math.ceil((k + 1) * step) + start, 0), image_size),
+            min(max(math.floor(k * step) + region_start, 0), image_size),
+            min(max(math.ceil((k + 1) * step) + region_start, 0), image_size),
         )
         for k in range(bin_count)
     ]
@@ -257,15 +259,17 @@ def _pool_region(
     return plugrad.max(plugrad.reshape(reduce(plugrad.maximum, corners), shape), axis=(2, 4))
 
 
-def _corner_weights(coordinates: NDArray[Any], size: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _corner_weights(
+    coordinates: NDArray[Any], image_size: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the interpolation weights of the pixels before and after each coordinate; 0 outside the image."""
-    inside = (coordinates >= -1) & (coordinates <= size)
-    clipped = np.clip(coordinates, 0, size - 1)
-    low = np.minimum(clipped.astype(int), size - 1)
+    inside = (coordinates >= -1) & (coordinates <= image_size)
+    clipped = np.clip(coordinates, 0, image_size - 1)
+    low = np.minimum(clipped.astype(int), image_size - 1)
     rest = clipped - low
-    first, second = np.zeros((2, len(coordinates), size), np.float32)
+    first, second = np.zeros((2, len(coordinates), image_size), np.float32)
     first[np.arange(len(coordinates)), low] = (1 - rest) * inside
-    second[np.arange(len(coordinates)), np.minimum(low + 1, size - 1)] = rest * inside
+    second[np.arange(len(coordinates)), np.minimum(low + 1, image_size - 1)] = rest * inside
     return first, second
 
 
@@ -330,7 +334,7 @@ def _find_coordinates(
 
 def _interpolation_matrix(
     coordinates: NDArray[np.float64],
-    size: int,
+    old_size: int,
     scale: float,
     mode: str,
     cubic_coefficient: float,
@@ -355,13 +359,13 @@ def _interpolation_matrix(
         far = a * distance**3 - 5 * a * distance**2 + 8 * a * distance - 4 * a
         weights = np.where(distance <= 1, near, np.where(distance < 2, far, 0))
     if exclude_outside:
-        weights = np.where((places < 0) | (places >= size), 0, weights)
+        weights = np.where((places < 0) | (places >= old_size), 0, weights)
     if exclude_outside or normalize:
         total = weights.sum(axis=1, keepdims=True)
         weights = weights / np.where(total == 0, 1, total)
-    matrix = np.zeros((len(coordinates), size))
+    matrix = np.zeros((len(coordinates), old_size))
     rows = np.broadcast_to(np.arange(len(coordinates))[:, None], places.shape)
-    np.add.at(matrix, (rows, np.clip(places, 0, size - 1)), weights)
+    np.add.at(matrix, (rows, np.clip(places, 0, old_size - 1)), weights)
     return matrix.astype(np.float32)
 
 

@@ -155,7 +155,7 @@ def unique(x: HostArray, *, axis: int | None = None, sorted: int = 1) -> tuple[A
 
 
 def _wrap_negative(indices: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Return indices with the axis size added to negative ones."""
+    """Return indices with the size of their axis added to negative ones."""
     if min(indices.shape, default=1) == 0:
         return indices
     bounds = plugrad.astype(as_tensor(np.array(sizes, np.int32), indices.device), indices.dtype)

@@ -76,16 +76,16 @@ REDUCTION_OPERATORS: dict[str, tuple[Reduction, int]] = {
 """The reduction of each operator, and the opset from which on its axes are an input."""
 
 
-def _declare_reduction(name: str, reduction: Reduction, axes_input_opset: int) -> None:
+def _declare_reduction(operator_name: str, reduction: Reduction, axes_input_opset: int) -> None:
     """Register a reduction whose axes are an attribute, and from an opset on an input."""
 
-    @operator(name)
+    @operator(operator_name)
     def reduce_by_attribute(
         x: Tensor, *, axes: Sequence[int] | None = None, keepdims: int = 1
     ) -> Tensor:
         return reduction(x, tuple(axes or range(x.ndim)), bool(keepdims))
 
-    @operator(name, since=axes_input_opset)
+    @operator(operator_name, since=axes_input_opset)
     def reduce(
         x: Tensor,
         axes: HostArray | None = None,

@@ -99,6 +99,7 @@ def mel_weight_matrix(
 
 
 def _hertz_to_mel(hertz: float) -> float:
+    """Return a frequency on the mel scale."""
     return 2595 * math.log10(1 + hertz / 700)
 
 

@@ -28,7 +28,7 @@ MatrixStrides = tuple[int, int]
 def plan_int64_product(
     device: CommandRecorder,
     batch_sizes: tuple[int, int],
-    sizes: ProductSizes,
+    product_sizes: ProductSizes,
     left_strides: MatrixStrides,
     right_strides: MatrixStrides,
 ) -> Plan:
@@ -37,18 +37,23 @@ def plan_int64_product(
     Args:
         device: The device that is to compute them.
         batch_sizes: The number of matrices of each operand; one is used for every matrix of the other operand.
-        sizes: The rows, the length of a sum, and the columns.
+        product_sizes: The rows, the length of a sum, and the columns.
         left_strides: The strides of the left operand.
         right_strides: The strides of the right operand.
     """
-    rows, _, columns = sizes
+    rows, _, columns = product_sizes
     broadcasts_rows = (
         device.is_software
         and min(rows, columns) >= BROADCAST_SUBGROUP_SIZE
         and device.subgroup_size == BROADCAST_SUBGROUP_SIZE
     )
     return _plan_product(
-        broadcasts_rows, device.loads_64_bit_words, batch_sizes, sizes, left_strides, right_strides
+        broadcasts_rows,
+        device.loads_64_bit_words,
+        batch_sizes,
+        product_sizes,
+        left_strides,
+        right_strides,
     )
 
 
@@ -57,12 +62,12 @@ def _plan_product(
     broadcasts_rows: bool,
     loads_64_bit_words: bool,
     batch_sizes: tuple[int, int],
-    sizes: ProductSizes,
+    product_sizes: ProductSizes,
     left_strides: MatrixStrides,
     right_strides: MatrixStrides,
 ) -> Plan:
     """Return the cached plan of `plan_int64_product`."""
-    rows, depth, columns = sizes
+    rows, depth, columns = product_sizes
     batch = 0 if 0 in batch_sizes else max(batch_sizes)
     tile_rows = (
         BROADCAST_SUBGROUP_SIZE if broadcasts_rows else min(ROWS_PER_INVOCATION, max(rows, 1))

@@ -194,7 +194,7 @@ def _block_sort_program(
 
 @lru_cache(maxsize=1024)
 def _selection_plans(shape: Shape, count: int, sort_by_index: bool) -> tuple[Plan, ...]:
-    """Return the plans that select the largest of each segment of a row, again and again, until one segment is left."""
+    """Return the plans that select the largest elements of segments of a row, until a single segment is left."""
     rows, size = math.prod(shape[:-1]), shape[-1]
     program = _selection_program(1 << (count - 1).bit_length())
     passes = 4 + -(-(size - 1).bit_length() // 8)

@@ -208,13 +208,13 @@ def _product_plan(
     source: LeftOperandSource,
     dtype: DType,
     batch_sizes: tuple[int, int],
-    sizes: tuple[int, int, int],
+    product_sizes: tuple[int, int, int],
     are_transposed: tuple[bool, bool],
     epilogue: _EpilogueSource,
     has_subgroups: bool,
 ) -> Plan:
     """Return the plan of a batch of products, whose output is (splits, batch, rows, columns)."""
-    rows, depth, columns = sizes
+    rows, depth, columns = product_sizes
     blocks, lines = tile.row_blocks, 4
     if tile.schedule in ("direct", "joined"):
         if rows <= 4:
@@ -349,7 +349,7 @@ def _count_store_calls(tile: Tile, blocks_and_lines: tuple[int, int]) -> int:
 def _tile_substitutions(
     tile: Tile, blocks_and_lines: tuple[int, int], are_transposed: tuple[bool, bool]
 ) -> dict[str, str]:
-    """Return the WGSL sizes of a tile of some blocks with lines of vectors, and what each invocation loads."""
+    """Return the WGSL sizes of a tile, and the indices of the elements that each invocation loads."""
     blocks, lines = blocks_and_lines
     numbers = {
         "blocks": blocks,

@@ -40,7 +40,7 @@ MAX_LOOP_STEPS = 16_384
 """The longest loop of one invocation: all its loops together must stay below 65,535 steps."""
 
 SUM_BLOCK_ELEMENTS = 32
-"""How many elements, and how many of their sums, are added one after the other."""
+"""The number of elements, and of sums of elements, that are added one after the other."""
 
 SOFTWARE_WORKGROUP_SIZE = 8  # a vector of the processor: its threads share the work more evenly
 GPU_WORKGROUP_SIZE = 64
@@ -53,11 +53,14 @@ GPU_UNSPLIT_MAX_STEPS = 64  # of what the dispatch before has left
 """The longest loop over columns that a GPU does not divide into segments."""
 # A software device reads columns 16 at a time, a line of the cache: reading 4, it comes back to each line from memory.
 CACHE_LINE_ELEMENTS = 16
+"""The number of columns that a software device reads at a time, which fill a line of the cache."""
 # The lanes of a vector of the processor read a segment each. Where they reach the end of a page of memory at the same
 # time, a sum of 10,000,000 elements takes two thirds of the time that it takes where they do so one after the other.
 PAGE_BYTES = 4096
 MIN_SEGMENT_PAGES = 8  # of a segment: to fill up the last one leaves some invocations without work
+"""The least number of pages of a segment whose length is rounded up to whole pages."""
 GPU_MIN_COALESCED_SEGMENTS = 32
+"""The least number of segments of a contiguous row, whose elements neighbouring invocations read, on a GPU."""
 
 
 def reduction(
@@ -203,20 +206,22 @@ def _reduced_axis_groups(shape: Shape, axes: tuple[int, ...]) -> list[tuple[int,
     return groups
 
 
-def count_segments(output_count: int, length: int, is_contiguous: bool, is_software: bool) -> int:
-    """Return into how many segments to divide a reduction, for enough parallel work and bounded loops."""
+def count_segments(
+    output_count: int, reduced_length: int, is_contiguous: bool, is_software: bool
+) -> int:
+    """Return into how many segments to divide a reduced axis, for enough parallel work and bounded loops."""
     invocations, min_steps = (
         (SOFTWARE_MAX_INVOCATIONS, SOFTWARE_MIN_LOOP_STEPS)
         if is_software
         else (GPU_MAX_INVOCATIONS, GPU_MIN_LOOP_STEPS)
     )
-    if not is_software and not is_contiguous and length <= GPU_UNSPLIT_MAX_STEPS:
+    if not is_software and not is_contiguous and reduced_length <= GPU_UNSPLIT_MAX_STEPS:
         return 1
-    segments = min(invocations // max(output_count, 1), length // min_steps)
+    segments = min(invocations // max(output_count, 1), reduced_length // min_steps)
     if is_contiguous and not is_software:
         # Neighbouring invocations should read neighbouring elements.
-        segments = max(segments, min(GPU_MIN_COALESCED_SEGMENTS, length // 4))
-    return max(segments, -(-length // MAX_LOOP_STEPS), 1)
+        segments = max(segments, min(GPU_MIN_COALESCED_SEGMENTS, reduced_length // 4))
+    return max(segments, -(-reduced_length // MAX_LOOP_STEPS), 1)
 
 
 def count_splits(

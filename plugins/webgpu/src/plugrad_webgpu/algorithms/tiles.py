@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import CommandRecorder
 
 ScheduleName = Literal["direct", "joined", "broadcast", "shared"]
-"""The algorithm of a tile, with a shader template of its own."""
+"""The algorithms of tiles, each with its own shader template."""
 ProductSizes = tuple[int, int, int]
 """The rows, the length of a sum, and the columns of a product."""
 
@@ -30,7 +30,7 @@ JOINED_MIN_DEPTH = 512
 SPLIT_MIN_STEPS = 16
 """The least number of steps, of 4 elements each, in a part of a split sum: fewer do not justify a second dispatch."""
 SOFTWARE_SPLIT_MIN_STEPS = 64
-"""The same on software devices, which have few threads, if all lanes have work."""
+"""`SPLIT_MIN_STEPS` on software devices, which have few threads, if all lanes have work."""
 MAX_SPLIT_K_PARTS = 8
 """The largest number of parts of a sum, which are written and read again, unless they are long."""
 UNLIMITED_SPLITS_MIN_DEPTH = 1024
@@ -121,7 +121,7 @@ NARROW_TILES: Final = ("narrow", "joined")
 def choose_tile(
     device: CommandRecorder,
     batch_size: int,
-    sizes: ProductSizes,
+    product_sizes: ProductSizes,
     *,
     has_contiguous_sums: bool = False,
 ) -> str:
@@ -130,33 +130,37 @@ def choose_tile(
     Args:
         device: The device that computes the product.
         batch_size: The number of products.
-        sizes: The sizes of each.
+        product_sizes: The sizes of each.
         has_contiguous_sums: Whether the larger operand has the elements of a sum side by side.
     """
-    rows, depth, columns = sizes
+    rows, depth, columns = product_sizes
     if min(rows, columns) <= NARROW_MAX_ROWS_OR_COLUMNS:
         if device.is_software:
             return "direct"
         return "joined" if has_contiguous_sums and depth >= JOINED_MIN_DEPTH else "narrow"
-    measured = device.tiles.get(problem_key(batch_size, sizes)) if device.tiles else None
+    measured = device.tiles.get(problem_key(batch_size, product_sizes)) if device.tiles else None
     if measured is not None and supports_tile(device, measured):
         return measured
     if not device.is_software:
-        return _choose_shared_memory_tile(device, batch_size, sizes)
+        return _choose_shared_memory_tile(device, batch_size, product_sizes)
     if not supports_tile(device, "broadcast 32"):
         return "direct"
     if -columns % WIDE_MIN_COLUMNS > columns // 8:  # too many of the columns would be in vain
         return "broadcast 32"
     tile = TILES_BY_NAME["broadcast 64"]
     least = min(tile.min_tiles_to_fill_device, MIN_TILES_PER_PROCESSOR * PROCESSOR_COUNT)
-    return "broadcast 64" if batch_size * _count_tiles(tile, sizes) >= least else "broadcast 32"
+    return (
+        "broadcast 64"
+        if batch_size * _count_tiles(tile, product_sizes) >= least
+        else "broadcast 32"
+    )
 
 
 def _choose_shared_memory_tile(
-    device: CommandRecorder, batch_size: int, sizes: ProductSizes
+    device: CommandRecorder, batch_size: int, product_sizes: ProductSizes
 ) -> str:
     """Return the name of the largest tile of which a product has enough to occupy a GPU."""
-    depth = sizes[1]
+    depth = product_sizes[1]
     splits = min(
         max(depth // (4 * SPLIT_MIN_STEPS), 1),
         max(MAX_SPLIT_K_PARTS, depth // UNLIMITED_SPLITS_MIN_DEPTH),
@@ -164,7 +168,7 @@ def _choose_shared_memory_tile(
     is_long = depth >= LARGE_TILE_MIN_DEPTH
     for name, parts in (("shared 128", int(is_long)), ("shared 64", splits)):
         is_busy = (
-            batch_size * parts * _count_tiles(TILES_BY_NAME[name], sizes)
+            batch_size * parts * _count_tiles(TILES_BY_NAME[name], product_sizes)
             >= TILES_BY_NAME[name].min_tiles_to_fill_device
         )
         if is_busy and supports_tile(device, name):
@@ -172,9 +176,11 @@ def _choose_shared_memory_tile(
     return "shared 32"
 
 
-def _count_tiles(tile: Tile, sizes: ProductSizes) -> int:
-    """Return the number of tiles that cover a product."""
-    return (sizes[0] // (4 * tile.row_blocks)) * (sizes[2] // (4 * tile.column_vectors))
+def _count_tiles(tile: Tile, product_sizes: ProductSizes) -> int:
+    """Return how many whole tiles fit in a product."""
+    return (product_sizes[0] // (4 * tile.row_blocks)) * (
+        product_sizes[2] // (4 * tile.column_vectors)
+    )
 
 
 def supports_tile(device: CommandRecorder, tile_name: str) -> bool:
@@ -185,13 +191,13 @@ def supports_tile(device: CommandRecorder, tile_name: str) -> bool:
     return tile.shared_bytes <= device.shared_bytes
 
 
-def problem_key(batch_size: int, sizes: ProductSizes) -> str:
-    """Return the key under which the cache of measured tiles stores products of about these sizes.
+def problem_key(batch_size: int, product_sizes: ProductSizes) -> str:
+    """Return the key of products of about these sizes in the cache of measured tiles.
 
     >>> problem_key(1, (500, 70, 512))
     '1 512 128 512'
     """
-    return " ".join(str(1 << max(n - 1, 0).bit_length()) for n in (batch_size, *sizes))
+    return " ".join(str(1 << max(n - 1, 0).bit_length()) for n in (batch_size, *product_sizes))
 
 
 def load_tiles(adapter_info: Mapping[str, Any]) -> dict[str, str]:

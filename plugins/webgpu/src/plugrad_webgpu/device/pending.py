@@ -202,7 +202,7 @@ class FusionQueue:
             return GpuArray(prepared_call.shape, prepared_call.dtype, buffer)
 
     def finish(self, chain: Chain) -> None:
-        """Record those calls of a chain whose results are still needed, unless it is finished."""
+        """Record the calls of a chain whose results are still needed, unless the chain is finished."""
         with self._lock:
             if chain.is_open:
                 chain.is_open = False
@@ -259,7 +259,10 @@ class FusionQueue:
     # --- joining a chain
 
     def _begin_chain(
-        self, key: ThreadAndElementCount, previous_chain: Chain | None, result_bytes: int
+        self,
+        thread_and_element_count: ThreadAndElementCount,
+        previous_chain: Chain | None,
+        result_bytes: int,
     ) -> Chain:
         """Return a new chain for results of this many bytes, after finishing the previous one."""
         if previous_chain is not None:
@@ -269,7 +272,9 @@ class FusionQueue:
         most_leaves = max(
             MIN_CHAIN_INPUTS, min(self._most_leaves, MAX_CHAIN_INPUT_BYTES // result_bytes)
         )
-        chain = self._open[key] = Chain(self, key, most_leaves)
+        chain = self._open[thread_and_element_count] = Chain(
+            self, thread_and_element_count, most_leaves
+        )
         return chain
 
     def _refer_to_inputs(

@@ -401,6 +401,7 @@ class NativeDevice:
             self._idle.append(staging)
 
     def _reclaim_finished_stagings(self) -> None:
+        """Keep stagings for reuse whose transfers have ended meanwhile."""
         late, self._late = self._late, []
         for staging in late:
             self.recycle_staging(staging)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
 CHANNELS_PER_INVOCATION = 16  # channels of an invocation
 ROTATION_COORDINATE_NUDGE = 0.5e-9  # of places that are rounded to nine digits
-"""How much is added to coordinates in pixels, which are rounded to nine digits."""
+"""How many pixels are added to rotated coordinates, so that no rounding error chooses between two pixels."""
 
 PointSourceName = Literal["boxes", "transforms", "rotation"]
 POINT_ARRAY_DECLARATIONS: dict[PointSourceName, tuple[str, ...]] = {
@@ -42,6 +42,7 @@ POINT_ARRAY_DECLARATIONS: dict[PointSourceName, tuple[str, ...]] = {
 SamplingPassName = Literal["forward", "measure", "add"]
 """The entry point: sampling, or for gradients the measuring of the largest terms and their addition."""
 SCATTER_PASSES: tuple[SamplingPassName, ...] = ("measure", "add")
+"""The passes of the gradient for images, in this order."""
 
 
 class SamplingOptions(NamedTuple):

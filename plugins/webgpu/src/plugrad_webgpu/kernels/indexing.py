@@ -223,7 +223,7 @@ def _segment_program(
 def _segment_sum_plans(
     label_count: int, slice_elements: int, segment_count: int, shape: Shape, is_software: bool
 ) -> tuple[Plan, Plan]:
-    """Return the plans for the sum of the last run of each block, and for the sums of all runs."""
+    """Return the plans that sum the last run of equal labels in each block, and those that sum all runs."""
     width = 4 if slice_elements % 4 == 0 else 1
     # The shortest loops, over the positions of a block and over the blocks of a run, if there is only one label; with
     # many labels, which a GPU waits for, over positions alone

@@ -272,10 +272,10 @@ def count_valid_cells(x: GpuArray, window: Window, image_size: Shape) -> GpuArra
     return x.buffer.device.constant(_compute_valid_cell_counts, *numbers)
 
 
-def _compute_valid_cell_counts(*sizes_and_window: int) -> NDArray[np.float32]:
-    """Return the counts of `count_valid_cells`, given the sizes, the outputs, and so on, each for all axes."""
+def _compute_valid_cell_counts(*window_numbers: int) -> NDArray[np.float32]:
+    """Return valid cell counts, given sizes, outputs, paddings, cells, strides and dilations, each of all axes."""
     counts = np.ones((1,), np.float32)
-    for n, out, before, cells, stride, dilation in np.reshape(sizes_and_window, (6, -1)).T:
+    for n, out, before, cells, stride, dilation in np.reshape(window_numbers, (6, -1)).T:
         starts = np.arange(out, dtype=np.int64) * stride - before
         ends = np.minimum(-((starts - n) // dilation), cells)  # cells before the image's end
         along_axis = ends - np.maximum(-(starts // dilation), 0)

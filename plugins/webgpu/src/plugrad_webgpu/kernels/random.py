@@ -43,12 +43,14 @@ _clip_negative_to_zero_kernel: Final = elementwise(
 
 @lru_cache(maxsize=1024)
 def _random_plan(program: Program, shape: Shape, dtype: DType) -> Plan:
+    """Return the plan of a program that makes random words or numbers in a shape."""
     count = -(-math.prod(shape) // PHILOX_BLOCK_WORDS)
     return plan(program, (count, 0), count, shape, dtype)
 
 
 @lru_cache(maxsize=1024)
 def _multinomial_plan(row_count: int, sample_count: int, class_count: int) -> Plan:
+    """Return the plan of the program that draws classes."""
     count = row_count * sample_count
     return plan(
         _MULTINOMIAL_PROGRAM,

@@ -71,7 +71,7 @@ def mirror_pad(x: GpuArray, *, paddings: Pairs, mode: MirrorMode) -> GpuArray:
 
 
 def take_mirrored(x: GpuArray, axis: int, start: int, count: int) -> GpuArray:
-    """Return `count` elements along an axis, from `start` backwards."""
+    """Return `count` elements along an axis, from the index `start` backwards."""
     axes = range(len(x.shape))
     view = slice_view(
         x.shape,

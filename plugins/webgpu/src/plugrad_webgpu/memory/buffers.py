@@ -53,6 +53,7 @@ def max_pooled_bytes(max_buffer_bytes: int, *, is_software: bool) -> int:
 
 _buffer_serial_numbers = count()
 _serial_number = attrgetter("serial")
+"""Return the serial number of a storage."""
 
 
 class Storage:
@@ -83,7 +84,7 @@ class Storage:
 
 
 class StoragePart(Storage):
-    """A part of a storage."""
+    """A range of bytes of a storage, which is bound by itself."""
 
     __slots__ = ("offset",)
 
@@ -523,6 +524,7 @@ class Pool:
             self._release(unused[: 1 + sum(total < excess for total in sums)])
 
     def _free_storages(self) -> list[Storage]:
+        """Return the free storages of all size classes."""
         return [storage for free in self._free.values() for storage in free]
 
     def _release(self, free_storages: list[Storage]) -> None:

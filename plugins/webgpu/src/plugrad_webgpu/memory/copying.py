@@ -66,7 +66,7 @@ def copy_array(x: GpuArray) -> GpuArray:
 
 
 def _read_view_on_host(values: NDArray[Any], shape: Shape, view: BufferView) -> NDArray[Any]:
-    """Return the elements of flat values in a view, flat again."""
+    """Return the elements of a view of flat values, in one row."""
     if 0 in shape:
         return values[:0]
     size = values.itemsize
@@ -86,7 +86,7 @@ def copy_into(output: GpuArray, view: BufferView, x: GpuArray, shape: Shape | No
 
 
 def slice_block(x: GpuArray, begin: Shape, size: Shape) -> GpuArray:
-    """Return the block of a size at `begin`; the array itself if the block is all of it."""
+    """Return the block of a size that begins at the index `begin`; the array itself if the block is all of it."""
     if size == x.shape:
         return x
     return copy_view(x, size, slice_view(x.shape, begin, (1,) * len(size)))
@@ -200,7 +200,7 @@ class _CopyShader(NamedTuple):
     substitutions: tuple[tuple[str, str], ...]
 
 
-def _copy_widths(max_width: int, loop: LoopNest, *starts: int) -> tuple[int, int]:
+def _copy_widths(max_width: int, loop_nest: LoopNest, *starts: int) -> tuple[int, int]:
     """Return the vector widths of loads from the source and stores to the target: `max_width` or one.
 
     One element of the source fills a vector of the target where the source repeats it.
@@ -209,16 +209,16 @@ def _copy_widths(max_width: int, loop: LoopNest, *starts: int) -> tuple[int, int
     def is_vector_aligned(strides: Strides, start: int) -> bool:
         return strides[0] == 1 and all(n % max_width == 0 for n in (start, *strides[1:]))
 
-    fit = [is_vector_aligned(*pair) for pair in zip(loop.strides, starts, strict=True)]
-    if loop.sizes[0] % max_width or not fit[1]:
+    fit = [is_vector_aligned(*pair) for pair in zip(loop_nest.strides, starts, strict=True)]
+    if loop_nest.sizes[0] % max_width or not fit[1]:
         return 1, 1
     if fit[0]:
         return max_width, max_width
-    return (1, max_width) if loop.strides[0][0] == 0 else (1, 1)
+    return (1, max_width) if loop_nest.strides[0][0] == 0 else (1, 1)
 
 
 def _copy_by_vectors(
-    loop: LoopNest, starts: tuple[int, int], widths: tuple[int, int], element_words: int
+    loop_nest: LoopNest, starts: tuple[int, int], widths: tuple[int, int], element_words: int
 ) -> _CopyShader:
     """Return the copy in which each invocation stores one element or vector."""
     width = widths[1]
@@ -227,53 +227,57 @@ def _copy_by_vectors(
     return _CopyShader(
         tuple(start // own for start, own in zip(starts, widths, strict=True)),
         (),
-        (loop.sizes[0] // width, *loop.sizes[1:]),
+        (loop_nest.sizes[0] // width, *loop_nest.sizes[1:]),
         tuple(
             (strides[0], *[n // own for n in strides[1:]])
-            for strides, own in zip(loop.strides, widths, strict=True)
+            for strides, own in zip(loop_nest.strides, widths, strict=True)
         ),
         _copy_substitutions(kinds, (), [f"destination[target_at] = {kinds[1]}({repeated});"]),
     )
 
 
-def _copy_by_chunks(loop: LoopNest, starts: tuple[int, int], element_words: int) -> _CopyShader:
+def _copy_by_chunks(
+    loop_nest: LoopNest, starts: tuple[int, int], element_words: int
+) -> _CopyShader:
     """Return the copy in which each invocation moves several neighbours, to save index arithmetic."""
     move = "destination[target_at + {0}u * parameters.target_step] = source[source_at + {0}u * parameters.source_step];"
     guarded = f"if (CHUNK * at0 + {{0}}u < parameters.length) {{{{ {move} }}}}".replace(
         "CHUNK", f"{ELEMENTS_PER_INVOCATION}u"
     )
     moves = [guarded.format(i) for i in range(ELEMENTS_PER_INVOCATION)]
-    steps = tuple(strides[0] for strides in loop.strides)
+    steps = tuple(strides[0] for strides in loop_nest.strides)
     return _CopyShader(
         starts,
-        (*steps, loop.sizes[0]),
-        (-(-loop.sizes[0] // ELEMENTS_PER_INVOCATION), *loop.sizes[1:]),
-        tuple((ELEMENTS_PER_INVOCATION * strides[0], *strides[1:]) for strides in loop.strides),
+        (*steps, loop_nest.sizes[0]),
+        (-(-loop_nest.sizes[0] // ELEMENTS_PER_INVOCATION), *loop_nest.sizes[1:]),
+        tuple(
+            (ELEMENTS_PER_INVOCATION * strides[0], *strides[1:]) for strides in loop_nest.strides
+        ),
         _copy_substitutions(
             [vector_type("u32", element_words)] * 2, ("source_step", "target_step", "length"), moves
         ),
     )
 
 
-def _vector_axis(loop: LoopNest, starts: tuple[int, int]) -> int:
+def _vector_axis(loop_nest: LoopNest, starts: tuple[int, int]) -> int:
     """Return the axis of contiguous source elements for a tiled transposition, or 0 if there is none."""
-    source, target = loop.strides
+    source, target = loop_nest.strides
     if 1 not in source[1:] or target[0] != 1:
         return 0
     axis = source.index(1, 1)
-    sizes = (loop.sizes[0], loop.sizes[axis])
+    sizes = (loop_nest.sizes[0], loop_nest.sizes[axis])
     others = (*source[:axis], *source[axis + 1 :], *target[1:])
     return axis if all(n % 4 == 0 for n in (*starts, *sizes, *others)) else 0
 
 
-def _copy_by_tiles(loop: LoopNest, starts: tuple[int, int], axis: int) -> _CopyShader:
+def _copy_by_tiles(loop_nest: LoopNest, starts: tuple[int, int], axis: int) -> _CopyShader:
     """Return the copy in which each invocation transposes a tile of four by four elements."""
-    sizes = tuple(n // 4 if i in (0, axis) else n for i, n in enumerate(loop.sizes))
+    sizes = tuple(n // 4 if i in (0, axis) else n for i, n in enumerate(loop_nest.sizes))
     strides = tuple(
         tuple(n if i in (0, axis) else n // 4 for i, n in enumerate(of_array))
-        for of_array in loop.strides
+        for of_array in loop_nest.strides
     )
-    source, target = loop.strides
+    source, target = loop_nest.strides
     moves = [f"let line{i} = source[source_at + {i}u * parameters.source_step];" for i in range(4)]
     for i in range(4):
         turned = ", ".join(f"line{line}[{i}]" for line in range(4))
@@ -301,6 +305,7 @@ def _copy_substitutions(
 
 @cache
 def _copy_program(axes: int, substitutions: tuple[tuple[str, str], ...]) -> Program:
+    """Return the program of a copy with loops over a number of axes."""
     numbers = {"axes": str(axes), "places": str(axes - 1), "last": str(axes - 1)}
     return Program(
         f"copy {axes} axes", partial(shader, "movement", **numbers, **dict(substitutions))

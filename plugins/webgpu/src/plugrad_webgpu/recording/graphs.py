@@ -150,7 +150,7 @@ class _SegmentBuilder:
             self.value_of[array.buffer] = value
 
     def _may_run_on_device(self, step: Step) -> bool:
-        """Return whether the device may run a step, judged by its kind and dtypes."""
+        """Return whether the device may run a step, judged by the type of the step and its dtypes."""
         values = [v for v in (*step.inputs, *step.outputs) if v is not None]
         has_dtypes = all(self.graph.specs[v].dtype in STORED_DTYPES for v in values)
         return has_dtypes and isinstance(step, Call | HostValue)
@@ -184,7 +184,7 @@ class _SegmentBuilder:
         return True
 
     def _end_segment(self, index: int) -> None:
-        """Make a segment of the work recorded before step `index`."""
+        """Make a segment from the work recorded before the step number `index`."""
         work, self.recorder.work = self.recorder.work, []
         hosts, self.hosts = self.hosts, []
         made, self.made = self.made, {}
@@ -206,7 +206,7 @@ class _SegmentBuilder:
             self.value_of.setdefault(array.buffer, value)
 
     def _end_host_steps(self, index: int) -> None:
-        """Make a part of the host steps before step `index`."""
+        """Make a part of the graph from the host steps before step `index`."""
         steps, self.waiting = self.waiting, []
         if not steps:
             return

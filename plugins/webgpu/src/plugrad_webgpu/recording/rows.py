@@ -1,4 +1,4 @@
-"""Row kernels that compute the elementwise calls of their result, so that it is not written and read in between.
+"""Row kernels, such as softmax, that compute the elementwise calls on their result before they store it.
 
 Each of these kernels stores its results by a function of its shader, in place of which there may be a chain of
 calls. The kernel then runs where the calls would have.
@@ -35,7 +35,7 @@ def attach_calls_to_rows(
     kept_results: Collection[PlaceholderBuffer],
     max_buffers: int,
 ) -> list[RecordedDispatch | RecordedCopy]:
-    """Return the recorded work, with elementwise calls on results of row kernels (such as softmax) merged into these.
+    """Return recorded work with elementwise calls on results of row kernels (such as softmax) merged into these.
 
     Args:
         recorded_work: the dispatches and copies, with elementwise dispatches fused.
@@ -116,7 +116,7 @@ def _find_run_position(
     readers: dict[Buffer, list[int]],
     writers: dict[Buffer, list[int]],
 ) -> int | None:
-    """Return the index at which a row kernel may run with the calls at `calls_index`: its own, theirs, or None.
+    """Return the index at which a row kernel may run together with the calls at `calls_index`, or None.
 
     It runs early if what else the calls read is there; else it waits, if neither more memory is in use then, nor what
     it reads is changed before.
@@ -141,6 +141,7 @@ def _find_run_position(
 
 
 def _is_elementwise(dispatch_or_copy: RecordedDispatch | RecordedCopy) -> bool:
+    """Return whether recorded work is an elementwise dispatch, or several fused ones."""
     return isinstance(dispatch_or_copy, RecordedDispatch) and (
         dispatch_or_copy.elementwise_call is not None or bool(dispatch_or_copy.fused_dispatches)
     )

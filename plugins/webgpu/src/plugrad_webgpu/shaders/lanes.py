@@ -30,7 +30,7 @@ Compilers for processors make a chain of branches of each access to a private ar
 
 
 def choose_lane_rewrites(has_doubles: bool) -> tuple[Callable[[str], str], ...]:
-    """Return the functions that rewrite shaders for a software device, with or without numbers of 64 bits."""
+    """Return the functions that rewrite shaders for a software device, with or without floats of 64 bits."""
     return (load_uniforms_first, divide_in_doubles) if has_doubles else (load_uniforms_first,)
 
 
@@ -76,5 +76,5 @@ def _is_shadowed(operand_name: str, source: str) -> bool:
 
 
 def divide_in_doubles(source: str) -> str:
-    """Return a shader's source in which the snippet `quotient` divides numbers of 64 bits."""
+    """Return a shader's source in which the snippet `quotient` divides floats of 64 bits."""
     return _QUOTIENT_PATTERN.sub(r"\1return u32(f64(a) / f64(b));", source)

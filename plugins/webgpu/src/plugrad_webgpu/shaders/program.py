@@ -1,4 +1,4 @@
-"""Programs and plans: what can be compiled, and what one call of it needs.
+"""Programs, which are compiled once, and plans, which are calls of programs with parameters and a grid.
 
 A `Program` is a shader with its interface. A `Plan` is a program with the parameters, the grid and
 the output of one call. Kernels keep their plans by shape, so that a repeated call costs a look-up,
@@ -152,6 +152,7 @@ def parameters_as_words(parameters: bytes) -> NDArray[Any]:
 
 
 def _to_words(value: int | float | complex) -> bytes:
+    """Return a number as one or two little-endian 32-bit words."""
     if isinstance(value, TwoWordInteger):
         return value.to_bytes(8, "little", signed=True)
     with np.errstate(over="ignore"):  # beyond float32 is infinity

@@ -60,10 +60,12 @@ def _expand_repeats(text: str, substitutions: dict[str, str]) -> str:
 
 @cache
 def _read_template(path: str) -> str:
+    """Return the text of a file in the folder of the shaders."""
     return files("plugrad_webgpu").joinpath("shaders", path).read_text(encoding="utf-8")
 
 
 @cache
 def _snippets_by_name() -> dict[str, str]:
+    """Return the WGSL functions in the snippet files by name."""
     text = "".join(_read_template(name) for name in SNIPPET_FILES)
     return {match[1]: match[0] for match in _FUNCTION_PATTERN.finditer(text)}
