@@ -32,6 +32,7 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
 // ---- windows of 3 x 3 neighbouring pixels, `stride` pixels apart, of a vector of channels ----
 
 #ifdef __wasm__
+#define SLIDES 1
 // They slide along three rows of pixels: each pixel and each weight is read once. Columns of the filter are added in their
 // order, so that few sums are under way.
 #define ADD_COLUMN(dtype, sum, j)                                                                  \
@@ -43,20 +44,22 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
 #define READ_COLUMN                                                                                \
     UNROLLED for (int i = 0; i < 3; i++) memcpy(pixels + i, lines[i], sizeof *pixels);             \
     UNROLLED for (int i = 0; i < 3; i++) lines[i] += channels;
+#define PAD_COLUMN UNROLLED for (int i = 0; i < 3; i++) memset(pixels + i, 0, sizeof *pixels);
 #define NINE_CELLS(dtype, type)                                                                    \
     SLIDING(dtype, type, 1)                                                                        \
     SLIDING(dtype, type, 2)                                                                        \
-    /* All channels; the last vector may overlap the one before. What becomes of the sums is left to do. */ \
+    /* All channels; the last vector may overlap the one before. What becomes of the sums is left to do. With `left`\
+       and `right`, the first and the last window begin and end in the padding. */                 \
     static void slide_##dtype(const type *const *rows, ptrdiff_t start, const type *filter,        \
                               ending_##dtype end, int channels, type *out, int windows,            \
-                              int stride) {                                                        \
+                              int stride, int left, int right) {                                   \
         const int lanes = VECTOR_BYTES / sizeof(type);                                             \
         for (int c = 0; c < channels; c += lanes) {                                                \
             c = smaller(c, channels - lanes);                                                      \
             const type *lines[3];                                                                  \
             for (int i = 0; i < 3; i++) lines[i] = rows[i] + start + c;                            \
-            (stride == 1 ? slide_by_1_##dtype : slide_by_2_##dtype)(lines, filter + c, channels,   \
-                                                                    out + c, windows);             \
+            (stride == 1 ? slide_by_1_##dtype : slide_by_2_##dtype)(                               \
+                lines, filter + c, channels, out + c, windows, left, right);                       \
         }                                                                                          \
         if (!end.bias && end.least == -(type)INFINITY && end.most == (type)INFINITY) return;       \
         for (; windows > 0; windows--, out += channels)                                            \
@@ -69,19 +72,24 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
 // For a vector of channels, in a function of its own, whose weights wasmtime keeps in registers.
 #define SLIDING(dtype, type, stride)                                                               \
     ONCE static void slide_by_##stride##_##dtype(const type *const *rows, const type *filter,      \
-                                                 int channels, type *out, int windows) {           \
+                                                 int channels, type *out, int windows, int left,   \
+                                                 int right) {                                      \
         const type *lines[3] = {rows[0], rows[1], rows[2]};                                        \
         VECTOR_##dtype weights[9], pixels[3], sum, next;                                           \
         UNROLLED for (int k = 0; k < 9; k++)                                                       \
             memcpy(weights + k, filter + (ptrdiff_t)k * channels, sizeof *weights);                \
-        READ_COLUMN                                                                                \
+        if (left) {                                                                                \
+            PAD_COLUMN                                                                             \
+        } else {                                                                                   \
+            READ_COLUMN                                                                            \
+        }                                                                                          \
         next = sum = FIRST_COLUMN(dtype);                                                          \
         if (stride == 1) {                                                                         \
             READ_COLUMN                                                                            \
             sum = ADD_COLUMN(dtype, next, 1);                                                      \
             next = FIRST_COLUMN(dtype);                                                            \
         }                                                                                          \
-        for (; windows > 0; windows--, out += channels) {                                          \
+        for (windows -= right; windows > 0; windows--, out += channels) {                          \
             if (stride == 2) {                                                                     \
                 READ_COLUMN                                                                        \
                 sum = ADD_COLUMN(dtype, sum, 1);                                                   \
@@ -93,15 +101,25 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
             next = FIRST_COLUMN(dtype);                                                            \
             if (stride == 2) sum = next;                                                           \
         }                                                                                          \
+        if (!right) return;                                                                        \
+        if (stride == 2) {                                                                         \
+            READ_COLUMN                                                                            \
+            sum = ADD_COLUMN(dtype, sum, 1);                                                       \
+        }                                                                                          \
+        PAD_COLUMN                                                                                 \
+        sum = ADD_COLUMN(dtype, sum, 2);                                                           \
+        memcpy(out, &sum, sizeof sum);                                                             \
     }
 #define SUM_NINE(dtype)
 #define SLIDE(dtype)                                                                               \
     if (nine && outer > inner) {                                                                   \
-        slide_##dtype(rows, (ptrdiff_t)start_of(width, inner) * channels, filter, end, channels,   \
-                      out + (ptrdiff_t)inner * channels, outer - inner, nine);                     \
+        slide_##dtype(rows, (ptrdiff_t)(start_of(width, inner) + left) * channels, filter, end,    \
+                      channels, out + (ptrdiff_t)inner * channels, outer - inner, nine, left,      \
+                      right);                                                                      \
         continue;                                                                                  \
     }
 #else
+#define SLIDES 0
 // A pixel is read once for all windows that it belongs to.
 #define NINE_CELLS(dtype, type)                                                                    \
     static inline __attribute__((always_inline)) void sum_nine_##dtype(                            \
@@ -223,9 +241,13 @@ static inline ptrdiff_t row_offset(const window *w, int image, int out_row, int 
                             channels >= VECTOR_BYTES / (int)sizeof(type);                          \
         const int nine = is_nine && width->stride <= 2 ? width->stride : 0;                        \
         const int row_size = width->size * channels;                                               \
-        /* the windows from `inner` to `outer` lie inside their rows */                            \
-        const int inner = smaller(positions_of(width, 0).first, width->out);                       \
-        const int last = positions_of(width, width->filter - 1).last;                              \
+        /* windows that slide may begin or end one pixel beside their rows */                      \
+        const int begin = start_of(width, 0), end_of_last = start_of(width, width->out - 1) + 2;   \
+        [[maybe_unused]] const int left = SLIDES && nine && begin == -1;                           \
+        [[maybe_unused]] const int right = SLIDES && nine && end_of_last == width->size;           \
+        /* the other windows from `inner` to `outer` lie inside */                                 \
+        const int inner = smaller(positions_of(width, 0).first, width->out) - left;                \
+        const int last = positions_of(width, width->filter - 1).last + right;                      \
         const int outer = last > inner ? last : inner;                                             \
         const type **rows = scratch, **cells = rows + w->height.filter;                            \
         const int even = (w->height.filter + count + 1) / 2 * 2; /* so that doubles are aligned */ \

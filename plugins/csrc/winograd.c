@@ -65,23 +65,26 @@ INLINE void gather_results(scheme s, const quad *m, quad *out, int out_step) {
         }
 }
 
-// Write the results of a tile, one of `count`; return whether all are finite.
+// Write the results of a tile, one of `count`; return whether all are finite, and so are their sums.
 INLINE int write_results(scheme down, scheme across, int is_limited, const float *products, int count,
                          float *const *places, const float *bias, float least, float most,
                          int out_channels) {
     const int height = results_of(down), width = results_of(across), side = points_of(across);
     const ptrdiff_t unit = (ptrdiff_t)count * round_up(out_channels, SLAB), number = count * SLAB;
-    quad differences[2] = {};  // NaN where a result is not finite
+    quad difference = {};  // NaN where a sum of results is not finite
     for (int j = 0; j < out_channels; j += 4) {
-        const float *source = products + j % SLAB;
+        const float *source = products + j % SLAB, *start = source + j / SLAB * number;
         const quad constant = is_limited ? load_bias(bias, j) : (quad){};
-        quad lines[MOST_RESULTS * MOST_POINTS];
-        ONE_AT_A_TIME for (int k = 0; k < side; k++) {  // a column of numbers, as line_at has rows
+        quad lines[MOST_RESULTS * MOST_POINTS], sum = {};
+        ONE_AT_A_TIME for (int k = 0; k < side; k++, start = next_matrix(start, unit + APART)) {
+            // A column of numbers; line_at has rows.
             const int column = has_phases(across) ? smaller(k, FACTORS) : k, numbers = numbers_of(across, column);
             const ptrdiff_t slab = j / SLAB * number;
             quad points[MOST_POINTS];
-            const float *place = source + matrix_place(down, across, 0, column, unit, APART) + numbers * slab +
-                                 (k - column) * number;
+            const float *place = start;
+            if (has_phases(across))
+                place = source + matrix_place(down, across, 0, column, unit, APART) + numbers * slab +
+                        (k - column) * number;
             UNROLLED for (int i = 0; i < (has_phases(down) ? FACTORS : points_of(down)); i++) {
                 points[i] = load_quad(place);
                 place = next_matrix(place, side * unit + SIDE * APART);
@@ -100,16 +103,17 @@ INLINE int write_results(scheme down, scheme across, int is_limited, const float
         ONE_AT_A_TIME for (int i = 0; i < height; i++) {
             quad results[MOST_RESULTS];
             gather_results(across, lines + side * i, results, 1);
+            quad row = results[0];
+            UNROLLED for (int k = 1; k < width; k++) row += results[k];
+            sum += row;
             UNROLLED for (int k = 0; k < width; k++) {
-                differences[k % 2] = multiply_add(results[k], (quad){}, differences[k % 2]);
                 if (is_limited) results[k] = limited(results[k] + constant, least, most);
                 store_quad(places[width * i + k] + j, results[k]);
             }
         }
+        difference += sum - sum;
     }
-    float sum = 0;
-    for (int i = 0; i < 4; i++) sum += differences[0][i] + differences[1][i];
-    return sum == 0;
+    return difference[0] + difference[1] + difference[2] + difference[3] == 0;
 }
 
 // The results plus a bias for each channel, which may be absent, within limits. Pixels in the padding are zeros, and so

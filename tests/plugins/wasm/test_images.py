@@ -376,6 +376,32 @@ def test_pixels_outside_of_all_windows(run, rng, channels):
     assert np.isfinite(df).all()
 
 
+@pytest.mark.parametrize("padding", [(0, 0), (1, 0), (0, 1), (1, 1), (2, 1), (1, 2)], ids=str)
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2), (1, 3)], ids=str)
+@pytest.mark.parametrize("is_infinite", [False, True])
+def test_depthwise_windows_that_begin_or_end_in_the_padding(
+    run, rng, padding, strides, is_infinite
+):
+    """Padding is zeros, and so NaN times an infinite cell."""
+    for dtype, columns, channels in product(("float32", "float64"), (1, 2, 3, 4, 9, 10), (4, 7)):
+        if columns + sum(padding) < 3:
+            continue
+        x = rng.standard_normal((2, 4, columns, channels)).astype(dtype)
+        f = rng.standard_normal((3, 3, channels, 1)).astype(dtype)
+        if is_infinite:
+            f[1, 0, 1], f[1, 2, 2] = np.inf, np.nan
+        window = sliding_window((4, columns), (3, 3), strides, ((1, 1), padding), (1, 1))
+        padded = np.pad(x.astype(float), ((0, 0), (1, 1), padding, (0, 0)))
+        rows, ends = (strides[0] * (window.out[0] - 1) + 1, strides[1] * (window.out[1] - 1) + 1)
+        with np.errstate(invalid="ignore"):
+            right = sum(
+                padded[:, i : i + rows : strides[0], j : j + ends : strides[1]] * f[i, j, :, 0]
+                for i, j in np.ndindex(3, 3)
+            )
+        found = run("DepthwiseConv2dNative", x, f, window=window)
+        np.testing.assert_allclose(found, right, 1e-5, 1e-5)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("channels", [1, 4, 7])
 @pytest.mark.parametrize("stride", [1, 2])

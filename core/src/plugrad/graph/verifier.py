@@ -74,13 +74,13 @@ def verify_graph(graph: Graph) -> None:
         _check_spec(f"the update %{value}", specs[value], _as_spec(get_array(variable)))
 
 
-def _check_new_value(graph: Graph, value: Value, location: str, defined: set[Value]) -> None:
+def _check_new_value(graph: Graph, value: Value, location: str, defined_values: set[Value]) -> None:
     """Record a value as defined; raise if it is defined already, or has no shape and dtype."""
-    if value in defined:
+    if value in defined_values:
         _raise_invalid_graph(f"{location}, defines %{value}, which is defined already")
     if value not in graph.specs:
         _raise_invalid_graph(f"{location}, defines %{value}, which has no shape and dtype")
-    defined.add(value)
+    defined_values.add(value)
 
 
 def _check_step(graph: Graph, step: Step, location: str) -> None:

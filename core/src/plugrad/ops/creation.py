@@ -112,15 +112,17 @@ def asarray(
     return as_tensor(obj, "asarray", "obj", dtype=wanted, backend=backend)
 
 
-def _contains_tensors(parts: Sequence[Any]) -> bool:
+def _contains_tensors(nested_list: Sequence[Any]) -> bool:
     """Return whether there are tensors in a nested list."""
-    kinds = set(map(type, parts))
+    kinds = set(map(type, nested_list))
     if kinds <= _NUMBER_TYPES:  # what programs mostly pass
         return False
     try:
         return any(issubclass(kind, Tensor) for kind in kinds) or (
             not kinds.isdisjoint((list, tuple))
-            and any(_contains_tensors(part) for part in parts if isinstance(part, list | tuple))
+            and any(
+                _contains_tensors(part) for part in nested_list if isinstance(part, list | tuple)
+            )
         )
     except RecursionError:  # a list that contains itself, which is refused further on
         return False

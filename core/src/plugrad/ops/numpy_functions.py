@@ -501,11 +501,11 @@ rfft2, irfft2 = _along_last_two_axes(fft.rfftn), _along_last_two_axes(fft.irfftn
 # --- new tensors ---------------------------------------------------------------------------------------
 
 
-def _create_like(creator: Any, a: TensorLike, dtype: Any, shape: Any, *fill: Any) -> Tensor:
+def _create_like(create: Any, a: TensorLike, dtype: Any, shape: Any, *fill: Any) -> Tensor:
     """Return a new tensor on the device of an array, in its shape and dtype unless others are given."""
     x = as_tensor(a, "a new tensor")
     sizes = x.shape if shape is None else shape
-    return creator(sizes, *fill, dtype=x.dtype if dtype is None else dtype, device=x.backend)
+    return create(sizes, *fill, dtype=x.dtype if dtype is None else dtype, device=x.backend)
 
 
 def zeros_like(

@@ -96,7 +96,7 @@ def _backend_of_step(variable: Tensor) -> Backend:
 
 def _make_coefficient_tensors(
     coefficient_count: int,
-    compute_all: Callable[[], Sequence[float]],
+    compute_coefficients: Callable[[], Sequence[float]],
     first_variable: Tensor,
     backend: Backend,
 ) -> list[Tensor]:
@@ -106,7 +106,7 @@ def _make_coefficient_tensors(
     def compute_coefficient(coefficient_index: int) -> float:
         nonlocal numbers
         if coefficient_index == 0:
-            numbers = compute_all()
+            numbers = compute_coefficients()
         return numbers[coefficient_index]
 
     dtype = first_variable.dtype if first_variable.dtype.is_inexact else float32

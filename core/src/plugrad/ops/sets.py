@@ -83,10 +83,10 @@ def unique_all(x: TensorLike) -> UniqueAll:
     )
 
 
-def _differs_from_previous(ordered: Tensor) -> Tensor:
+def _differs_from_previous(sorted_vector: Tensor) -> Tensor:
     """Return whether each element of a sorted vector differs from the one before; the first always does."""
-    is_new = not_equal(ordered[1:], ordered[:-1])
-    return movement.pad(is_new, paddings=((1, 0),), constant_value=True)[: ordered.size]
+    is_new = not_equal(sorted_vector[1:], sorted_vector[:-1])
+    return movement.pad(is_new, paddings=((1, 0),), constant_value=True)[: sorted_vector.size]
 
 
 def unique_counts(x: TensorLike) -> UniqueCounts:

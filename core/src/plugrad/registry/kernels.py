@@ -70,7 +70,7 @@ def _set_registrations(key: KernelKey, registrations: tuple[_RegisteredKernel, .
     replaced = bool(before) or any(
         _list_table_implementations(key[0], d) for d in open_devices_of_backend(key[1])
     )
-    journal.record_change(("kernel", *key), undo, redo, replaced=replaced)
+    journal.record_change(("kernel", *key), undo, redo, is_replacement=replaced)
     _store_registrations(key, registrations)
 
 
@@ -389,7 +389,9 @@ def _remove_from_tables(kernel_name: str, backend: Backend) -> None:
             redo = partial(
                 _exchange_in_table, backend, table, kernel_name, config, journal.MISSING_VALUE
             )
-            journal.record_change(("kernel", kernel_name, backend.name), undo, redo, replaced=True)
+            journal.record_change(
+                ("kernel", kernel_name, backend.name), undo, redo, is_replacement=True
+            )
             redo()
             return
 

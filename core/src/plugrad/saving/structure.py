@@ -254,7 +254,7 @@ def _parse_number(convert: Any, value: object) -> Any:
 
 
 def _decode_leaf(
-    stored: NDArray[Any], conversion: Mapping[Any, Any], array_name: str
+    stored_array: NDArray[Any], conversion: Mapping[Any, Any], array_name: str
 ) -> NDArray[Any]:
     """Return the leaf of which `_encode_leaf` has made a stored array and its entries for the conversion.
 
@@ -264,29 +264,29 @@ def _decode_leaf(
     """
     match conversion:
         case {"dtype": "complex128", **nothing} if not nothing:
-            if stored.dtype == np.float64 and stored.shape[-1:] == (2,):
-                return np.ascontiguousarray(stored).view(np.complex128)[..., 0]
+            if stored_array.dtype == np.float64 and stored_array.shape[-1:] == (2,):
+                return np.ascontiguousarray(stored_array).view(np.complex128)[..., 0]
         case {"dtype": "string", "shape": [*sizes], **nothing} if not nothing:
-            if stored.dtype == np.uint8 and all(type(n) is int and n >= 0 for n in sizes):
+            if stored_array.dtype == np.uint8 and all(type(n) is int and n >= 0 for n in sizes):
                 try:
-                    texts, used = unpack_strings(stored.tobytes(), prod(sizes))
-                    if used == stored.size:
+                    texts, used = unpack_strings(stored_array.tobytes(), prod(sizes))
+                    if used == stored_array.size:
                         return np.array(texts, string.numpy).reshape(sizes)
                 except ValueError as error:
                     raise DamagedFile(f"the strings of {short_repr(array_name)}: {error}") from None
-        case {"dtype": "bfloat16", **nothing} if not nothing and stored.dtype == np.float32:
-            return stored.astype(DType(BFLOAT16).numpy)
-        case {"dtype": str(dtype), **nothing} if not nothing and stored.dtype == np.uint8:
+        case {"dtype": "bfloat16", **nothing} if not nothing and stored_array.dtype == np.float32:
+            return stored_array.astype(DType(BFLOAT16).numpy)
+        case {"dtype": str(dtype), **nothing} if not nothing and stored_array.dtype == np.uint8:
             added = next((d for d in every_dtype()[len(DTYPES) :] if d.name == dtype), None)
             if added is None:
                 raise UnsupportedDtype(
                     f"load: array {short_repr(array_name)} is {short_repr(dtype)}, a dtype that no loaded plugin "
                     "brings; open the backend or import the plugin that has registered it, then load again"
                 )
-            if stored.shape[-1:] == (added.itemsize,):
-                return np.ascontiguousarray(stored).view(added.numpy)[..., 0]
+            if stored_array.shape[-1:] == (added.itemsize,):
+                return np.ascontiguousarray(stored_array).view(added.numpy)[..., 0]
         case {**nothing} if not nothing:
-            return stored
+            return stored_array
         case _:
             pass
     raise DamagedFile(

@@ -38,7 +38,7 @@ class JournalEntry(NamedTuple):
     """
 
     subject: tuple[str, ...]
-    replaced: bool
+    is_replacement: bool
     undo: Callable[[], None]
     redo: Callable[[], None]
 
@@ -71,7 +71,7 @@ class Journal:
         """Return for the subject of each registration whether it replaced another one."""
         first: dict[tuple[str, ...], bool] = {}
         for change in self.changes:
-            first.setdefault(change.subject, change.replaced)
+            first.setdefault(change.subject, change.is_replacement)
         return first
 
 
@@ -98,12 +98,12 @@ def record_change(
     undo: Callable[[], None],
     redo: Callable[[], None],
     *,
-    replaced: bool = False,
+    is_replacement: bool = False,
 ) -> None:
     """Record a change before it is made, if a journal is open; undoing a change that was not made is harmless."""
     journal = _open_journal.get()
     if journal is not None:
-        journal.changes.append(JournalEntry(subject, replaced, undo, redo))
+        journal.changes.append(JournalEntry(subject, is_replacement, undo, redo))
 
 
 MISSING_VALUE: Final = object()
@@ -116,7 +116,9 @@ def put_table_entry(table: dict[Any, Any], key: object, value: object, entry_typ
         before = table.get(key, MISSING_VALUE)
         redo = partial(exchange_table_entry, table, key, before, value)
         undo = partial(exchange_table_entry, table, key, value, before)
-        record_change((entry_type, str(key)), undo, redo, replaced=before is not MISSING_VALUE)
+        record_change(
+            (entry_type, str(key)), undo, redo, is_replacement=before is not MISSING_VALUE
+        )
         redo()
 
 

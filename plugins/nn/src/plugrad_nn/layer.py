@@ -110,7 +110,7 @@ class Training(Mode):
 
 
 def _derive_seed(seed: int, path: tuple[str, ...]) -> int:
-    """Derive the seed of a layer from that of the step and the layer's path."""
+    """Return the seed of a layer, derived from the seed of the step and the layer's path."""
     text = f"{check_integer('Training', 'seed', seed)}/{'/'.join(path)}"
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 

@@ -341,7 +341,7 @@ class AdaptiveMaxPooling3D(_AdaptivePooling):
 
 
 def _spatial_axes(layer: Layer, x: Tensor) -> tuple[int, ...]:
-    """Return the axes between those of the batch and of the channels."""
+    """Return the axes between the batch axis and the channel axis."""
     if x.ndim < 3:
         raise ShapeError(
             f"{type(layer).__name__}: x has shape {x.shape}; it must be (batch, spatial axes …, channels)"

@@ -1,4 +1,4 @@
-"""Layers around a layer that compute one of its parameters from others."""
+"""Layers that compute one parameter of another layer from trainable values."""
 
 from __future__ import annotations
 

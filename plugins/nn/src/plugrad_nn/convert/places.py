@@ -46,7 +46,7 @@ class LayerLocation:
     """The indices of the locations whose results the layer takes; none for parts of a layer."""
     feature_order: FeatureOrder = SAME_FEATURE_ORDER
     is_junction: bool = False
-    """Whether this is a layer of other layers, of whose parameters it has only its own."""
+    """Whether the layer consists of other layers; `params` has only its own parameters."""
 
 
 def find_layers(model: Layer, params: Params, shape: Any) -> list[LayerLocation]:

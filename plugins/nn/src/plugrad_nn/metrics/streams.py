@@ -134,7 +134,7 @@ class Accuracy(Metric):
         return {"right": plugrad.sum(right), "count": plugrad.sum(counted)}
 
     def compute(self, **sums: Any) -> Tensor:
-        """Return the weight of the correct examples divided by that of all."""
+        """Return the weight of the correct examples divided by the weight of all examples."""
         return sums["right"] / sums["count"]
 
 

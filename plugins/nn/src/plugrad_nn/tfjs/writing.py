@@ -448,7 +448,7 @@ def _as_json(value: Any) -> Any:
 
 
 def _no_layer_error(subject: str, remedy: str) -> plugrad.errors.UnsupportedModel:
-    """Return the error for what TensorFlow.js has no layer for."""
+    """Return the error for a layer or function that TensorFlow.js does not have."""
     return plugrad.errors.UnsupportedModel(
         f"save_layers_model: TensorFlow.js has no layer for {subject}; {remedy}"
     )

@@ -27,18 +27,18 @@ DIRECT_OPERATORS: Final = {
     "Round": "Round", "Select": "Where", "Sigmoid": "Sigmoid", "Sign": "Sign", "Sin": "Sin",
     "Sinh": "Sinh", "Softplus": "Softplus", "Sqrt": "Sqrt", "Sub": "Sub", "Tan": "Tan", "Tanh": "Tanh",
 }  # fmt: skip
-"""Kernels that are one operator, with the same inputs."""
+"""The operators of kernels that are one operator with the same inputs, by kernel name."""
 OPERATORS_OF_BOOLS: Final = {
     "BitwiseAnd": "And",
     "BitwiseOr": "Or",
     "BitwiseXor": "Xor",
     "Invert": "Not",
 }
-"""Kernels that are another operator for bools."""
+"""The operators of kernels that are another operator for bools, by kernel name."""
 ROUNDING_KERNELS: Final = frozenset(["Ceil", "Floor", "Round"])
-"""Kernels that leave integers as they are, which their operators do not take."""
+"""The names of kernels that leave integers as they are, which their operators do not take."""
 FIRST_OPSET: Final = 20
-"""The oldest operator set that is written; what an operator takes there, it takes in later ones."""
+"""The oldest opset that is written; later opsets take the same dtypes, or more."""
 WIDER_DTYPES: Final = {
     "bool": ("int32", "float32"),
     "int8": ("int32", "float32"),
@@ -52,16 +52,17 @@ WIDER_DTYPES: Final = {
     "float16": ("float32",),
     "bfloat16": ("float32",),
 }
-"""The dtypes to which operands are cast where an operator does not take their own: the first that it takes.
+"""The wider dtypes of each dtype, of which operands are cast to the first one that an operator takes.
 
 Integers wrap around in the cast back. Of 64-bit integers, only tests for NaN and infinity see float32.
 """
 ONNX_NAMES: Final = {"float32": "float", "float64": "double"}
+"""The names of dtypes in ONNX's types, where they differ from plugrad's."""
 
 
 @cache
 def find_wider_dtype(operator_name: str, dtype_name: str) -> str | None:
-    """Return the dtype to which operands must be cast for an operator, or None if it takes theirs or no wider one."""
+    """Return the dtype to which an operator's operands must be cast, or None if it takes theirs or no wider one."""
     schema = onnx.defs.get_schema(operator_name, FIRST_OPSET)
     kind = schema.inputs[0].type_str
     taken = {

@@ -1,4 +1,4 @@
-"""Convolutions. Images come, and go, with their channels last; filters have their spatial axes first."""
+"""Convolutions. Images have their channels last in inputs and outputs; filters have their spatial axes first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resizing, sampling and boxes. Channels come second."""
+"""Resizing and sampling of images whose channels come second, and the selection of boxes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling. Images come, and go, with their channels last, unless a function says otherwise."""
+"""Pooling. Images have their channels last in inputs and outputs, unless a function says otherwise."""
 
 from __future__ import annotations
 

@@ -349,7 +349,7 @@ def _count_store_calls(tile: Tile, blocks_and_lines: tuple[int, int]) -> int:
 def _tile_substitutions(
     tile: Tile, blocks_and_lines: tuple[int, int], are_transposed: tuple[bool, bool]
 ) -> dict[str, str]:
-    """Return the WGSL sizes of a tile of some blocks with lines of vectors, and what each invocation loads."""
+    """Return the WGSL sizes of a tile, and the indices of the elements that each invocation loads."""
     blocks, lines = blocks_and_lines
     numbers = {
         "blocks": blocks,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import CommandRecorder
 
 ScheduleName = Literal["direct", "joined", "broadcast", "shared"]
-"""The algorithm of a tile, with a shader template of its own."""
+"""The algorithms of tiles, each with its own shader template."""
 ProductSizes = tuple[int, int, int]
 """The rows, the length of a sum, and the columns of a product."""
 
@@ -30,7 +30,7 @@ JOINED_MIN_DEPTH = 512
 SPLIT_MIN_STEPS = 16
 """The least number of steps, of 4 elements each, in a part of a split sum: fewer do not justify a second dispatch."""
 SOFTWARE_SPLIT_MIN_STEPS = 64
-"""The same on software devices, which have few threads, if all lanes have work."""
+"""`SPLIT_MIN_STEPS` on software devices, which have few threads, if all lanes have work."""
 MAX_SPLIT_K_PARTS = 8
 """The largest number of parts of a sum, which are written and read again, unless they are long."""
 UNLIMITED_SPLITS_MIN_DEPTH = 1024

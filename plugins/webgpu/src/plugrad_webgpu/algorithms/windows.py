@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 WindowLoopKind = Literal["cells", "stops", "weights"]
-"""What an invocation loops over: cells of a window, stops of windows at a pixel, or all stops for a filter weight."""
+"""What an invocation loops over: cells of a window, windows over a pixel, or all windows for a filter weight."""
 
 MAX_SPATIAL_AXES: Final = 3
 MAX_WINDOW_REACH: Final = 2**30
@@ -149,7 +149,7 @@ def _vector_width(image_shape: Shape, dtype: DType) -> int:
 
 
 def _window_overlap_periods(window: Window) -> Shape:
-    """Return for each axis the least distance, in stops, between dilated windows that have pixels in common."""
+    """Return for each axis the least number of window positions between dilated windows that share pixels."""
     both = zip(window.dilations, window.strides, strict=True)
     return tuple(dilation // math.gcd(dilation, stride) for dilation, stride in both)
 

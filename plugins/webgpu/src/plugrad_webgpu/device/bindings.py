@@ -1,4 +1,4 @@
-"""Bind groups: the buffers of a dispatch, which are kept for dispatches with the same ones."""
+"""Bind groups, which bind the buffers of a dispatch, and their cache."""
 
 # pyright: reportMissingTypeStubs=false
 

@@ -202,7 +202,7 @@ class FusionQueue:
             return GpuArray(prepared_call.shape, prepared_call.dtype, buffer)
 
     def finish(self, chain: Chain) -> None:
-        """Record those calls of a chain whose results are still needed, unless it is finished."""
+        """Record the calls of a chain whose results are still needed, unless the chain is finished."""
         with self._lock:
             if chain.is_open:
                 chain.is_open = False

@@ -1,1 +1,1 @@
-"""The driver through wgpu: its native calls, its limits, and what signals, forks and the end of Python do to it."""
+"""The driver through wgpu: its native calls, its limits, and its reaction to signals, forks and the end of Python."""

@@ -1,4 +1,4 @@
-"""Convolutions as products of patches and filters, whose patches are read from the images where they are needed.
+"""Convolutions as products of patches and filters; shaders read the patches from the images.
 
 The functions take any number of spatial axes up to three.
 """
@@ -27,7 +27,7 @@ WindowDirection = Literal["forward", "backward"]
 WINDOW_PARAMETER_NAMES: Final = ("stops", "cells", "size", "strides", "dilations", "before")
 """The fields of the shader's parameters that describe a window, with a number for each axis."""
 UNSIGNED_WINDOW_PARAMETER_NAMES: Final = ("stops", "cells")
-"""The fields of them that are u32; the others are i32."""
+"""The fields of `WINDOW_PARAMETER_NAMES` that are u32; the others are i32."""
 
 
 def convolve(

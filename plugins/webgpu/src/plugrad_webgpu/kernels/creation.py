@@ -1,4 +1,4 @@
-"""Kernels that create arrays. Those without inputs receive the backend instead."""
+"""Kernels that create arrays; kernels without inputs receive the backend instead."""
 
 from __future__ import annotations
 

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 @table.implements(movement.reshape)
 def reshape(x: GpuArray, *, shape: Shape) -> GpuArray:
-    """Return the same buffer with another shape."""
+    """Return an array with another shape that shares the buffer."""
     return reinterpret(x, movement.reshape.infer(x, shape=shape).shape if -1 in shape else shape)
 
 
 @table.implements(movement.expand_dims)
 def expand_dims(input: GpuArray, *, dim: int) -> GpuArray:
-    """Return the same buffer with an axis of size 1."""
+    """Return an array with another axis of size 1 that shares the buffer."""
     return reinterpret(input, insert_axis(input.shape, dim))
 
 

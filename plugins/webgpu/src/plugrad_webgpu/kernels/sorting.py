@@ -1,4 +1,4 @@
-"""Sorting and searching: orders come from the device, and the rest from the core's host bodies.
+"""Sorting and searching: GPUs compute the order of elements, and core's implementations on the host the rest.
 
 On a software device, whose memory is the host's, NumPy sorts faster.
 """

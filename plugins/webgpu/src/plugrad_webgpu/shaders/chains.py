@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 OPAQUE_WGSL_OPERATORS: Final = ("^", "+", "|", "-")
-"""The operators that combine bits with a zero that compilers do not know: one for results, the others for operands."""
+"""The WGSL operators that combine bits with a parameter that is 0: the first for results, the others for operands."""
 MAX_CALL_INPUTS: Final = len(OPAQUE_WGSL_OPERATORS)
 """The largest number of inputs of a call in a chain."""
 MAX_COMPILE_WEIGHT: Final = 64
@@ -51,11 +51,11 @@ WORKGROUP_INVOCATIONS: Final = 256
 """The workgroup size of elementwise shaders: software devices start a workgroup in the time of two dozen loads."""
 
 PACKED_HALVES_BIT: Final = 1
-"""The limit of calls whose results are halves, which are written four at a time."""
+"""The fusion limit of calls whose results are halves, which are written four at a time."""
 ODD_ROWS_BIT: Final = 2
-"""The limit of calls with inputs repeated along rows whose length is no multiple of 4, written one at a time."""
+"""The fusion limit of calls that repeat inputs along rows whose length is no multiple of 4."""
 CONFLICTING_FUSION_LIMITS: Final = PACKED_HALVES_BIT | ODD_ROWS_BIT
-"""The limits of calls that must not be in one chain."""
+"""The fusion limits of calls that must not be in one chain."""
 
 LeafAccessMode = Literal["whole", "vectors", "scalar", "one", "given"]
 """How a shader reads a leaf, which is an input of a chain; one that is given is the argument of a function."""

@@ -36,7 +36,7 @@ WORD_DTYPES_BY_NARROW_DTYPE: Final[dict[DType, DType]] = {
 """The dtype of the words that hold the elements of a narrow dtype, and in which they are computed."""
 
 COMPUTE_DTYPES_BY_DTYPE: Final = WORD_DTYPES_BY_NARROW_DTYPE | {bool_: uint32}
-"""The dtype of the words in which a dtype is stored whose elements are smaller than a word."""
+"""The dtype of the words that hold the elements of a dtype, where elements are smaller than a word."""
 
 _NARROWING_EXPRESSIONS: Final[dict[DType, str]] = {
     int8: "wrapped_i8({})",

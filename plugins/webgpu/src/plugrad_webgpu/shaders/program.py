@@ -1,4 +1,4 @@
-"""Programs and plans: what can be compiled, and what one call of it needs.
+"""Programs, which are compiled once, and plans, which are calls of programs with parameters and a grid.
 
 A `Program` is a shader with its interface. A `Plan` is a program with the parameters, the grid and
 the output of one call. Kernels keep their plans by shape, so that a repeated call costs a look-up,
