@@ -457,7 +457,7 @@ class Optimizer(ABC):
         slot_names: tuple[str, ...],
         compute_coefficients: Callable[[], tuple[float, ...]],
         log: HostLog,
-        condition: Tensor | None,
+        is_finite: Tensor | None,
     ) -> None:
         """Update variables of one dtype and device and their slots, and count the step with the first of them.
 
@@ -470,8 +470,8 @@ class Optimizer(ABC):
             updated = update([variables, gradients, *slots])
             targets = [*chain(variables, *slots)]
             values = [*chain.from_iterable(updated)]
-            if condition is not None:
-                values = [where(condition, y, x) for x, y in zip(targets, values, strict=True)]
+            if is_finite is not None:
+                values = [where(is_finite, y, x) for x, y in zip(targets, values, strict=True)]
             assign_all(targets, values, log)
 
     @property
@@ -534,10 +534,12 @@ def _transform_gradients(
     return [(variable, gradient) for (variable, _), gradient in zip(pairs, gradients, strict=True)]
 
 
-def _make_slot(variable: Variable, slot_name: str, value: Tensor) -> Variable:
+def _make_slot(variable: Variable, slot_name: str, initial_value: Tensor) -> Variable:
     """Return a slot of a variable."""
     return Variable(
-        value, trainable=False, name=f"{variable.name}.{slot_name}" if variable.name else slot_name
+        initial_value,
+        trainable=False,
+        name=f"{variable.name}.{slot_name}" if variable.name else slot_name,
     )
 
 

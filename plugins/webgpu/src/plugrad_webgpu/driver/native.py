@@ -53,10 +53,12 @@ libf: Any = _api.libf
 
 NULL: Any = ffi.NULL
 MIN_STAGING_BYTES = 1 << 16
-MAX_SPIN_SECONDS = 1e-4  # seconds without sleep: a sleep takes at least half of this
+MAX_SPIN_SECONDS = 1e-4
+"""How long a thread waits without sleeping: a sleep takes at least half of this."""
 MAX_SLEEP_SECONDS = 1e-3
 UPLOAD_STAGING_BYTES = 1 << 22
-STAGED_UPLOAD_MIN_BYTES = 1 << 20  # less is copied faster by the library
+STAGED_UPLOAD_MIN_BYTES = 1 << 20
+"""The least size of uploads through mapped memory: the library copies less in less time."""
 MAX_UPLOAD_STAGINGS = 4
 _MAP_PENDING_STATUS = 0
 
@@ -447,7 +449,7 @@ class NativeDevice:
         return lib.wgpuDeviceCreateCommandEncoder(self.handle, _ENCODER_DESCRIPTOR)
 
     def wait_for(self, staging: NativeStaging, lock: AbstractContextManager[object]) -> bool:
-        """Wait for values, and return whether they have arrived; an interrupt ends the wait.
+        """Wait for the values of a staging, and return whether they have arrived; an interrupt ends the wait.
 
         The lock is held only while the library may call back. A thread that wakes up finds its caches cold, so it
         sleeps through the first half of what the last wait for as many dispatches took.

@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
 
-PASSES_OVER_EACH_ROW = 2  # over a row: maximum and sum, result
+PASSES_OVER_EACH_ROW = 2
 """The number of loops over a row: one for the maximum and the sum, one for the result."""
-GPU_WORKGROUP_SIZE = 64  # invocations of a workgroup
-SOFTWARE_MIN_ROWS = 16  # fewer rows, with one invocation each, do not keep a software device busy
+GPU_WORKGROUP_SIZE = 64
+"""The number of invocations for each row on a GPU."""
+SOFTWARE_MIN_ROWS = 16
+"""The least number of rows, with one invocation each, that keep a software device busy."""
 
 
 # A difference from -infinity would be NaN.
@@ -473,9 +475,9 @@ def _lrn_program(neighbour_expression: str, result_expression: str, *input_names
 
 @lru_cache(maxsize=1024)
 def _lrn_plan(
-    program: Program, shape: Shape, radius: int, bias: float, alpha: float, beta: float
+    program: Program, shape: Shape, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Plan:
     """Return the plan of a program of `_map_with_neighbours`."""
     count, length = math.prod(shape), shape[-1]
-    parameters = (count, length, min(radius, length), bias, alpha, beta)
+    parameters = (count, length, min(depth_radius, length), bias, alpha, beta)
     return plan(program, parameters, count, shape, float32)
