@@ -18,9 +18,9 @@ from plugrad.ops.optimizers import make_update
 from plugrad.ops.transfer import host_value, stop_gradient
 from plugrad.optimizers.checks import (
     check_gradient,
+    check_pairs,
     check_transformed_gradients,
     check_variables,
-    is_pair,
 )
 from plugrad.optimizers.loss_scale import LossScale
 from plugrad.optimizers.updates import VariableState, group_by_kernel, iter_batches
@@ -282,12 +282,7 @@ class Optimizer(ABC):
             DTypeError: a gradient would change the dtype of its variable.
         """
         pairs = as_list(pairs, "apply_gradients", "pairs")
-        for pair in pairs:
-            if not is_pair(pair):
-                raise ArgumentError(
-                    "apply_gradients: the argument must be pairs of a Variable and a Tensor"
-                )
-            check_gradient(*pair)
+        check_pairs(pairs)
         is_finite = None
         step, names, scale, transforms = static_value(
             lambda: (self._update_rule, self._slot_names(), self.loss_scale, self.transforms)
