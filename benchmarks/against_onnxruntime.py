@@ -35,8 +35,8 @@ def make_session(path: Path) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def least_times(rounds: int, *functions: Callable[[], Any]) -> list[float]:
-    """Return the minimum time of each function in milliseconds; the functions are called in turn."""
+def measure_min_times(rounds: int, *functions: Callable[[], Any]) -> list[float]:
+    """Return the minimum milliseconds of each function; the functions are called in turn."""
     least = [float("inf")] * len(functions)
     for _ in range(rounds):
         for place, function in enumerate(functions):
@@ -47,10 +47,10 @@ def least_times(rounds: int, *functions: Callable[[], Any]) -> list[float]:
     return least
 
 
-def time_model(path: Path, rounds: int) -> str:
-    """Return a line that compares the times for a model."""
-    peer = make_session(path)
-    numbers = np.load(path.with_suffix(".npz"))
+def time_model(model_file: Path, rounds: int) -> str:
+    """Return a table row that compares the times for a model."""
+    peer = make_session(model_file)
+    numbers = np.load(model_file.with_suffix(".npz"))
     rng = np.random.default_rng(0)
     inputs = {
         value.name: numbers[value.name]
@@ -59,24 +59,24 @@ def time_model(path: Path, rounds: int) -> str:
         for value in peer.get_inputs()
     }
     (expected,) = peer.run(None, inputs)
-    model = plugrad_onnx.load(path)
+    model = plugrad_onnx.load(model_file)
     tensors = [plugrad.asarray(inputs[name]) for name in model.inputs]
     compiled = plugrad.jit(model)
     error = max(
         np.abs(run(*tensors).numpy() - expected).max() / np.abs(expected).max()
         for run in (model, compiled)
     )
-    ran = least_times(
+    ran = measure_min_times(
         rounds,
         lambda: peer.run(None, inputs),
         lambda: model(*tensors).numpy(),
         lambda: compiled(*tensors).numpy(),
     )
-    loaded = least_times(
-        min(rounds, 3), lambda: make_session(path), lambda: plugrad_onnx.load(path)
+    loaded = measure_min_times(
+        min(rounds, 3), lambda: make_session(model_file), lambda: plugrad_onnx.load(model_file)
     )
     return (
-        f"{path.stem:14} {error:8.1e}   {loaded[0]:8.1f} {loaded[1]:8.1f} {loaded[1] / loaded[0]:6.2f}"
+        f"{model_file.stem:14} {error:8.1e}   {loaded[0]:8.1f} {loaded[1]:8.1f} {loaded[1] / loaded[0]:6.2f}"
         f"   {ran[0]:8.2f} {ran[1]:8.2f} {ran[1] / ran[0]:6.2f} {ran[2]:8.2f} {ran[2] / ran[0]:6.2f}"
     )
 

@@ -48,26 +48,36 @@ MAX_RATIOS = {
     "W1": 0.12,
     "W3": 0.85,
 }
-"""What we promise, as a multiple of the time of TensorFlow.js."""
-MAX_MEAN_RATIO = 0.42  # of the geometric mean
-TURN_SECONDS = 0.005  # seconds that a turn of each side takes
-CASE_SECONDS = 1.0  # seconds that the turns of a case take together
-MIN_AND_MAX_ROUNDS = 15, 60  # pairs of turns, however long they take
-TRIAL_CALLS = 5  # calls, of which the fastest says how many make a turn
+"""By case: the maximum time of plugrad, as a multiple of the time of TensorFlow.js."""
+MAX_MEAN_RATIO = 0.42
+"""The maximum geometric mean of the ratios."""
+TURN_SECONDS = 0.005
+"""The seconds that a turn of each framework takes."""
+CASE_SECONDS = 1.0
+"""The seconds that the turns of a case take together."""
+MIN_ROUNDS, MAX_ROUNDS = 15, 60
+"""The limits of the pairs of turns of a case, however long they take."""
+TRIAL_CALLS = 5
+"""The calls of which the fastest one tells how many calls make a turn."""
 
 Step = Callable[[], Any]
-Side = Callable[[int], float]  # returns the milliseconds of a call, of so many
+"""Runs a case once."""
+Side = Callable[[int], float]
+"""Returns the milliseconds of a call in one framework, given the number of calls."""
 
 
 def random_tensor(seed: int, *shape: int) -> plugrad.Tensor:
+    """Return a tensor of reproducible uniform numbers."""
     return plugrad.asarray(workloads.random_uniform(seed, shape))
 
 
-def random_weight(seed: int, shape: tuple[int, ...], fan: int) -> plugrad.Tensor:
-    return plugrad.asarray(workloads.random_weight(seed, shape, fan))
+def random_weight(seed: int, shape: tuple[int, ...], fan_in: int) -> plugrad.Tensor:
+    """Return a tensor of reproducible weights."""
+    return plugrad.asarray(workloads.random_weight(seed, shape, fan_in))
 
 
 def make_matmul_step(size: int) -> Step:
+    """Return a product of two square matrices of a size."""
     a, b = random_tensor(1, size, size), random_tensor(2, size, size)
     return lambda: a @ b
 
@@ -122,15 +132,16 @@ class NodeProcess:
             stdout=subprocess.PIPE,
         )
 
-    def time(self, name: str, repeats: int) -> float:
-        """Return the time of a case in milliseconds."""
+    def time(self, case_name: str, repeats: int) -> float:
+        """Return the milliseconds of a call of a case, given the number of calls."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        print(name, repeats, file=self._process.stdin, flush=True)
+        print(case_name, repeats, file=self._process.stdin, flush=True)
         return float(self._process.stdout.readline()) / repeats
 
 
 def time_calls(step: Step, clock: Callable[[], float], repeats: int) -> float:
+    """Return the milliseconds of a call of a case."""
     start = clock()
     for _ in range(repeats):
         step()
@@ -144,9 +155,7 @@ def take_turns(sides: tuple[Side, Side]) -> list[tuple[float, float]]:
     repeats = [max(1, round(TURN_SECONDS * 1e3 / ms)) for ms in least]
     span = sum(ms * (1 + count) for ms, count in zip(least, repeats, strict=True)) / 1e3
     pairs: list[tuple[float, float]] = []
-    for pair in range(
-        min(max(round(CASE_SECONDS / span), MIN_AND_MAX_ROUNDS[0]), MIN_AND_MAX_ROUNDS[1])
-    ):
+    for pair in range(min(max(round(CASE_SECONDS / span), MIN_ROUNDS), MAX_ROUNDS)):
         times = [0.0, 0.0]
         for which in (0, 1) if pair % 2 else (1, 0):
             sides[which](1)  # the caches hold what the other side has used

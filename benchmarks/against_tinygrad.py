@@ -47,13 +47,17 @@ MAX_RATIOS = {
     "W1": 0.14,
     "W2": 0.5,
 }
-"""What we promise, as a multiple of the time of tinygrad's jit; cases without a promise are for information."""
-MAX_MEAN_RATIO = 0.20  # of the geometric mean
-MAX_CHAIN_RATIO = 40.0  # of 1,000 adds and a read-back, as a multiple of NumPy's time
-TURN_SECONDS = 0.05  # seconds that one turn takes at least
+"""By case: the maximum time of plugrad, as a multiple of tinygrad's jit; other cases have no limit."""
+MAX_MEAN_RATIO = 0.20
+"""The maximum geometric mean of the ratios."""
+MAX_CHAIN_RATIO = 40.0
+"""The maximum time of 1,000 additions and a read-back, as a multiple of NumPy's time."""
+TURN_SECONDS = 0.05
+"""The minimum seconds of one turn."""
 ROUNDS = 9
 
 Step = Callable[[], Any]
+"""Runs a case once."""
 
 
 def gelu(x: plugrad.Tensor) -> plugrad.Tensor:
@@ -74,11 +78,11 @@ def add_ten_times(a: plugrad.Tensor, b: plugrad.Tensor) -> plugrad.Tensor:
     return a
 
 
-def make_training_step(name: str, *, is_jitted: bool) -> Step:
+def make_training_step(workload_name: str, *, is_jitted: bool) -> Step:
     """Return a function that takes a training step and returns the loss."""
     if not is_jitted:
-        return peer_plugrad.STEPS[name]().run
-    work = jitted.WORKLOADS[name]()
+        return peer_plugrad.STEPS[workload_name]().run
+    work = jitted.WORKLOADS[workload_name]()
     step = plugrad.jit(work.function)
     return lambda: float(step(*work.args).item())
 
@@ -86,23 +90,23 @@ def make_training_step(name: str, *, is_jitted: bool) -> Step:
 def make_cases(*, is_jitted: bool) -> dict[str, Step]:
     """Return the benchmark cases by name; each returns a tensor, or a number if it is a training step."""
 
-    def case(function: Callable[..., plugrad.Tensor], *args: plugrad.Tensor) -> Step:
+    def make_case(function: Callable[..., plugrad.Tensor], *args: plugrad.Tensor) -> Step:
         return partial(plugrad.jit(function) if is_jitted else function, *args)
 
     x = Inputs(*map(plugrad.asarray, make_inputs()))
     unit = plugrad.eye(4)
     return {
-        "matmul 512": case(lambda a, b: a @ b, x.left, x.right),
-        "gelu(x@w+b)": case(lambda a, b, bias: gelu(a @ b + bias), x.left, x.right, x.bias),
-        "gelu(x*w+b)": case(lambda x, w, b: gelu(x * w + b), x.rows, x.scale, x.offset),
-        "gelu(norm)": case(lambda x: gelu(plugrad.layer_norm(x)), x.logits),
-        "W5": case(apply_ten_ops, x.million),
-        "sum": case(plugrad.sum, x.ten_million),
-        "softmax": case(plugrad.softmax, x.logits),
-        "conv 3x3": case(lambda x, w: plugrad.conv2d(x, w, padding="same"), x.image, x.filter),
-        "10 adds": case(add_ten_times, x.first, x.second),
+        "matmul 512": make_case(lambda a, b: a @ b, x.left, x.right),
+        "gelu(x@w+b)": make_case(lambda a, b, bias: gelu(a @ b + bias), x.left, x.right, x.bias),
+        "gelu(x*w+b)": make_case(lambda x, w, b: gelu(x * w + b), x.rows, x.scale, x.offset),
+        "gelu(norm)": make_case(lambda x: gelu(plugrad.layer_norm(x)), x.logits),
+        "W5": make_case(apply_ten_ops, x.million),
+        "sum": make_case(plugrad.sum, x.ten_million),
+        "softmax": make_case(plugrad.softmax, x.logits),
+        "conv 3x3": make_case(lambda x, w: plugrad.conv2d(x, w, padding="same"), x.image, x.filter),
+        "10 adds": make_case(add_ten_times, x.first, x.second),
         # Products of matrices are the device's, also those with the unit matrix.
-        "10 adds/dev": case(
+        "10 adds/dev": make_case(
             add_ten_times, x.first.reshape(1, 4) @ unit, x.second.reshape(1, 4) @ unit
         ),
         "W1": make_training_step("W1", is_jitted=is_jitted),
@@ -124,68 +128,75 @@ class TinygradProcess:
             stdout=subprocess.PIPE,
         )
 
-    def ask(self, name: str, mode: str, repeats: int = 1) -> float:
-        """Send a line to the process, and return its answer."""
+    def ask(self, case_name: str, mode: str, repeats: int = 1) -> float:
+        """Send a case, the mode "jit", "eager" or "check", and a number of calls to the process; return its answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        print(name, mode, repeats, file=self._process.stdin, flush=True)
+        print(case_name, mode, repeats, file=self._process.stdin, flush=True)
         return float(self._process.stdout.readline())
 
-    def time(self, name: str, mode: str, repeats: int) -> float:
-        """Return the time of a case in milliseconds."""
-        return self.ask(name, mode, repeats) / repeats
+    def time(self, case_name: str, mode: str, repeats: int) -> float:
+        """Return the milliseconds of a call of a case in tinygrad, in the mode "jit" or "eager"."""
+        return self.ask(case_name, mode, repeats) / repeats
 
 
-def time_plugrad(name: str, step: Step, repeats: int) -> float:
-    """Return plugrad's time of a case in milliseconds."""
+def time_plugrad(case_name: str, step: Step, repeats: int) -> float:
+    """Return the milliseconds of a call of a case in plugrad."""
     backend = plugrad.which().backend
     start = time.perf_counter()
     for _ in range(repeats):
         result = step()
-        if name not in CASES_WITH_READ_BACK:
+        if case_name not in CASES_WITH_READ_BACK:
             backend.synchronize()
         elif not isinstance(result, float):
             result.numpy()
     return (time.perf_counter() - start) * 1e3 / repeats
 
 
-def check_results(name: str, step: Step, peer: TinygradProcess) -> None:
+def check_results(case_name: str, step: Step, tinygrad: TinygradProcess) -> None:
     """Raise unless both frameworks' results have the same sum of absolute values."""
     result = step()
     values = np.asarray(result if isinstance(result, float) else result.numpy(), np.float64)
     np.testing.assert_allclose(
-        np.abs(values).sum(), peer.ask(name, "check"), rtol=1e-3, err_msg=name
+        np.abs(values).sum(), tinygrad.ask(case_name, "check"), rtol=1e-3, err_msg=case_name
     )
 
 
-def time_case(name: str, step: Step, peer: TinygradProcess) -> tuple[float, float, float]:
+def time_case(case_name: str, step: Step, tinygrad: TinygradProcess) -> tuple[float, float, float]:
     """Return the minimum milliseconds of plugrad, of jitted tinygrad and of eager tinygrad."""
-    check_results(name, step, peer)
-    time_plugrad(name, step, 2)
+    check_results(case_name, step, tinygrad)
+    time_plugrad(case_name, step, 2)
     for mode in ("eager", "jit"):
-        peer.time(name, mode, 3)  # the third call runs the captured kernels
-    fastest = min(time_plugrad(name, step, 1), peer.time(name, "jit", 1))
+        tinygrad.time(case_name, mode, 3)  # the third call runs the captured kernels
+    fastest = min(time_plugrad(case_name, step, 1), tinygrad.time(case_name, "jit", 1))
     repeats = max(1, round(TURN_SECONDS * 1e3 / fastest / 4))
     turns = [
-        (time_plugrad(name, step, repeats), peer.time(name, "jit", 1), peer.time(name, "eager", 1))
+        (
+            time_plugrad(case_name, step, repeats),
+            tinygrad.time(case_name, "jit", 1),
+            tinygrad.time(case_name, "eager", 1),
+        )
         for _ in range(ROUNDS)
     ]
-    mine, jit, eager = (min(side) for side in zip(*turns, strict=True))
-    return mine, jit, eager
+    in_plugrad, jit, eager = (min(side) for side in zip(*turns, strict=True))
+    return in_plugrad, jit, eager
 
 
 def print_chain_times() -> bool:
-    """Print the times of the long chain; return whether its limit holds."""
+    """Print the times of 1,000 additions; return whether their limit holds."""
     x, y = np.zeros(1024, np.float32), np.ones(1024, np.float32)
     a, b = plugrad.asarray(x), plugrad.asarray(y)
 
-    def long(total: Any, step: Any) -> Any:
+    def add_many_times(total: Any, addend: Any) -> Any:
         for _ in range(1000):
-            total = total + step
+            total = total + addend
         return total
 
-    np.testing.assert_array_equal(long(a, b).numpy(), long(x, y))
-    sides = {"ours": Side(lambda: long(a, b).numpy()), "numpy": Side(lambda: long(x, y))}
+    np.testing.assert_array_equal(add_many_times(a, b).numpy(), add_many_times(x, y))
+    sides = {
+        "ours": Side(lambda: add_many_times(a, b).numpy()),
+        "numpy": Side(lambda: add_many_times(x, y)),
+    }
     times = take_turns(sides, rounds=50)
     ratio = times["ours"].median / times["numpy"].median
     print(f"1,000 adds and a read-back: {ratio:.1f} x np.add, limit {MAX_CHAIN_RATIO}")
@@ -206,15 +217,15 @@ def main() -> int:
         for name, step in make_cases(is_jitted=is_jitted).items():
             if not name.startswith(wanted):
                 continue
-            mine, jit, eager = time_case(name, step, peer)
-            ratio, limit = mine / jit, MAX_RATIOS.get(name)
+            in_plugrad, jit, eager = time_case(name, step, peer)
+            ratio, limit = in_plugrad / jit, MAX_RATIOS.get(name)
             promise = f"{'-':>7}"
             if limit is not None:
                 ratios.append(ratio)
                 failed |= ratio > limit
                 promise = f"{limit:7.2f}  {'ok' if ratio <= limit else 'MISSED'}"
             print(
-                f"{name:12} {mine:10.3f} {jit:10.3f} {eager:10.3f} {ratio:7.3f} {promise}",
+                f"{name:12} {in_plugrad:10.3f} {jit:10.3f} {eager:10.3f} {ratio:7.3f} {promise}",
                 flush=True,
             )
         mean = exp(sum(map(log, ratios)) / max(len(ratios), 1))

@@ -34,15 +34,18 @@ import plugrad
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-TURN_SECONDS = 0.02  # seconds
-HOST_STEPS = 3  # calls of a measurement of host time
+TURN_SECONDS = 0.02
+HOST_CALLS = 3
+"""The calls of one measurement of host time."""
 HOST_ROUNDS = 7
-TOLERANCE = 2e-3  # of the largest value: sums of thousands of terms, in float32, in any order
+"""The measurements of host time, of which the fastest counts."""
+TOLERANCE = 2e-3
+"""The maximum difference relative to the largest value: float32 sums of thousands of terms, in any order."""
 MEASURED_VARIANTS = ("plugrad", "jit", "torch", "TF32", "compile")
 
 
 uniform = lru_cache(maxsize=2)(workloads.random_uniform)
-"""The large arrays take longer to make than to measure."""
+"""Return random numbers, cached because large arrays take longer to make than to measure."""
 
 
 class Case(NamedTuple):
@@ -50,12 +53,13 @@ class Case(NamedTuple):
 
     name: str
     in_plugrad: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]
-    """Returns a function and its arguments, so that it can be traced."""
+    """Prepares the case in plugrad: returns a function and its arguments, so that it can be traced."""
     in_torch: Callable[[], Callable[[], Any]]
+    """Prepares the case in PyTorch: returns the measured call."""
     flops: float = 0
-    """Of its products, in one call."""
+    """The floating-point operations of the products in one call."""
     nbytes: float = 0
-    """That have to be read and written in one call, if memory is what limits it."""
+    """The bytes that one call has to read and write, if memory limits its time."""
     uses_matmul: bool = False
     """Whether TF32 makes a difference."""
 
@@ -65,26 +69,30 @@ def make_case(
     in_plugrad: Callable[..., Any],
     in_torch: Callable[..., Any],
     *inputs: Callable[[], np.ndarray[Any, Any]],
-    **counts: Any,
+    **case_fields: Any,
 ) -> Case:
-    """Return a case of two functions of the same arrays."""
+    """Return a case of two functions that take the same arrays."""
 
-    def prepare() -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def prepare_in_plugrad() -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return in_plugrad, tuple(plugrad.asarray(make()) for make in inputs)
 
-    def prepare_theirs() -> Callable[[], Any]:
+    def prepare_in_torch() -> Callable[[], Any]:
         tensors = [peer_torch.copy_to_tensor(make()) for make in inputs]
         tensors = [x if x.is_floating_point() else x.long() for x in tensors]
         return lambda: in_torch(*tensors)
 
-    return Case(name, prepare, prepare_theirs, **counts)
+    return Case(name, prepare_in_plugrad, prepare_in_torch, **case_fields)
 
 
-def make_training_case(name: str, prepare: Callable[[], Callable[[], torch.Tensor]]) -> Case:
+def make_training_case(
+    workload_name: str, prepare: Callable[[], Callable[[], torch.Tensor]]
+) -> Case:
+    """Return the case of a workload's training step."""
+
     def in_plugrad() -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return tuple(jitted.WORKLOADS[name]())
+        return tuple(jitted.WORKLOADS[workload_name]())
 
-    return Case(f"{name} training step", in_plugrad, prepare, uses_matmul=True)
+    return Case(f"{workload_name} training step", in_plugrad, prepare, uses_matmul=True)
 
 
 def make_transformer_case(
@@ -112,23 +120,27 @@ def make_transformer_case(
     return Case(name, in_plugrad, in_torch, flops=flops, uses_matmul=True)
 
 
-def make_convolution_case(
-    name: str, images: tuple[int, int, int, int], filters: int, size: int, stride: int = 1
+def make_convolution_cases(
+    name: str,
+    image_shape: tuple[int, int, int, int],
+    filter_count: int,
+    filter_size: int,
+    stride: int = 1,
 ) -> list[Case]:
-    """Return a convolution with "same" padding, and its gradients. PyTorch has the channels last in memory, too."""
-    n, height, width, channels = images
-    shape = (size, size, channels, filters)
+    """Return a convolution with "same" padding and its gradients; PyTorch has the channels last, too."""
+    n, height, width, channels = image_shape
+    shape = (filter_size, filter_size, channels, filter_count)
     outputs = n * -(-height // stride) * -(-width // stride)
-    flops = 2 * outputs * filters * size * size * channels
+    flops = 2 * outputs * filter_count * filter_size * filter_size * channels
 
     def arrays() -> list[Any]:
         return [
-            workloads.random_uniform(1, images),
-            workloads.random_weight(2, shape, size * size * channels),
+            workloads.random_uniform(1, image_shape),
+            workloads.random_weight(2, shape, filter_size * filter_size * channels),
         ]
 
     def convolve(x: plugrad.Tensor, w: plugrad.Tensor) -> plugrad.Tensor:
-        return plugrad.conv2d(x, w, strides=stride, padding=size // 2)
+        return plugrad.conv2d(x, w, strides=stride, padding=filter_size // 2)
 
     def gradients(x: plugrad.Tensor, w: plugrad.Tensor) -> Any:
         return plugrad.grads(lambda x, w: plugrad.sum(convolve(x, w) ** 2))(x, w)
@@ -145,7 +157,7 @@ def make_convolution_case(
         w = w.detach().requires_grad_(is_gradient)
 
         def forward() -> torch.Tensor:
-            return functional.conv2d(x, w, stride=stride, padding=size // 2)
+            return functional.conv2d(x, w, stride=stride, padding=filter_size // 2)
 
         def backward() -> Any:
             dx, dw = torch.autograd.grad((forward() ** 2).sum(), (x, w))
@@ -169,14 +181,14 @@ def make_convolution_case(
 def make_cases(*, is_small: bool) -> list[Case]:
     """Return the benchmark cases."""
 
-    def n(size: int) -> int:
+    def limit(size: int) -> int:
         return min(size, 48) if is_small else size
 
     def numbers(seed: int, *shape: int) -> Callable[[], np.ndarray[Any, Any]]:
-        return lambda: uniform(seed, tuple(map(n, shape)))
+        return lambda: uniform(seed, tuple(map(limit, shape)))
 
     def product(size: int) -> Case:
-        size = n(size)
+        size = limit(size)
         return make_case(
             f"product {size}",
             lambda a, b: a @ b,
@@ -196,18 +208,20 @@ def make_cases(*, is_small: bool) -> list[Case]:
     def normalize(x: torch.Tensor) -> torch.Tensor:
         return functional.layer_norm(x, x.shape[-1:])
 
-    large = 4 * n(8192) * n(8192)  # bytes
-    million = 4 * n(1_000_000)
-    heads = (n(8), n(12), n(1024), 64)
+    large = 4 * limit(8192) * limit(8192)  # bytes
+    million = 4 * limit(1_000_000)
+    heads = (limit(8), limit(12), limit(1024), 64)
     rows = workloads.lookup_inputs()
     named = {key: (lambda key=key: rows[key]) for key in rows}
-    size = n(56), n(28), n(14), n(224)
+    size = limit(56), limit(28), limit(14), limit(224)
     return [
         make_training_case("W1", peer_torch.mlp),
         make_training_case("W2", peer_torch.convnet),
         Case("W3 MobileNetV2", mobilenet, lambda: peer_torch.mobilenet().run, uses_matmul=True),
         make_transformer_case("W4 transformer block", 8, 128, 256, 4),
-        make_transformer_case("GPT block", n(8), n(512), 12 * n(64), 12, is_causal=True),
+        make_transformer_case(
+            "GPT block", limit(8), limit(512), 12 * limit(64), 12, is_causal=True
+        ),
         make_case(
             "W5 ten elementwise",
             apply_ten_ops(plugrad),
@@ -241,7 +255,7 @@ def make_cases(*, is_small: bool) -> list[Case]:
             lambda x: (plugrad.sum(x, axis=0), plugrad.sum(x, axis=1)),
             lambda x: (x.sum(0), x.sum(1)),
             numbers(61, 4096, 1024),
-            nbytes=8 * n(4096) * n(1024),
+            nbytes=8 * limit(4096) * limit(1024),
         ),
         make_case(
             "sum of 64 million", plugrad.sum, torch.sum, numbers(1, 8192, 8192), nbytes=large
@@ -283,8 +297,8 @@ def make_cases(*, is_small: bool) -> list[Case]:
             lambda a, b: a @ b,
             numbers(1, 64, 4096),
             numbers(2, 4096, 4096),
-            flops=2 * 64 * n(4096) ** 2,
-            nbytes=4 * n(4096) ** 2,
+            flops=2 * 64 * limit(4096) ** 2,
+            nbytes=4 * limit(4096) ** 2,
             uses_matmul=True,
         ),
         make_case(
@@ -301,7 +315,7 @@ def make_cases(*, is_small: bool) -> list[Case]:
             lambda a, b: a @ b,
             lambda a, b: a @ b,
             *(numbers(s, 96, 512, 512) for s in (1, 2)),
-            flops=2 * n(96) * n(512) ** 3,
+            flops=2 * limit(96) * limit(512) ** 3,
             uses_matmul=True,
         ),
         make_case(
@@ -312,10 +326,12 @@ def make_cases(*, is_small: bool) -> list[Case]:
             flops=4 * heads[0] * heads[1] * heads[2] ** 2 * 64,
             uses_matmul=True,
         ),
-        *make_convolution_case("conv 3x3 64", (n(32), size[0], size[0], 64), 64, 3),
-        *make_convolution_case("conv 3x3 256", (n(32), size[2], size[2], n(256)), n(256), 3),
-        *make_convolution_case("conv 1x1 256", (n(32), size[0], size[0], n(256)), 64, 1),
-        *make_convolution_case("conv 7x7 of RGB", (n(32), size[3], size[3], 3), 64, 7, 2),
+        *make_convolution_cases("conv 3x3 64", (limit(32), size[0], size[0], 64), 64, 3),
+        *make_convolution_cases(
+            "conv 3x3 256", (limit(32), size[2], size[2], limit(256)), limit(256), 3
+        ),
+        *make_convolution_cases("conv 1x1 256", (limit(32), size[0], size[0], limit(256)), 64, 1),
+        *make_convolution_cases("conv 7x7 of RGB", (limit(32), size[3], size[3], 3), 64, 7, 2),
         make_case(
             "W8 gather",
             lambda t, p: plugrad.take(t, p, axis=0),
@@ -381,23 +397,23 @@ def relative_difference(in_plugrad: Any, in_torch: Any) -> float:
     return worst
 
 
-def host_time(run: Callable[[], Any], finish: Callable[[], None]) -> float:
-    """Return the milliseconds until a call returns, on an idle device."""
+def measure_host_ms(run: Callable[[], Any], finish: Callable[[], None]) -> float:
+    """Return the minimum milliseconds until a call returns, on an idle device."""
     least = float("inf")
     for _ in range(HOST_ROUNDS):
         finish()
         begin = time.perf_counter()
-        for _ in range(HOST_STEPS):
+        for _ in range(HOST_CALLS):
             run()
-        least = min(least, (time.perf_counter() - begin) / HOST_STEPS * 1e3)
+        least = min(least, (time.perf_counter() - begin) / HOST_CALLS * 1e3)
     finish()
     return least
 
 
 def measure_case(
-    case: Case, finish: Mapping[str, Callable[[], None]], arguments: argparse.Namespace
+    case: Case, finish_by_peer: Mapping[str, Callable[[], None]], arguments: argparse.Namespace
 ) -> dict[str, Any]:
-    """Return the milliseconds of both frameworks, and the difference of their results."""
+    """Return a row of milliseconds in both frameworks, and the difference of their results."""
     function, given = case.in_plugrad()
     in_torch = case.in_torch()
     jitted_function = plugrad.jit(function)
@@ -423,20 +439,22 @@ def measure_case(
         runs["compile"] = torch.compile(in_torch)
     sides = {
         name: Side(
-            run, lambda name=name: set_tf32(name == "TF32"), finish.get(name, finish["torch"])
+            run,
+            lambda name=name: set_tf32(name == "TF32"),
+            finish_by_peer.get(name, finish_by_peer["torch"]),
         )
         for name, run in runs.items()
     }
-    times = take_turns(sides, arguments.rounds, turn=TURN_SECONDS)
+    times = take_turns(sides, arguments.rounds, turn_seconds=TURN_SECONDS)
     row: dict[str, Any] = {
         "name": case.name,
         "flops": case.flops,
         "bytes": case.nbytes,
         "difference": worst,
     }
-    row |= {name: times[name].least for name in sides}
+    row |= {name: times[name].minimum for name in sides}
     row |= {
-        f"{name} host": host_time(sides[name].run, sides[name].finish)
+        f"{name} host": measure_host_ms(sides[name].run, sides[name].finish)
         for name in sides
         if name != "TF32"
     }

@@ -1,4 +1,4 @@
-"""The time for a token of GPT-2, with keys and values kept and without, beside that of transformers, on one thread.
+"""Compare the time for a token of GPT-2, with and without a key-value cache, with transformers, on one thread.
 
 ``python benchmarks/against_transformers.py`` needs torch and transformers. Both read the same random weights,
 and their times are taken in turns.

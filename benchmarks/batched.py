@@ -47,6 +47,7 @@ if torch is not None:
     torch.set_num_threads(1)
 
 Sides = dict[str, "Callable[[], Any]"]
+"""By framework: the function that computes a case."""
 RNG = np.random.default_rng(0)
 
 
@@ -58,6 +59,7 @@ class Case(NamedTuple):
 
 
 def random_array(*shape: int, scale: float = 1.0) -> Any:
+    """Return an array of normal numbers, multiplied by `scale`."""
     return (RNG.normal(size=shape) * scale).astype("f4")
 
 
@@ -196,13 +198,13 @@ def make_ensemble_case() -> Case:
     all_of_them = {n: plugrad.asarray(s) for n, s in starts.items()}
     each = [{n: plugrad.asarray(s[i]) for n, s in starts.items()} for i in range(ENSEMBLE_SIZE)]
 
-    def batched() -> Any:
+    def train_batched() -> Any:
         w, losses = all_of_them, None
         for _ in range(5):
             losses, w = together(w, x, y)
         return [losses]
 
-    def loop() -> Any:
+    def train_in_loop() -> Any:
         losses: list[Any] = []
         for w in each:
             value = None
@@ -211,7 +213,7 @@ def make_ensemble_case() -> Case:
             losses.append(value)
         return [plugrad.stack(losses)]
 
-    return Case({"plugrad": batched, "loop": loop})
+    return Case({"plugrad": train_batched, "loop": train_in_loop})
 
 
 CASES: dict[str, Callable[[], Case]] = {
@@ -253,12 +255,14 @@ def main() -> None:
         timed = {s: Side(run, finish=plugrad.synchronize) for s, run in case.sides.items()}
         times = take_turns(timed, options.rounds, clock)
         ours = [side for side in ("plugrad", "jit") if side in times]
-        parts = [f"{side} {times[side].least:.3f} ms" for side in times]
+        parts = [f"{side} {times[side].minimum:.3f} ms" for side in times]
         for other in (side for side in times if side not in ours):
-            parts += [f"{us} / {other} {times[us].least / times[other].least:.2f}" for us in ours]
+            parts += [
+                f"{us} / {other} {times[us].minimum / times[other].minimum:.2f}" for us in ours
+            ]
         print(f"{name}: {', '.join(parts)}", flush=True)
         if name.startswith("einsum") and "torch" in times:
-            ratios.append(times["plugrad"].least / times["torch"].least)
+            ratios.append(times["plugrad"].minimum / times["torch"].minimum)
     if ratios:
         print(f"einsum / torch in the mean: {geometric_mean(ratios):.2f}")
 

@@ -24,10 +24,13 @@ except ImportError:  # then plugrad's backends are compared with each other
 
 Array = NDArray[Any]
 IMAGES: Final = (0, 3, 1, 2)
+"""The order of an image batch's axes in PyTorch."""
 FILTERS: Final = (3, 2, 0, 1)
+"""The order of the axes of convolution filters in PyTorch."""
 THIN_FILTERS: Final = (2, 3, 0, 1)
+"""The order of the axes of depthwise filters in PyTorch."""
 QUICK_MAX_SIZE: Final = 24
-"""The longest axis in a quick run."""
+"""The maximum length of an axis in a quick run."""
 
 
 class Case(NamedTuple):
@@ -39,7 +42,7 @@ class Case(NamedTuple):
     in_torch: Callable[..., Any] | None
     inputs: tuple[Array, ...]
     gradient_positions: tuple[int, ...] = ()
-    """The positions of the inputs whose gradients are computed; none for the value alone."""
+    """The positions of the inputs whose gradients are computed; empty for the value alone."""
     axes: tuple[tuple[int, ...] | None, ...] = ()
     """The order of each input's axes in PyTorch, if it differs."""
     out: tuple[int, ...] | None = None
@@ -68,25 +71,35 @@ class Cases:
         in_plugrad: Callable[..., Any],
         in_torch: Callable[..., Any] | None,
         *inputs: Array,
-        grad: Sequence[int] | None = None,
-        **options: Any,
+        gradient_positions: Sequence[int] | None = None,
+        **case_fields: Any,
     ) -> None:
-        """Add a case; with `grad`, also one of the gradients of the inputs at these positions."""
-        case = Case(self.family, name, in_plugrad, in_torch, inputs, **options)
+        """Add a case; with `gradient_positions`, also a case of the gradients of these inputs."""
+        case = Case(self.family, name, in_plugrad, in_torch, inputs, **case_fields)
         self.found.append(case)
-        if grad is not None:
+        if gradient_positions is not None:
             self.found.append(
-                case._replace(name=f"{name}, gradient", gradient_positions=tuple(grad))
+                case._replace(
+                    name=f"{name}, gradient", gradient_positions=tuple(gradient_positions)
+                )
             )
 
-    def add_same_names(self, names: str, *inputs: Array, grad: Sequence[int] | None = None) -> None:
-        """Add a case for each function, which has one name in both libraries; a suffix names the dtype."""
+    def add_same_names(
+        self, function_names: str, *inputs: Array, gradient_positions: Sequence[int] | None = None
+    ) -> None:
+        """Add a case for each function that has the same name in both libraries; names are separated by spaces."""
         dtype = inputs[0].dtype.name
         suffix = "" if dtype == "float32" else f" {dtype}"
-        for name in names.split():
+        for name in function_names.split():
             home = torch if hasattr(torch, name) else functional
             in_torch = None if torch is None else getattr(home, TORCH_NAMES.get(name, name))
-            self.add(f"{name}{suffix}", getattr(plugrad, name), in_torch, *inputs, grad=grad)
+            self.add(
+                f"{name}{suffix}",
+                getattr(plugrad, name),
+                in_torch,
+                *inputs,
+                gradient_positions=gradient_positions,
+            )
 
     def axis_size(self, size: int) -> int:
         """Return a size of an axis, limited to QUICK_MAX_SIZE in a quick run."""

@@ -36,7 +36,7 @@ PEERS: Final = {
     "jax": "jax-jit",
     "onnxruntime": "onnxruntime",
 }
-"""The peers of workloads by the columns of the table."""
+"""By column of the table: the name of the peer that runs the workloads."""
 MAX_RATIOS: Final[dict[str, dict[str, float]]] = {
     "D3": {"torch": 0.04, "jax": 0.40},
     "W1": {"torch": 0.75, "torch.compile": 0.75, "jax": 0.97},
@@ -54,7 +54,7 @@ MAX_RATIOS: Final[dict[str, dict[str, float]]] = {
     "layers": {"torch": 0.4, "jax": 1.05},
     "images": {"torch": 0.15, "jax": 2},
 }
-"""The most that a compiled call may take, as a multiple of a peer's time."""
+"""By table row and column: the maximum time of plugrad's compiled call, as a multiple of the peer's time."""
 
 
 def installed_peers() -> dict[str, Peer]:
@@ -72,20 +72,28 @@ def installed_peers() -> dict[str, Peer]:
     return {column: found[name] for column, name in PEERS.items() if name in found}
 
 
-def make_sides(name: str, columns: Mapping[str, Peer]) -> tuple[dict[str, Side], dict[str, int]]:
-    """Return the measured functions of a table row, and how many calls a run of each makes."""
-    if name in programs.PROGRAMS:
-        work = jitted.WORKLOADS[name]()
+def make_sides(
+    row_name: str, peers_by_column: Mapping[str, Peer]
+) -> tuple[dict[str, Side], dict[str, int]]:
+    """Return the measured functions of a table row, and how many ops a run of each makes."""
+    if row_name in programs.PROGRAMS:
+        work = jitted.WORKLOADS[row_name]()
         run = plugrad.jit(work.function)
         functions: dict[str, Callable[[], Any]] = {"plugrad": lambda: run(*work.args)}
-        functions |= {c: jitted.PEERS[c](name) for c in columns if c in MAX_RATIOS[name]}
+        functions |= {
+            c: jitted.PEERS[c](row_name) for c in peers_by_column if c in MAX_RATIOS[row_name]
+        }
         return {c: Side(f) for c, f in functions.items()}, dict.fromkeys(functions, 1)
-    steps = {"plugrad": import_module("peer_plugrad").JITTED_WORKLOADS[name]()}
-    steps |= {c: columns[c].steps[name]() for c in MAX_RATIOS[name] if c in columns}
+    steps = {"plugrad": import_module("peer_plugrad").JITTED_WORKLOADS[row_name]()}
+    steps |= {
+        c: peers_by_column[c].steps[row_name]()
+        for c in MAX_RATIOS[row_name]
+        if c in peers_by_column
+    }
     return {c: Side(s.run) for c, s in steps.items()}, {c: s.calls for c, s in steps.items()}
 
 
-def compile_ms() -> float:
+def measure_compile_ms() -> float:
     """Return the milliseconds of compiling W1, without the trace and the first run."""
     work = jitted.WORKLOADS["W1"]()
     first = min(jitted.time_first_call(work) for _ in range(3)) * 1e3
@@ -99,7 +107,7 @@ def compile_ms() -> float:
         5,
         time.process_time,
     )
-    return first - both["trace"].least - both["run"].least
+    return first - both["trace"].minimum - both["run"].minimum
 
 
 def main() -> None:
@@ -111,7 +119,7 @@ def main() -> None:
     columns = installed_peers()
     above = 0
 
-    def cell(ratio: float, limit: float) -> str:
+    def format_cell(ratio: float, limit: float) -> str:
         nonlocal above
         above += ratio > limit
         return f"{f'{ratio:.3f} ({limit:g})':>17}{'!' if ratio > limit else ' '}"
@@ -120,17 +128,17 @@ def main() -> None:
     for name in arguments.names:
         measured, calls = make_sides(name, columns)
         times = take_turns(measured, arguments.rounds, time.process_time)
-        least = {side: times[side].least / calls[side] for side in times}
+        least = {side: times[side].minimum / calls[side] for side in times}
         ours, limits = least["plugrad"], MAX_RATIOS[name]
         cells = [
-            cell(ours / least[column], limits[column]) if column in least else f"{'–':>17} "
+            format_cell(ours / least[column], limits[column]) if column in least else f"{'–':>17} "
             for column in PEERS
         ]
         print(f"{name:12}{ours:9.4f}{''.join(cells)}", flush=True)
         if name == "D3":
-            print(f"{'  µs of a call':21}{cell(ours * 1e3, 2)}")
+            print(f"{'  µs of a call':21}{format_cell(ours * 1e3, 2)}")
         if name == "W1":
-            print(f"{'  ms to compile':21}{cell(compile_ms(), 30)}", flush=True)
+            print(f"{'  ms to compile':21}{format_cell(measure_compile_ms(), 30)}", flush=True)
     print(f"{above} above their limits")
     sys.exit(above)
 

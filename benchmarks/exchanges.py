@@ -25,9 +25,13 @@ from statistics import median
 import numpy as np
 
 ELEMENT_COUNTS = {"0.04 MB": 10_000, "10 MB": 2_500_000}
+"""By label: the elements of the exchanged gradients."""
 VARIABLE_COUNT = 8
+"""The variables into which the elements are divided."""
 COMPUTE_SECONDS = 0.1
+"""The seconds that a step computes when the throughput is measured."""
 LAYER_ELEMENTS = 625_000
+"""The elements of each layer when the throughput is measured."""
 
 
 def main() -> None:
@@ -104,18 +108,19 @@ def run_rank(arguments) -> None:
     )
 
 
-def make_sides(world, elements):
+def make_sides(world, element_count):
     """Return an optimizer step of one rank, a step of all ranks, and an all-reduce of as many bytes."""
     import plugrad
     import plugrad_distributed as dist
 
     variables = [
-        plugrad.Variable(plugrad.zeros(elements // VARIABLE_COUNT)) for _ in range(VARIABLE_COUNT)
+        plugrad.Variable(plugrad.zeros(element_count // VARIABLE_COUNT))
+        for _ in range(VARIABLE_COUNT)
     ]
-    factors = [plugrad.ones(elements // VARIABLE_COUNT) for _ in range(VARIABLE_COUNT)]
-    plain = plugrad.optimizers.SGD(0.1)
+    factors = [plugrad.ones(element_count // VARIABLE_COUNT) for _ in range(VARIABLE_COUNT)]
+    single_process = plugrad.optimizers.SGD(0.1)
     parallel = dist.DataParallel(plugrad.optimizers.SGD(0.1))
-    raw = np.zeros(elements, np.float32)
+    sent_numbers = np.zeros(element_count, np.float32)
 
     def loss():
         total = plugrad.sum(variables[0] * factors[0])
@@ -124,9 +129,9 @@ def make_sides(world, elements):
         return total
 
     return {
-        "alone": lambda: plain.minimize(loss, variables),
+        "alone": lambda: single_process.minimize(loss, variables),
         "together": lambda: parallel.minimize(loss, variables),
-        "own sum": lambda: world.collective.all_reduce(raw, timeout=60.0),
+        "own sum": lambda: world.collective.all_reduce(sent_numbers, timeout=60.0),
     }
 
 
@@ -140,18 +145,18 @@ def measure_throughput(world):
 
     layers = [plugrad.Variable(plugrad.zeros(LAYER_ELEMENTS)) for _ in range(4)]
     parallel = dist.DataParallel(plugrad.optimizers.SGD(0.1), bucket_bytes=LAYER_ELEMENTS * 4)
-    plain = plugrad.optimizers.SGD(0.1)
+    single_process = plugrad.optimizers.SGD(0.1)
     matrix = plugrad.asarray(np.ones((400, 400), np.float32))
 
     @plugrad.custom_grad
     def slow_identity(x, save):
-        def pull(dy, saved):
+        def backward(dy, saved):
             start = time.thread_time()
             while time.thread_time() - start < COMPUTE_SECONDS / len(layers):
                 matrix @ matrix
             return dy
 
-        return +x, pull
+        return +x, backward
 
     def loss():
         total = plugrad.zeros(LAYER_ELEMENTS)
@@ -162,7 +167,7 @@ def measure_throughput(world):
     taken = {"one": [], "all": []}
     hidden = []
     for _ in range(10):
-        for name, optimizer in (("one", plain), ("all", parallel)):
+        for name, optimizer in (("one", single_process), ("all", parallel)):
             dist.barrier()
             waited, count = world.waited, len(world.exchanges)
             start = time.perf_counter()
@@ -174,8 +179,8 @@ def measure_throughput(world):
     return world.size * min(taken["one"]) / min(taken["all"]), max(hidden), median(hidden)
 
 
-def count_sent_bytes(world, print_on_rank_0, step, nbytes):
-    """Print the bytes that the loopback device sends for a rank in a step."""
+def count_sent_bytes(world, print_on_rank_0, run_step, gradient_bytes):
+    """Print the bytes that the loopback device sends for a rank in a step, beside those of the gradients."""
     import plugrad_distributed as dist
 
     def read_sent_bytes():
@@ -186,10 +191,10 @@ def count_sent_bytes(world, print_on_rank_0, step, nbytes):
     dist.barrier()
     start = read_sent_bytes()
     for _ in range(steps):
-        step()
+        run_step()
     dist.barrier()
     found = (read_sent_bytes() - start) / steps / world.size
-    expected = 2 * (world.size - 1) / world.size * nbytes
+    expected = 2 * (world.size - 1) / world.size * gradient_bytes
     print_on_rank_0(
         f"{'':10}sent by a rank in a step: {found:.0f} bytes, {found / expected:.3f} times the model's"
     )

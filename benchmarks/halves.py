@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MACHINE_EPSILONS: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
-"""The distance of 1 from the next number."""
+"""By dtype: the distance from 1 to the next larger number."""
 SLOW_CALL_MIN_SECONDS: Final = 0.2
-"""What takes longer is called once in a turn, and has one: PyTorch's products of float16 take seconds."""
-IMAGE_SHAPE: Final = (0, 3, 1, 2)
-FILTER_SHAPE: Final = (3, 2, 0, 1)
+"""The seconds from which on a call is measured only once: PyTorch's products of float16 take seconds."""
+IMAGE_AXES: Final = (0, 3, 1, 2)
+"""The order of an image batch's axes in PyTorch."""
+FILTER_AXES: Final = (3, 2, 0, 1)
+"""The order of a filter's axes in PyTorch."""
 
 
 class Case(NamedTuple):
@@ -45,15 +47,15 @@ class Case(NamedTuple):
     name: str
     in_plugrad: Callable[..., Any]
     in_torch: Callable[..., Any]
-    shapes: tuple[tuple[int, ...], ...]
+    input_shapes: tuple[tuple[int, ...], ...]
     axes: tuple[tuple[int, ...] | None, ...] = ()
     """The order of each input's axes in PyTorch, if it differs."""
     has_image: bool = False
     """Whether the result is an image, whose channels PyTorch counts second."""
 
 
-def with_gradients(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a plugrad function that computes the value of a function, and the gradients of its sum."""
+def gradient_in_plugrad(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a plugrad function that computes the gradient of a function's sum for its first input."""
 
     def loss(*xs: Any) -> Any:
         return plugrad.sum(function(*xs))
@@ -62,14 +64,14 @@ def with_gradients(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def gradient_in_torch(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a PyTorch function that computes the value of a function, and the gradients of its sum."""
+    """Return a PyTorch function that computes the gradient of a function's sum for its first input."""
 
-    def call_first(x: Any, *others: Any) -> Any:
+    def compute_gradient(x: Any, *other_inputs: Any) -> Any:
         x = x.detach().requires_grad_()
-        (found,) = torch.autograd.grad(function(x, *others).sum(), x)
+        (found,) = torch.autograd.grad(function(x, *other_inputs).sum(), x)
         return found
 
-    return call_first
+    return compute_gradient
 
 
 def attend(q: Any, k: Any, v: Any) -> Any:
@@ -101,7 +103,7 @@ CASES: Final = (
         lambda x, w: plugrad.conv2d(x, w, 1, "same"),
         lambda x, w: functional.conv2d(x, w, padding="same"),
         (FEATURE_MAP_SHAPE, (3, 3, 64, 64)),
-        (IMAGE_SHAPE, FILTER_SHAPE),
+        (IMAGE_AXES, FILTER_AXES),
         has_image=True,
     ),
     Case(
@@ -109,7 +111,7 @@ CASES: Final = (
         lambda x, w: plugrad.conv2d(x, w, 1, "same"),
         functional.conv2d,
         (FEATURE_MAP_SHAPE, (1, 1, 64, 128)),
-        (IMAGE_SHAPE, FILTER_SHAPE),
+        (IMAGE_AXES, FILTER_AXES),
         has_image=True,
     ),
     Case(
@@ -129,7 +131,7 @@ CASES: Final = (
         lambda x, m, v, o, s: plugrad.batch_norm(x, m, v, offset=o, scale=s),
         batch_norm,
         (FEATURE_MAP_SHAPE, (64,), (64,), (64,), (64,)),
-        (IMAGE_SHAPE,),
+        (IMAGE_AXES,),
         has_image=True,
     ),
     Case(
@@ -137,7 +139,7 @@ CASES: Final = (
         lambda x: plugrad.max_pool(x, 2, strides=2),
         lambda x: functional.max_pool2d(x, 2),
         (FEATURE_MAP_SHAPE,),
-        (IMAGE_SHAPE,),
+        (IMAGE_AXES,),
         has_image=True,
     ),
     Case(
@@ -145,7 +147,7 @@ CASES: Final = (
         lambda x: plugrad.avg_pool(x, 2, strides=2),
         lambda x: functional.avg_pool2d(x, 2),
         (FEATURE_MAP_SHAPE,),
-        (IMAGE_SHAPE,),
+        (IMAGE_AXES,),
         has_image=True,
     ),
     Case(
@@ -153,7 +155,7 @@ CASES: Final = (
         lambda x: plugrad.avg_pool(x, 3, strides=1),
         lambda x: functional.avg_pool2d(x, 3, 1),
         (FEATURE_MAP_SHAPE,),
-        (IMAGE_SHAPE,),
+        (IMAGE_AXES,),
         has_image=True,
     ),
     Case("softmax", plugrad.softmax, lambda x: torch.softmax(x, -1), ((1024, 1000),)),
@@ -172,7 +174,7 @@ CASES: Final = (
     Case("exp", plugrad.exp, torch.exp, (VECTOR_SHAPE,)),
     Case(
         "relu, gradient",
-        with_gradients(plugrad.relu),
+        gradient_in_plugrad(plugrad.relu),
         gradient_in_torch(torch.relu),
         (VECTOR_SHAPE,),
     ),
@@ -186,7 +188,7 @@ CASES: Final = (
 def prepare_case(case: Case, dtype: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """Return the functions that compute a case in plugrad and in PyTorch."""
     generator = np.random.default_rng(0)
-    arrays = [generator.uniform(0.1, 1, shape).astype("f4") for shape in case.shapes]
+    arrays = [generator.uniform(0.1, 1, shape).astype("f4") for shape in case.input_shapes]
     in_plugrad = [plugrad.asarray(x).astype(dtype) for x in arrays]
     in_torch: list[Any] = []
     for x, axes in zip(arrays, case.axes + (None,) * len(arrays), strict=False):
@@ -202,11 +204,11 @@ def prepare_case(case: Case, dtype: str) -> tuple[Callable[[], Any], Callable[[]
     ) if "grad" in case.name else run
 
 
-def largest_difference(case: Case, found: Any, expected: Any) -> float:
-    """Return the largest difference of results, relative to the largest number."""
-    right = expected.detach().float()
+def largest_difference(case: Case, in_plugrad: Any, in_torch: Any) -> float:
+    """Return the largest difference of two results, relative to the largest number."""
+    right = in_torch.detach().float()
     right = (right.permute(0, 2, 3, 1) if case.has_image else right).numpy()
-    return float(np.abs(found.astype("float32").numpy() - right).max() / np.abs(right).max())
+    return float(np.abs(in_plugrad.astype("float32").numpy() - right).max() / np.abs(right).max())
 
 
 def main() -> None:
@@ -237,8 +239,8 @@ def main() -> None:
                 is_slow = sides["in_torch"].seconds(1, time.perf_counter) > SLOW_CALL_MIN_SECONDS
                 how = (1, time.perf_counter, 0) if is_slow else (given.rounds,)
                 times = measuring.take_turns(sides, *how)
-                ratios[dtype].append(times["in_plugrad"].least / times["in_torch"].least)
-                cells.append(f"{times['in_plugrad'].least:9.3f} ({ratios[dtype][-1]:5.2f})")
+                ratios[dtype].append(times["in_plugrad"].minimum / times["in_torch"].minimum)
+                cells.append(f"{times['in_plugrad'].minimum:9.3f} ({ratios[dtype][-1]:5.2f})")
             print(f"{case.name:30}", *cells, flush=True)
     for dtype, found in ratios.items():
         above = sum(ratio > 1 for ratio in found)

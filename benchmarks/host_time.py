@@ -15,7 +15,8 @@ import jitted
 
 import plugrad
 
-STEPS = 3
+CALLS = 3
+"""The calls of one measurement."""
 
 
 def main() -> None:
@@ -34,9 +35,9 @@ def main() -> None:
             for side, function in sides.items():
                 backend.synchronize()
                 begin = time.thread_time()
-                for _ in range(STEPS):
+                for _ in range(CALLS):
                     function(*work.args)
-                least[side] = min(least[side], (time.thread_time() - begin) / STEPS * 1e3)
+                least[side] = min(least[side], (time.thread_time() - begin) / CALLS * 1e3)
         untraced, traced = least.values()
         print(f"{name:12}{untraced:12.3f}{traced:10.3f}{traced / untraced:8.2f}", flush=True)
 

@@ -24,27 +24,31 @@ PROGRAMS = {
     "jax": ("import jax.numpy", ["jax"]),
     "torch": ("import torch", ["torch==2.13.0"]),  # the version of `make bench`
 }
+"""By name: the program that imports a library, and the packages to install."""
 ROUNDS = 6
 
 
-def make_environment(name: str) -> Path:
-    """Return the Python of a new environment in which only a library is installed."""
-    python = ENVIRONMENTS_FOLDER / name / "bin" / "python"
+def make_environment(environment_name: str) -> Path:
+    """Return the path of Python in a new environment in which only one library is installed."""
+    python = ENVIRONMENTS_FOLDER / environment_name / "bin" / "python"
     if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", ENVIRONMENTS_FOLDER / name], check=True)
-        before = ENVIRONMENTS_FOLDER / f"{name}.txt"  # what pip itself takes
-        before.write_text(
-            f"{sum(count_environment_bytes(name))} {count_environment_bytes(name)[1]}", "utf-8"
+        subprocess.run(
+            [sys.executable, "-m", "venv", ENVIRONMENTS_FOLDER / environment_name], check=True
         )
-        packages = PROGRAMS[name][1]
+        before = ENVIRONMENTS_FOLDER / f"{environment_name}.txt"  # what pip itself takes
+        before.write_text(
+            f"{sum(count_environment_bytes(environment_name))} {count_environment_bytes(environment_name)[1]}",
+            "utf-8",
+        )
+        packages = PROGRAMS[environment_name][1]
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*install, "--find-links", ROOT / "dist", *packages], check=True)
     return python
 
 
-def count_environment_bytes(name: str) -> tuple[int, int]:
-    """Return the bytes of the files in an environment: without bytecode, and of bytecode."""
-    (packages,) = (ENVIRONMENTS_FOLDER / name).glob("lib/python*/site-packages")
+def count_environment_bytes(environment_name: str) -> tuple[int, int]:
+    """Return the bytes of the files in an environment that are no bytecode, and of bytecode."""
+    (packages,) = (ENVIRONMENTS_FOLDER / environment_name).glob("lib/python*/site-packages")
     others = bytecode = 0
     for path in packages.rglob("*"):
         if path.is_file():
@@ -55,20 +59,20 @@ def count_environment_bytes(name: str) -> tuple[int, int]:
     return others, bytecode
 
 
-def installed_megabytes(name: str) -> tuple[float, float]:
+def count_installed_megabytes(environment_name: str) -> tuple[float, float]:
     """Return the installed size in megabytes, with and without bytecode."""
     everything, bytecode = map(
-        int, (ENVIRONMENTS_FOLDER / f"{name}.txt").read_text("utf-8").split()
+        int, (ENVIRONMENTS_FOLDER / f"{environment_name}.txt").read_text("utf-8").split()
     )
-    others, compiled = count_environment_bytes(name)
+    others, compiled = count_environment_bytes(environment_name)
     return (others + compiled - everything) / 1e6, (others - everything + bytecode) / 1e6
 
 
-def time_import(python: Path, program: str) -> float:
-    """Return the seconds of a process that imports a library."""
+def time_import(python_path: Path, program: str) -> float:
+    """Return the seconds of a process that runs a program, which imports a library."""
     start = perf_counter()
     subprocess.run(
-        [python, "-c", program], check=True, stdout=subprocess.DEVNULL, env=CLEAN_ENVIRONMENT
+        [python_path, "-c", program], check=True, stdout=subprocess.DEVNULL, env=CLEAN_ENVIRONMENT
     )
     return perf_counter() - start
 
@@ -76,6 +80,7 @@ def time_import(python: Path, program: str) -> float:
 CLEAN_ENVIRONMENT = {
     name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
 }
+"""The environment variables of this process, without those for Python."""
 
 
 def main() -> None:
@@ -87,7 +92,7 @@ def main() -> None:
         for name, python in pythons.items():
             least[name] = min(least[name], time_import(python, PROGRAMS[name][0]))
     for name in names:
-        with_bytecode, without = installed_megabytes(name)
+        with_bytecode, without = count_installed_megabytes(name)
         print(
             f"{name:12} {with_bytecode:8.0f} MB, {without:.0f} MB without bytecode {least[name]:6.2f} s"
         )

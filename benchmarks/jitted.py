@@ -46,6 +46,7 @@ class Workload(NamedTuple):
 
 
 def make_small_op_gradients() -> Workload:
+    """Return the gradient of ten ops on four elements (D3)."""
     a = plugrad.asarray(workloads.small_pair()[0])
     ones = plugrad.ones_like(a)
     gradient = plugrad.grad(workloads.multiply_add_chain)
@@ -53,6 +54,7 @@ def make_small_op_gradients() -> Workload:
 
 
 def make_training_step(task: workloads.Training, predict: Callable[..., Any]) -> Workload:
+    """Return a training step of a network (W1 or W2)."""
     x, labels = plugrad.asarray(task.x), plugrad.one_hot(task.labels, 10)
     weights = {name: plugrad.Variable(value, name=name) for name, value in task.weights.items()}
     optimizer = plugrad.optimizers.SGD(task.learning_rate)
@@ -67,11 +69,13 @@ def make_training_step(task: workloads.Training, predict: Callable[..., Any]) ->
 
 
 def make_mobilenet() -> Workload:
+    """Return inference with MobileNet (W3)."""
     function, image = peer_plugrad.mobilenet_function()
     return Workload(function, (image,))
 
 
 def make_transformer() -> Workload:
+    """Return a transformer block with gradients (W4)."""
     weights = {name: plugrad.asarray(value) for name, value in workloads.transformer().items()}
     return Workload(
         plugrad.value_and_grad(lambda w: peer_plugrad.block_loss(w, workloads.ATTENTION_HEADS)),
@@ -80,6 +84,7 @@ def make_transformer() -> Workload:
 
 
 def make_large_elementwise() -> Workload:
+    """Return ten elementwise ops on a million elements (W5)."""
     kept: list[Workload] = []
 
     def keep(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,17 +92,18 @@ def make_large_elementwise() -> Workload:
         return function
 
     x = plugrad.asarray(workloads.random_uniform(51, (1_000_000,)))
-    workloads.large_workloads(plugrad, plugrad.asarray, compiled=keep)["W5"]()
+    workloads.large_workloads(plugrad, plugrad.asarray, compile=keep)["W5"]()
     return Workload(kept[0].function, (x,))
 
 
-def make_program(make: Callable[..., Any]) -> Workload:
-    """Return a program that all frameworks run."""
-    function, arrays = make(programs.plugrad_namespace())
+def make_program(make_function: Callable[..., Any]) -> Workload:
+    """Return a program of `programs` as a workload in plugrad."""
+    function, arrays = make_function(programs.plugrad_namespace())
     return Workload(function, tuple(map(plugrad.asarray, arrays)))
 
 
 def make_digits_step() -> Workload:
+    """Return a training step of a convnet for images of 8 x 8 digits."""
     model = nn.Sequential(
         nn.Conv2D(16, 3, padding="same"),
         plugrad.relu,
@@ -123,6 +129,7 @@ def make_digits_step() -> Workload:
 
 
 def make_characters_step() -> Workload:
+    """Return a training step of a small language model of characters."""
     length = 32
     attend = nn.Residual(nn.LayerNorm(), nn.MultiHeadAttention(4, 8, causal=True))
     think = nn.Residual(nn.LayerNorm(), nn.Dense(128, plugrad.relu), nn.Dense(32))
@@ -141,39 +148,39 @@ def make_characters_step() -> Workload:
     return Workload(step, (x, y))
 
 
-def make_jax_program(name: str) -> Callable[[], Any]:
+def make_jax_program(program_name: str) -> Callable[[], Any]:
     """Return a program compiled by JAX."""
     jax: Any = import_module("jax")
-    function, arrays = programs.PROGRAMS[name](programs.jax_namespace())
+    function, arrays = programs.PROGRAMS[program_name](programs.jax_namespace())
     compiled, tensors = jax.jit(function), [*map(jax.numpy.asarray, arrays)]
     return lambda: jax.block_until_ready(compiled(*tensors))
 
 
-def make_torch_program(name: str) -> Callable[[], Any]:
+def make_torch_program(program_name: str) -> Callable[[], Any]:
     """Return a program in eager PyTorch."""
     torch: Any = import_module("torch")
-    function, arrays = programs.PROGRAMS[name](programs.torch_namespace())
+    function, arrays = programs.PROGRAMS[program_name](programs.torch_namespace())
     tensors = [*map(torch.from_numpy, arrays)]
     return lambda: function(*tensors)
 
 
-def make_torch_compiled_program(name: str) -> Callable[[], Any]:
-    """Return a program compiled by PyTorch; of loops only one step, because unrolled loops compile for minutes."""
+def make_torch_compiled_program(program_name: str) -> Callable[[], Any]:
+    """Return a program compiled by PyTorch; of loops only one iteration, as unrolled loops compile for minutes."""
     torch: Any = import_module("torch")
     namespace = programs.torch_namespace()
-    if name in PROGRAMS_WITH_LOOPS:
+    if program_name in PROGRAMS_WITH_LOOPS:
         scan = namespace.scan
         namespace = namespace._replace(
             scan=lambda step, *rest: scan(torch.compile(step, dynamic=False), *rest)
         )
-    function, arrays = programs.PROGRAMS[name](namespace)
-    compiled = function if name in PROGRAMS_WITH_LOOPS else torch.compile(function)
+    function, arrays = programs.PROGRAMS[program_name](namespace)
+    compiled = function if program_name in PROGRAMS_WITH_LOOPS else torch.compile(function)
     tensors = [*map(torch.from_numpy, arrays)]
     return lambda: compiled(*tensors)
 
 
 PROGRAMS_WITH_LOOPS = {"ode", "GRU", "LSTM", "monte carlo"}
-"""The programs with a loop of their own."""
+"""The names of the programs that have a loop."""
 PEERS = {
     "jax": make_jax_program,
     "torch": make_torch_program,
@@ -192,11 +199,11 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
 }
 
 
-def time_first_call(work: Workload) -> float:
-    """Return the seconds of a first call, including tracing and compilation."""
-    run = plugrad.jit(work.function)
+def time_first_call(workload: Workload) -> float:
+    """Return the processor seconds of a first call, including tracing and compilation."""
+    run = plugrad.jit(workload.function)
     begin = time.process_time()
-    run(*work.args)
+    run(*workload.args)
     return time.process_time() - begin
 
 
@@ -242,14 +249,14 @@ def main() -> None:
         sides |= {peer: Side(PEERS[peer](name)) for peer in peers}
         times = take_turns(sides, arguments.rounds, clock)
         eager, replay_ms, jit, trace = (
-            times[side].least for side in ("eager", "replay", "jit", "trace")
+            times[side].minimum for side in ("eager", "replay", "jit", "trace")
         )
         ratios.append(jit / eager)
         compiling = max(compiled * 1e3 - trace - jit, 0)
         row = (eager, replay_ms, jit, jit / eager, trace, trace / eager, compiling)
         print(f"{name:12}{''.join(f'{number:11.3f}' for number in row)}", flush=True)
         for peer in peers:
-            theirs = times[peer].least
+            theirs = times[peer].minimum
             print(f"{f'  in {peer}':34}{theirs:11.3f}{jit / theirs:11.3f} ×")
     print(f"{'mean':45}{geometric_mean(ratios):11.3f}")
 

@@ -22,15 +22,15 @@ def add_unary_cases(cases: Cases) -> None:
         cases.uniform(1_000_000, low=-3, high=3),
         cases.uniform(1_000_000, low=0.01, high=50),
     )
-    cases.add_same_names("abs negative square sin cos tanh exp", x, grad=[0])
+    cases.add_same_names("abs negative square sin cos tanh exp", x, gradient_positions=[0])
     cases.add_same_names("sign floor round tan sinh cosh asinh expm1 isnan isfinite", x)
-    cases.add_same_names("sqrt rsqrt reciprocal log log1p", positive + 1, grad=[0])
+    cases.add_same_names("sqrt rsqrt reciprocal log log1p", positive + 1, gradient_positions=[0])
     cases.add_same_names("log2 log10 acosh", positive + 1)
     cases.add_same_names("asin acos atanh atan", x / 4)
-    cases.add("erf", plugrad.erf, torch and torch.special.erf, x, grad=[0])
+    cases.add("erf", plugrad.erf, torch and torch.special.erf, x, gradient_positions=[0])
     cases.add("erf float64", plugrad.erf, torch and torch.special.erf, x.astype("d"))
     cases.add_same_names("exp log tanh sqrt", positive.astype("d"))
-    cases.add_same_names("exp tanh", cases.uniform(10_000), grad=[0])
+    cases.add_same_names("exp tanh", cases.uniform(10_000), gradient_positions=[0])
     cases.add_same_names("exp sqrt abs", cases.complex(100_000))
     cases.add_same_names("exp abs", x.astype("f2"))
     for source, target in (
@@ -50,25 +50,42 @@ def add_unary_cases(cases: Cases) -> None:
 def add_activation_cases(cases: Cases) -> None:
     """Add the cases of activations."""
     x = cases.uniform(1_000_000, low=-3, high=3)
-    cases.add_same_names("relu relu6 sigmoid gelu elu softplus selu", x, grad=[0])
+    cases.add_same_names("relu relu6 sigmoid gelu elu softplus selu", x, gradient_positions=[0])
     cases.add(
-        "leaky_relu", plugrad.leaky_relu, lambda x: functional.leaky_relu(x, 0.2), x, grad=[0]
+        "leaky_relu",
+        plugrad.leaky_relu,
+        lambda x: functional.leaky_relu(x, 0.2),
+        x,
+        gradient_positions=[0],
     )
-    cases.add_same_names("relu sigmoid gelu", cases.uniform(64, 256), grad=[0])
+    cases.add_same_names("relu sigmoid gelu", cases.uniform(64, 256), gradient_positions=[0])
     cases.add(
         "gelu by tanh",
         lambda x: plugrad.gelu(x, approximate=True),
         lambda x: functional.gelu(x, approximate="tanh"),
         x,
-        grad=[0],
+        gradient_positions=[0],
     )
-    cases.add("log_sigmoid", plugrad.log_sigmoid, functional and functional.logsigmoid, x, grad=[0])
+    cases.add(
+        "log_sigmoid",
+        plugrad.log_sigmoid,
+        functional and functional.logsigmoid,
+        x,
+        gradient_positions=[0],
+    )
     rows, alpha = (
         x.reshape(-1, cases.axis_size(100)) if not cases.quick else cases.uniform(24, 24),
         None,
     )
     alpha = cases.uniform(rows.shape[1], low=0.1)
-    cases.add("prelu", plugrad.prelu, functional and functional.prelu, rows, alpha, grad=[0, 1])
+    cases.add(
+        "prelu",
+        plugrad.prelu,
+        functional and functional.prelu,
+        rows,
+        alpha,
+        gradient_positions=[0, 1],
+    )
     table, row = cases.uniform(1000, 1000), cases.uniform(1000)
     cases.add(
         "gelu(x * w + b)",
@@ -78,7 +95,7 @@ def add_activation_cases(cases: Cases) -> None:
         row,
         row,
     )
-    cases.add_same_names("silu", x, grad=[0])
+    cases.add_same_names("silu", x, gradient_positions=[0])
     cases.add(
         "dropout",
         lambda x: plugrad.dropout(x, 0.5),
@@ -91,22 +108,39 @@ def add_activation_cases(cases: Cases) -> None:
 def add_binary_cases(cases: Cases) -> None:
     """Add the cases of functions of two tensors."""
     a, b = cases.uniform(1_000_000, low=0.1, high=4), cases.uniform(1_000_000, low=-2, high=2)
-    cases.add_same_names("add subtract multiply divide maximum atan2 hypot", a, b, grad=[0, 1])
+    cases.add_same_names(
+        "add subtract multiply divide maximum atan2 hypot", a, b, gradient_positions=[0, 1]
+    )
     cases.add_same_names("less equal logaddexp remainder floor_divide pow", a, b)
-    cases.add_same_names("add multiply", cases.uniform(8), cases.uniform(8), grad=[0, 1])
+    cases.add_same_names(
+        "add multiply", cases.uniform(8), cases.uniform(8), gradient_positions=[0, 1]
+    )
     cases.add_same_names("add multiply", cases.uniform(100, 100), cases.uniform(100, 100))
     for exponent in (2, 3, 2.5, -1):
         base = a if exponent == 2.5 else b
         cases.add(f"x ** {exponent}", lambda x, n=exponent: x**n, lambda x, n=exponent: x**n, base)
-    cases.add("x ** 3 with gradient", lambda x: x**3, lambda x: x**3, b, grad=[0])
-    cases.add("a number", lambda x: x * 2.5 + 1, lambda x: x * 2.5 + 1, a, grad=[0])
+    cases.add("x ** 3 with gradient", lambda x: x**3, lambda x: x**3, b, gradient_positions=[0])
+    cases.add("a number", lambda x: x * 2.5 + 1, lambda x: x * 2.5 + 1, a, gradient_positions=[0])
     cases.add("squared difference", plugrad.squared_difference, lambda a, b: (a - b) ** 2, a, b)
-    cases.add("where", plugrad.where, torch and torch.where, b > 0, a, b, grad=[1, 2])
-    cases.add("clip", lambda x: plugrad.clip(x, -1, 1), lambda x: torch.clip(x, -1, 1), b, grad=[0])
-    table = cases.uniform(1000, 1000)
-    cases.add("add a row", plugrad.add, torch and torch.add, table, table[0], grad=[0, 1])
+    cases.add("where", plugrad.where, torch and torch.where, b > 0, a, b, gradient_positions=[1, 2])
     cases.add(
-        "multiply a column", plugrad.multiply, torch and torch.mul, table, table[:, :1], grad=[0, 1]
+        "clip",
+        lambda x: plugrad.clip(x, -1, 1),
+        lambda x: torch.clip(x, -1, 1),
+        b,
+        gradient_positions=[0],
+    )
+    table = cases.uniform(1000, 1000)
+    cases.add(
+        "add a row", plugrad.add, torch and torch.add, table, table[0], gradient_positions=[0, 1]
+    )
+    cases.add(
+        "multiply a column",
+        plugrad.multiply,
+        torch and torch.mul,
+        table,
+        table[:, :1],
+        gradient_positions=[0, 1],
     )
     cases.add_same_names("add multiply pow", a.astype("d"), b.astype("d"))
     cases.add_same_names("add multiply", a.astype("f2"), b.astype("f2"))
@@ -133,7 +167,7 @@ def add_reduction_cases(cases: Cases) -> None:
             in_plugrad,
             torch and getattr(torch, name),
             x,
-            grad=[0] if name != "prod" else None,
+            gradient_positions=[0] if name != "prod" else None,
         )
         for axis in (0, 1):
             cases.add(
@@ -141,7 +175,7 @@ def add_reduction_cases(cases: Cases) -> None:
                 lambda x, f=in_plugrad, a=axis: f(x, axis=a),
                 lambda x, f=in_torch, a=axis: f(x, a),
                 x,
-                grad=[0] if name in ("sum", "max") else None,
+                gradient_positions=[0] if name in ("sum", "max") else None,
             )
     cases.add_same_names("sum", cases.uniform(8))
     cases.add(
@@ -161,14 +195,14 @@ def add_reduction_cases(cases: Cases) -> None:
         lambda x: plugrad.std(x, axis=1),
         lambda x: torch.std(x, 1, correction=0),
         x,
-        grad=[0],
+        gradient_positions=[0],
     )
     cases.add(
         "log_sum_exp",
         lambda x: plugrad.log_sum_exp(x, axis=1),
         lambda x: torch.logsumexp(x, 1),
         x,
-        grad=[0],
+        gradient_positions=[0],
     )
     cases.add(
         "bincount",
@@ -189,7 +223,7 @@ def add_scan_cases(cases: Cases) -> None:
                 lambda x, f=in_plugrad, a=axis: f(x, axis=a),
                 lambda x, f=in_torch, a=axis: getattr(torch, f)(x, a),
                 x,
-                grad=[0] if name == "sum" else None,
+                gradient_positions=[0] if name == "sum" else None,
             )
 
 
@@ -197,7 +231,7 @@ def add_sorting_cases(cases: Cases) -> None:
     """Add the cases of sorting and searching."""
     x = cases.uniform(1000, 1000)
     x = np.argsort(x.reshape(-1)).reshape(x.shape).astype("f4")  # different numbers
-    cases.add("sort", plugrad.sort, lambda x: torch.sort(x).values, x, grad=[0])
+    cases.add("sort", plugrad.sort, lambda x: torch.sort(x).values, x, gradient_positions=[0])
     cases.add("argsort", plugrad.argsort, torch and torch.argsort, x)
     cases.add("sort of a million", plugrad.sort, lambda x: torch.sort(x).values, x.reshape(-1))
     for k in (1, 10, 100):
@@ -207,7 +241,7 @@ def add_sorting_cases(cases: Cases) -> None:
             lambda x, k=k: plugrad.top_k(x, k)[0],
             lambda x, k=k: torch.topk(x, k)[0],
             x,
-            grad=[0] if k == 10 else None,
+            gradient_positions=[0] if k == 10 else None,
         )
     cases.add(
         "searchsorted",
@@ -252,12 +286,16 @@ def add_movement_cases(cases: Cases) -> None:
             lambda a, b, axis=axis: torch.cat([a, b], axis),
             x,
             x,
-            grad=[0, 1],
+            gradient_positions=[0, 1],
         )
     cases.add("stack", lambda a, b: plugrad.stack([a, b]), lambda a, b: torch.stack([a, b]), x, x)
     inner = slice(n(100) // 10, n(100) // 10 * 8)
     cases.add(
-        "slice", lambda x: x[inner, inner], lambda x: x[inner, inner].contiguous(), x, grad=[0]
+        "slice",
+        lambda x: x[inner, inner],
+        lambda x: x[inner, inner].contiguous(),
+        x,
+        gradient_positions=[0],
     )
     cases.add("strided slice", lambda x: x[::2, ::3], lambda x: x[::2, ::3].contiguous(), x)
     cases.add("x[3]", lambda x: x[3], lambda x: x[3].contiguous(), x)
@@ -273,7 +311,7 @@ def add_movement_cases(cases: Cases) -> None:
         lambda x: plugrad.pad(x, borders),
         lambda x: functional.pad(x, (0, 0, 1, 1, 1, 1)),
         pixels,
-        grad=[0],
+        gradient_positions=[0],
     )
     cases.add(
         "mirror_pad",
@@ -288,7 +326,7 @@ def add_movement_cases(cases: Cases) -> None:
         lambda x: plugrad.tile(x, [2, 2]),
         lambda x: x.tile(2, 2),
         cases.uniform(500, 500),
-        grad=[0],
+        gradient_positions=[0],
     )
     cases.add(
         "repeat", lambda x: plugrad.repeat(x, 2, axis=1), lambda x: x.repeat_interleave(2, 1), x
@@ -323,7 +361,7 @@ def add_indexing_cases(cases: Cases) -> None:
         lambda x, i: torch.index_select(x, 0, i),
         x,
         rows,
-        grad=[0],
+        gradient_positions=[0],
     )
     cases.add(
         "take elements",
@@ -331,7 +369,7 @@ def add_indexing_cases(cases: Cases) -> None:
         torch and torch.take,
         x.reshape(-1),
         cases.integers(100_000, high=1_000_000).astype("q"),
-        grad=[0],
+        gradient_positions=[0],
     )
     cases.add(
         "take_along_axis",
@@ -339,7 +377,7 @@ def add_indexing_cases(cases: Cases) -> None:
         lambda x, i: torch.gather(x, 1, i),
         x,
         cases.integers(1000, 100, high=1000).astype("q"),
-        grad=[0],
+        gradient_positions=[0],
     )
     cases.add(
         "embedding of 8",
@@ -347,7 +385,7 @@ def add_indexing_cases(cases: Cases) -> None:
         lambda x, i: x[i],
         x[:, :8],
         rows[:8].astype("q"),
-        grad=[0],
+        gradient_positions=[0],
     )
     cases.add("boolean_mask", plugrad.boolean_mask, torch and torch.masked_select, x, x > 0)
     cases.add(
@@ -364,7 +402,7 @@ def add_indexing_cases(cases: Cases) -> None:
         lambda x, i: torch.zeros(size).index_add_(0, i, x),
         updates,
         places,
-        grad=[0],
+        gradient_positions=[0],
     )
     cases.add(
         "scatter_nd",

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from cases import Cases
 
 
-def plugrad_call_in(dtype: str, function: Callable[..., Any], *tensors: Any) -> Callable[[], Any]:
+def make_plugrad_call(dtype: str, function: Callable[..., Any], *tensors: Any) -> Callable[[], Any]:
     """Return a call of a plugrad function on tensors of a dtype."""
     given = [x.astype(dtype) if x.dtype.kind == "floating" else x for x in tensors]
     return lambda: function(*given)
 
 
-def torch_call_in(dtype: str, function: Callable[..., Any], *tensors: Any) -> Callable[[], Any]:
+def make_torch_call(dtype: str, function: Callable[..., Any], *tensors: Any) -> Callable[[], Any]:
     """Return a call of a PyTorch function on tensors of a dtype, in the given memory format."""
     given = [x.to(getattr(torch, dtype)) if x.is_floating_point() else x for x in tensors]
     return lambda: function(*given)
@@ -34,8 +34,8 @@ def add_float_cases(dtype: str, cases: Cases) -> None:
     def add(name: str, in_plugrad: Any, in_torch: Any, *inputs: Any, **options: Any) -> None:
         cases.add(
             f"{name} {dtype}",
-            partial(plugrad_call_in, dtype, in_plugrad),
-            partial(torch_call_in, dtype, in_torch),
+            partial(make_plugrad_call, dtype, in_plugrad),
+            partial(make_torch_call, dtype, in_torch),
             *inputs,
             is_prepared=True,
             **options,

@@ -22,7 +22,12 @@ def add_product_cases(cases: Cases) -> None:
     for size in (8, 64, 256, 512):
         square = cases.uniform(size, size)
         cases.add(
-            f"matmul {size}", plugrad.matmul, torch and torch.matmul, square, square, grad=[0, 1]
+            f"matmul {size}",
+            plugrad.matmul,
+            torch and torch.matmul,
+            square,
+            square,
+            gradient_positions=[0, 1],
         )
     square = cases.uniform(256, 256)
     cases.add(
@@ -33,14 +38,16 @@ def add_product_cases(cases: Cases) -> None:
         square,
     )
     heads = cases.uniform(96, 128, 64), cases.uniform(96, 64, 128)
-    cases.add("matmul batched", plugrad.matmul, torch and torch.matmul, *heads, grad=[0, 1])
+    cases.add(
+        "matmul batched", plugrad.matmul, torch and torch.matmul, *heads, gradient_positions=[0, 1]
+    )
     cases.add(
         "matmul, 3-D by 2-D",
         plugrad.matmul,
         torch and torch.matmul,
         cases.uniform(8, 128, 256),
         cases.uniform(256, 256),
-        grad=[0, 1],
+        gradient_positions=[0, 1],
     )
     cases.add(
         "matmul vector",
@@ -57,7 +64,7 @@ def add_product_cases(cases: Cases) -> None:
         lambda x, w, b: fused.matmul(x, w, bias=b, activation="relu"),
         lambda x, w, b: torch.relu(torch.addmm(b, x, w)),
         *(cases.uniform(64, 784), cases.uniform(784, 256), cases.uniform(256)),
-        grad=[0, 1, 2],
+        gradient_positions=[0, 1, 2],
     )
     cases.add(
         "einsum",
@@ -100,7 +107,7 @@ def add_decomposition_cases(cases: Cases) -> None:
             if first
             else in_torch,
             values,
-            grad=[0] if name in ("inv", "cholesky") else None,
+            gradient_positions=[0] if name in ("inv", "cholesky") else None,
         )
     cases.add(
         "solve",
@@ -108,7 +115,7 @@ def add_decomposition_cases(cases: Cases) -> None:
         torch and torch.linalg.solve,
         square,
         square[:, :8].copy(),
-        grad=[0, 1],
+        gradient_positions=[0, 1],
     )
     cases.add("det", linalg.det, torch and torch.linalg.det, square[:8, :8].copy())
 
@@ -116,9 +123,9 @@ def add_decomposition_cases(cases: Cases) -> None:
 def add_fft_cases(cases: Cases) -> None:
     """Add the cases of Fourier transforms."""
     z, x = cases.complex(256, 1024), cases.uniform(256, 1024)
-    cases.add("fft", fft.fft, torch and torch.fft.fft, z, grad=[0])
+    cases.add("fft", fft.fft, torch and torch.fft.fft, z, gradient_positions=[0])
     cases.add("ifft", fft.ifft, torch and torch.fft.ifft, z)
-    cases.add("rfft", fft.rfft, torch and torch.fft.rfft, x, grad=[0])
+    cases.add("rfft", fft.rfft, torch and torch.fft.rfft, x, gradient_positions=[0])
     if not cases.quick:
         cases.add(
             "stft",
@@ -166,7 +173,7 @@ def add_convolution_cases(cases: Cases) -> None:
             ),
             x,
             filter,
-            grad=[0, 1],
+            gradient_positions=[0, 1],
             axes=(IMAGES, axes),
             out=IMAGES,
         )
@@ -229,7 +236,7 @@ def add_convolution_cases(cases: Cases) -> None:
         lambda x, k: functional.conv_transpose2d(x, k, stride=2),
         cases.uniform(8, 28, 28, 64),
         cases.uniform(2, 2, 32, 64),
-        grad=[0, 1],
+        gradient_positions=[0, 1],
         axes=(IMAGES, FILTERS),
         out=IMAGES,
     )
@@ -239,7 +246,7 @@ def add_convolution_cases(cases: Cases) -> None:
         lambda x, k: functional.conv1d(x, k, padding=1),
         cases.uniform(8, 1000, 32),
         cases.uniform(3, 32, 32),
-        grad=[0, 1],
+        gradient_positions=[0, 1],
         axes=((0, 2, 1), (2, 1, 0)),
         out=(0, 2, 1),
     )
@@ -249,7 +256,7 @@ def add_convolution_cases(cases: Cases) -> None:
         lambda x, k: functional.conv3d(x, k, padding=1),
         cases.uniform(1, 16, 28, 28, 16),
         cases.uniform(3, 3, 3, 16, 16),
-        grad=[0, 1],
+        gradient_positions=[0, 1],
         axes=((0, 4, 1, 2, 3), (4, 3, 0, 1, 2)),
         out=(0, 4, 1, 2, 3),
     )
@@ -260,7 +267,7 @@ def add_convolution_cases(cases: Cases) -> None:
         x,
         cases.uniform(3, 3, 32, 32),
         cases.uniform(32),
-        grad=[0, 1, 2],
+        gradient_positions=[0, 1, 2],
         axes=(IMAGES, FILTERS, None),
         out=IMAGES,
     )
@@ -276,7 +283,7 @@ def add_pooling_cases(cases: Cases) -> None:
                 lambda x, f=name, k=size, s=strides: getattr(plugrad, f)(x, k, s),
                 lambda x, f=name, k=size, s=strides: getattr(functional, f"{f}2d")(x, k, s),
                 x,
-                grad=[0],
+                gradient_positions=[0],
                 axes=(IMAGES,),
                 out=IMAGES,
             )
@@ -285,7 +292,7 @@ def add_pooling_cases(cases: Cases) -> None:
         lambda x: plugrad.max_pool3d(x, 2),
         lambda x: functional.max_pool3d(x, 2),
         cases.uniform(1, 16, 28, 28, 16),
-        grad=[0],
+        gradient_positions=[0],
         axes=((0, 4, 1, 2, 3),),
         out=(0, 4, 1, 2, 3),
     )
@@ -295,13 +302,19 @@ def add_normalization_cases(cases: Cases) -> None:
     """Add the cases of normalization, losses and attention."""
     table, x = cases.uniform(1000, 1000), cases.uniform(8, 56, 56, 32)
     row, c = cases.uniform(1000), x.shape[-1]
-    cases.add("softmax", plugrad.softmax, lambda x: functional.softmax(x, -1), table, grad=[0])
+    cases.add(
+        "softmax",
+        plugrad.softmax,
+        lambda x: functional.softmax(x, -1),
+        table,
+        gradient_positions=[0],
+    )
     cases.add(
         "softmax of 10",
         plugrad.softmax,
         lambda x: functional.softmax(x, -1),
         cases.uniform(100_000, 10),
-        grad=[0],
+        gradient_positions=[0],
     )
     cases.add(
         "softmax, axis 0",
@@ -310,7 +323,11 @@ def add_normalization_cases(cases: Cases) -> None:
         table,
     )
     cases.add(
-        "log_softmax", plugrad.log_softmax, lambda x: functional.log_softmax(x, -1), table, grad=[0]
+        "log_softmax",
+        plugrad.log_softmax,
+        lambda x: functional.log_softmax(x, -1),
+        table,
+        gradient_positions=[0],
     )
     cases.add(
         "layer_norm",
@@ -319,7 +336,7 @@ def add_normalization_cases(cases: Cases) -> None:
         table,
         row,
         row,
-        grad=[0, 1, 2],
+        gradient_positions=[0, 1, 2],
     )
     mean, variance = cases.uniform(c), cases.uniform(c, low=0.5)
     cases.add(
@@ -335,7 +352,7 @@ def add_normalization_cases(cases: Cases) -> None:
         lambda x, b, w: plugrad.batch_norm_training(x, b, w)[0],
         lambda x, b, w: functional.batch_norm(x, None, None, w, b, training=True, eps=1e-3),
         *(x, mean, variance),
-        grad=[0, 1, 2],
+        gradient_positions=[0, 1, 2],
         axes=(IMAGES, None, None),
         out=IMAGES,
     )
@@ -353,7 +370,7 @@ def add_normalization_cases(cases: Cases) -> None:
         plugrad.attention,
         functional and functional.scaled_dot_product_attention,
         *heads,
-        grad=[0, 1, 2],
+        gradient_positions=[0, 1, 2],
     )
     labels = np.eye(cases.axis_size(1000), dtype="f4")[cases.integers(1000, high=1000)]
     cases.add(
@@ -362,7 +379,7 @@ def add_normalization_cases(cases: Cases) -> None:
         lambda x, y: functional.cross_entropy(x, y),
         table,
         labels,
-        grad=[0],
+        gradient_positions=[0],
     )
     cases.add(
         "mean_squared_error",
@@ -370,7 +387,7 @@ def add_normalization_cases(cases: Cases) -> None:
         lambda x, y: functional.mse_loss(x, y),
         table,
         labels,
-        grad=[0],
+        gradient_positions=[0],
     )
 
 
@@ -387,7 +404,7 @@ def add_image_cases(cases: Cases) -> None:
             lambda x, f=in_plugrad, o=options: f(x, size, **o),
             lambda x, mode=mode: functional.interpolate(x, size, mode=mode),
             x,
-            grad=[0],
+            gradient_positions=[0],
             axes=(IMAGES,),
             out=IMAGES,
         )

@@ -10,14 +10,15 @@ from math import exp, log
 from typing import Any, NamedTuple
 
 TURN_SECONDS = 0.01
-"""Seconds that one turn takes at least: after other code has run, the caches of the processor are cold."""
+"""The minimum seconds of one turn: after other code has run, the processor's caches are cold."""
 Clock = Callable[[], float]
+"""Returns the time in seconds."""
 
 
 class Times(NamedTuple):
     """The minimum and the median milliseconds of a call."""
 
-    least: float
+    minimum: float
     median: float
 
 
@@ -28,32 +29,32 @@ class Side(NamedTuple):
     make_context: Callable[[], AbstractContextManager[Any]] = nullcontext
     finish: Callable[[], None] = lambda: None
 
-    def seconds(self, repeats: int, clock: Clock) -> float:
-        """Return the seconds of one call."""
+    def seconds(self, call_count: int, clock: Clock) -> float:
+        """Return the seconds of one of so many calls."""
         start = clock()
-        for _ in range(repeats):
+        for _ in range(call_count):
             self.run()
         self.finish()
-        return (clock() - start) / repeats
+        return (clock() - start) / call_count
 
 
 def take_turns(
     sides: Mapping[str, Side],
     rounds: int,
     clock: Clock = time.perf_counter,
-    turn: float = TURN_SECONDS,
+    turn_seconds: float = TURN_SECONDS,
 ) -> dict[str, Times]:
-    """Return the times of functions, called in turn for `turn` seconds each; 0 means one call."""
+    """Return the times of functions, called in turn for `turn_seconds` each; 0 means one call."""
     repeats: dict[str, int] = {}
     for name, side in sides.items():
         with side.make_context():
-            once = min(side.seconds(1, time.perf_counter) for _ in range(4 if turn else 1))
-            repeats[name] = max(1, min(1000, round(turn / once)))
+            once = min(side.seconds(1, time.perf_counter) for _ in range(4 if turn_seconds else 1))
+            repeats[name] = max(1, min(1000, round(turn_seconds / once)))
     spent: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
         for name, side in sides.items():
             with side.make_context():
-                if turn:
+                if turn_seconds:
                     side.seconds(1 + repeats[name] // 8, clock)
                 spent[name].append(side.seconds(repeats[name], clock) * 1e3)
     return {name: Times(min(times), statistics.median(times)) for name, times in spent.items()}

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 COLORS = ("#2f7d6b", "#c2661f", "#6b5bb5", "#b23a5b", "#3f77b3", "#7a7a33", "#8a5a44")
-"""Of the peers, in their order; each is legible on a light and on a dark ground."""
+"""The colors of the peers, in order; each is legible on a light and on a dark ground."""
 CHART_WIDTH, NAME_COLUMN_WIDTH, LINE_HEIGHT = 720, 175, 22
-"""Of a chart, in its own units: a chart is as wide as the page."""
+"""The sizes of a chart in its own units: it is scaled to the width of the page."""
 LOG2_RATIO_BOUNDS = (-5, 3)
-"""The binary logarithms of the least and the greatest ratio that charts show."""
+"""The binary logarithms of the smallest and the largest ratio that charts show."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d1f21; --soft: #6a6f75; --line: #d9dcdf; --ground: #fff; }
@@ -80,6 +80,7 @@ def render_page(report: Mapping[str, Any]) -> str:
 
 
 def _render_legend(colors: Mapping[str, str]) -> str:
+    """Return the HTML of a legend with the color of each peer."""
     marks = (
         f"<span><i style='background:{color}'></i>{escape(name)}</span>"
         for name, color in colors.items()
@@ -87,14 +88,16 @@ def _render_legend(colors: Mapping[str, str]) -> str:
     return f"<p class='legend'>{''.join(marks)}</p>"
 
 
-def _render_summary(name: str, found: Mapping[str, Any], reference: str) -> str:
+def _render_summary(peer_name: str, summary: Mapping[str, Any], reference_name: str) -> str:
+    """Return the HTML of a peer's summary: its number of kernels, and their ratios to the reference."""
     return (
-        f"<p><b>{escape(name)}</b>: {found['cases']} kernels, geometric mean <b>{found['mean']:.2f}</b> × "
-        f"{escape(reference)}, {found['above 2']} above 2, {found['above 4']} above 4</p>"
+        f"<p><b>{escape(peer_name)}</b>: {summary['cases']} kernels, geometric mean <b>{summary['mean']:.2f}</b> × "
+        f"{escape(reference_name)}, {summary['above 2']} above 2, {summary['above 4']} above 4</p>"
     )
 
 
-def _x_of_ratio(ratio: float) -> float:
+def _get_x(ratio: float) -> float:
+    """Return the horizontal position of a ratio in a chart."""
     low, high = LOG2_RATIO_BOUNDS
     share = (min(max(log2(ratio), low), high) - low) / (high - low)
     return NAME_COLUMN_WIDTH + share * (CHART_WIDTH - NAME_COLUMN_WIDTH - 12)
@@ -106,7 +109,7 @@ def _render_chart(lines: Iterable[tuple[str, list[Any]]], colors: Mapping[str, s
     height = LINE_HEIGHT * (len(lines) + 1)
     drawn: list[str] = []
     for power in range(LOG2_RATIO_BOUNDS[0], LOG2_RATIO_BOUNDS[1] + 1):
-        x = _x_of_ratio(2.0**power)
+        x = _get_x(2.0**power)
         label = f"{2**power}" if power >= 0 else f"1/{2**-power}"
         kind = " class='one'" if power == 0 else ""
         drawn.append(f"<line x1='{x:.1f}' x2='{x:.1f}' y1='0' y2='{height - LINE_HEIGHT}'{kind}/>")
@@ -123,7 +126,7 @@ def _render_chart(lines: Iterable[tuple[str, list[Any]]], colors: Mapping[str, s
                     continue
                 title = escape(f"{row['name']}, {peer}: {ratio:.2f}")
                 drawn.append(
-                    f"<circle cx='{_x_of_ratio(ratio):.1f}' cy='{y + (j % 5 - 2) * many * 2}' "
+                    f"<circle cx='{_get_x(ratio):.1f}' cy='{y + (j % 5 - 2) * many * 2}' "
                     f"r='{3 if many else 5}' fill='{colors[peer]}' "
                     f"fill-opacity='{0.55 if many else 0.9}'><title>{title}</title></circle>"
                 )
@@ -131,6 +134,7 @@ def _render_chart(lines: Iterable[tuple[str, list[Any]]], colors: Mapping[str, s
 
 
 def _render_table(title: str, rows: list[Any], peers: list[str]) -> str:
+    """Return the HTML of a table of rows, with a column for each peer."""
     present = [peer for peer in peers if any(peer in row["ms"] for row in rows)]
     head = "".join(f"<th>{escape(peer)}</th>" for peer in present)
     body: list[str] = []

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 WITHOUT_PACKS = "cpu without packs"
+"""The name of the cpu backend without its kernel packs as a peer."""
 Compiler: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
 
 
@@ -39,23 +40,24 @@ def peers() -> list[Peer]:
 
 
 def peer(
-    name: str, backend: str, jitted: Mapping[str, Callable[[], Workload]] | None = None
+    name: str, backend: str, jitted_workloads: Mapping[str, Callable[[], Workload]] | None = None
 ) -> Peer:
-    """Return a backend as a peer; its workloads run op by op, or are `jitted`."""
+    """Return a backend as a peer; its workloads run op by op, unless `jitted_workloads` are given."""
     is_without_packs = name == WITHOUT_PACKS
     return Peer(
         name,
         plugrad.__version__,
-        STEPS if jitted is None else jitted,
+        STEPS if jitted_workloads is None else jitted_workloads,
         partial(_use_backend, backend, is_without_packs),
         open_backend(backend).synchronize,
-        has_kernels=jitted is None,
+        has_kernels=jitted_workloads is None,
         changes_kernels=is_without_packs,
     )
 
 
 @contextmanager
 def _use_backend(backend: str, is_without_packs: bool) -> Iterator[None]:
+    """Use a backend in the block, with or without its kernel packs."""
     device = open_backend(backend)
     tables = device.kernels
     if is_without_packs:
@@ -246,9 +248,9 @@ def transformer(compiled: Compiler = without_compilation) -> Workload:
 
 
 def rows(compiled: Compiler = without_compilation) -> dict[str, Callable[[], Workload]]:
-    """Return the workload of lookups and scatters of rows (W8)."""
+    """Return the workloads of lookups and scatters of rows (W8), by name."""
 
-    def step(function: Callable[..., plugrad.Tensor], *names: str) -> Workload:
+    def make_workload(function: Callable[..., plugrad.Tensor], *names: str) -> Workload:
         function = compiled(function)
         inputs = workloads.lookup_inputs()
         tensors = [plugrad.asarray(inputs[name]) for name in names]
@@ -258,17 +260,17 @@ def rows(compiled: Compiler = without_compilation) -> dict[str, Callable[[], Wor
 
         return Workload(lambda: function(*tensors), check)
 
-    def scatter_add(places: plugrad.Tensor, updates: plugrad.Tensor) -> plugrad.Tensor:
-        return plugrad.scatter_nd(places[:, None], updates, (50_000, 64))
+    def add_rows(positions: plugrad.Tensor, updates: plugrad.Tensor) -> plugrad.Tensor:
+        return plugrad.scatter_nd(positions[:, None], updates, (50_000, 64))
 
     return {
-        "W8 gather": lambda: step(
+        "W8 gather": lambda: make_workload(
             lambda table, places: plugrad.take(table, places, axis=0), "table", "positions"
         ),
-        "W8 scatter-add": lambda: step(scatter_add, "positions", "updates"),
-        "W8 top-k": lambda: step(lambda x: plugrad.top_k(x, workloads.TOP_K)[0], "rows"),
-        "W8 cumsum": lambda: step(lambda x: plugrad.cumulative_sum(x, axis=1), "square"),
-        "W8 sort": lambda: step(plugrad.sort, "square"),
+        "W8 scatter-add": lambda: make_workload(add_rows, "positions", "updates"),
+        "W8 top-k": lambda: make_workload(lambda x: plugrad.top_k(x, workloads.TOP_K)[0], "rows"),
+        "W8 cumsum": lambda: make_workload(lambda x: plugrad.cumulative_sum(x, axis=1), "square"),
+        "W8 sort": lambda: make_workload(plugrad.sort, "square"),
     }
 
 
@@ -291,7 +293,7 @@ JITTED_WORKLOADS: dict[str, Callable[[], Workload]] = {
     "W2": lambda: training(workloads.convnet(), convnet, plugrad.jit),
     "W3": lambda: mobilenet(plugrad.jit),
     "W4": lambda: transformer(plugrad.jit),
-    **workloads.large_workloads(plugrad, plugrad.asarray, compiled=plugrad.jit),
+    **workloads.large_workloads(plugrad, plugrad.asarray, compile=plugrad.jit),
     **rows(plugrad.jit),
 }
-"""Those that are traced and compiled."""
+"""The workloads that are traced and compiled, by name."""

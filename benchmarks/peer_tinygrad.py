@@ -25,6 +25,7 @@ from tinygrad import Device, Tensor, TinyJit, nn
 from tinygrad_inputs import CASES_WITH_READ_BACK, Inputs, make_inputs
 
 Step = Callable[[], Any]
+"""Runs a case once."""
 
 
 def apply_ten_ops(x: Tensor) -> Tensor:
@@ -33,13 +34,13 @@ def apply_ten_ops(x: Tensor) -> Tensor:
     return ((-y).exp() + 1.0).log().tanh() * x
 
 
-def train_step(
+def make_training_step(
     task: workloads.Training,
     x: Tensor,
     weights: dict[str, Tensor],
     predict: Callable[[Tensor, dict[str, Tensor]], Tensor],
 ) -> Step:
-    """Take a step of gradient descent, and return the loss."""
+    """Return a function that takes a step of gradient descent and returns the loss."""
     labels = Tensor(task.labels).realize()
     for value in weights.values():
         value.requires_grad = True
@@ -63,7 +64,7 @@ def mlp() -> Step:
         h = (h @ w["w1"] + w["b1"]).relu()
         return h @ w["w2"] + w["b2"]
 
-    return train_step(task, Tensor(task.x).realize(), weights, predict)
+    return make_training_step(task, Tensor(task.x).realize(), weights, predict)
 
 
 def convnet() -> Step:
@@ -80,7 +81,7 @@ def convnet() -> Step:
         h = h.conv2d(w["k1"], w["c1"], padding=1).relu().max_pool2d(2)
         return h.flatten(1) @ w["w"] + w["b"]
 
-    return train_step(task, images, weights, predict)
+    return make_training_step(task, images, weights, predict)
 
 
 def add_ten_times(a: Tensor, b: Tensor) -> Step:
@@ -96,6 +97,7 @@ def add_ten_times(a: Tensor, b: Tensor) -> Step:
 
 
 def make_cases() -> dict[str, Step]:
+    """Return the benchmark cases by name."""
     arrays = make_inputs()
     arrays = arrays._replace(  # with channels first
         image=arrays.image.transpose(0, 3, 1, 2), filter=arrays.filter.transpose(3, 2, 0, 1)

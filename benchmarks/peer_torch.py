@@ -249,9 +249,9 @@ def transformer(compiled: Compiler = without_compilation) -> Workload:
 
 
 def rows() -> dict[str, Callable[[], Workload]]:
-    """Return the workload of lookups and scatters of rows (W8)."""
+    """Return the workloads of lookups and scatters of rows (W8), by name."""
 
-    def step(function: Callable[..., torch.Tensor], *names: str) -> Workload:
+    def make_workload(function: Callable[..., torch.Tensor], *names: str) -> Workload:
         inputs = workloads.lookup_inputs()
         tensors = [copy_to_tensor(inputs[name]) for name in names]
         tensors = [x if x.is_floating_point() else x.long() for x in tensors]
@@ -260,15 +260,17 @@ def rows() -> dict[str, Callable[[], Workload]]:
             lambda: [function(*tensors).abs()[:, 10:].sum().item()],
         )
 
-    def scatter_add(places: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
-        return torch.zeros(50_000, 64).index_add_(0, places, updates)
+    def add_rows(positions: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(50_000, 64).index_add_(0, positions, updates)
 
     return {
-        "W8 gather": lambda: step(lambda table, places: table[places], "table", "positions"),
-        "W8 scatter-add": lambda: step(scatter_add, "positions", "updates"),
-        "W8 top-k": lambda: step(lambda x: torch.topk(x, workloads.TOP_K)[0], "rows"),
-        "W8 cumsum": lambda: step(lambda x: torch.cumsum(x, 1), "square"),
-        "W8 sort": lambda: step(lambda x: torch.sort(x, 1)[0], "square"),
+        "W8 gather": lambda: make_workload(
+            lambda table, places: table[places], "table", "positions"
+        ),
+        "W8 scatter-add": lambda: make_workload(add_rows, "positions", "updates"),
+        "W8 top-k": lambda: make_workload(lambda x: torch.topk(x, workloads.TOP_K)[0], "rows"),
+        "W8 cumsum": lambda: make_workload(lambda x: torch.cumsum(x, 1), "square"),
+        "W8 sort": lambda: make_workload(lambda x: torch.sort(x, 1)[0], "square"),
     }
 
 
@@ -291,6 +293,6 @@ COMPILED_WORKLOADS: dict[str, Callable[[], Workload]] = {
     "W2": lambda: make_training_workload(convnet(torch.compile)),
     "W3": lambda: mobilenet(torch.compile),
     "W4": lambda: transformer(torch.compile),
-    **workloads.large_workloads(torch, copy_to_tensor, compiled=torch.compile),
+    **workloads.large_workloads(torch, copy_to_tensor, compile=torch.compile),
 }
-"""Those that torch.compile compiles."""
+"""The workloads that torch.compile compiles, by name."""

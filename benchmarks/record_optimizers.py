@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-RECORD = Path(__file__).parents[1] / "tests" / "core" / "torch_optim.json"
+RECORD_FILE = Path(__file__).parents[1] / "tests" / "core" / "torch_optim.json"
 STEPS = 20
 OPTIMIZERS = {
     "SGD": (torch.optim.SGD, {"lr": 0.05}),
@@ -44,11 +44,13 @@ def quadratic(v: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return ((v - target) ** 2 * scale).sum() + torch.sin(w * v).sum() + (w * w).sum()
 
 
-def record_path(make, settings, own=None) -> list[list[float]]:
+def record_path(make_optimizer, settings, second_settings=None) -> list[list[float]]:
     """Return the elements of two weights after each step; the second weight may have its own settings."""
     v = torch.tensor([2.0, 1.0, -1.0], dtype=torch.float64, requires_grad=True)
     w = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
-    optimizer = make([{"params": [v]}, {"params": [w], **(own or {})}], **settings)
+    optimizer = make_optimizer(
+        [{"params": [v]}, {"params": [w], **(second_settings or {})}], **settings
+    )
     places = []
     for _ in range(STEPS):
         optimizer.zero_grad()
@@ -72,7 +74,7 @@ def logistic_loss(w: torch.Tensor) -> torch.Tensor:
 
 
 def find_minimum(function, start: list[float]) -> dict:
-    """Return where L-BFGS ends, the value there, and how often it has called the function."""
+    """Return the point at which L-BFGS ends, the value there, and the calls of the function."""
     w = torch.tensor(start, dtype=torch.float64, requires_grad=True)
     settings = {"max_iter": 100, "history_size": 10, "line_search_fn": "strong_wolfe"}
     optimizer = torch.optim.LBFGS([w], **settings, tolerance_change=1e-14)
@@ -88,24 +90,24 @@ def find_minimum(function, start: list[float]) -> dict:
     return {"place": w.tolist(), "value": function(w).item(), "evaluations": calls}
 
 
-def record_learning_rates(make, settings, steps: int) -> list[float]:
+def record_learning_rates(make_schedule, settings, step_count: int) -> list[float]:
     """Return the learning rate of each step; the first step comes before the schedule's first move."""
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
-    scheduler = make(optimizer, **settings)
+    scheduler = make_schedule(optimizer, **settings)
     rates = []
-    for _ in range(steps):
+    for _ in range(step_count):
         rates.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         scheduler.step()
     return rates
 
 
-def record_averages(values: list[float], decay: float) -> list[float]:
+def record_averages(weight_values: list[float], decay: float) -> list[float]:
     """Return the exponential moving average after each update, of a weight that has these values."""
     model = torch.nn.Linear(1, 1, bias=False, dtype=torch.float64)
     average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))
     found = []
-    for value in values:
+    for value in weight_values:
         torch.nn.init.constant_(model.weight, value)
         average.update_parameters(model)
         found.append(average.module.weight.item())
@@ -140,4 +142,4 @@ if __name__ == "__main__":
         "values": values,
         "averages": record_averages(values, 0.6),
     }
-    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    RECORD_FILE.write_text(json.dumps(record, indent=1) + "\n")

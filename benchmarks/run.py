@@ -55,23 +55,23 @@ KERNELS = (
     | kernels_of_few.FAMILIES
 )
 TOLERANCE = 1e-3
-"""Of the values that all peers compute."""
+"""The maximum relative difference of the values that peers compute."""
 
 
-def installed_peers(names: list[str]) -> list[Peer]:
-    """Return the peers that are installed; all, or those that are named."""
+def installed_peers(peer_names: list[str]) -> list[Peer]:
+    """Return the installed peers: all, or those with the given names."""
     found: list[Peer] = []
     for name in MODULES:
-        if names and name != "plugrad" and not any(n.startswith(name) for n in names):
+        if peer_names and name != "plugrad" and not any(n.startswith(name) for n in peer_names):
             continue  # importing it may take seconds
         try:
             found += importlib.import_module(f"peer_{name}").peers()
         except ImportError as missing:
             print(f"without {name}: {missing}")
     known = {peer.name for peer in found}
-    if unknown := [name for name in names if name not in known]:
+    if unknown := [name for name in peer_names if name not in known]:
         sys.exit(f"{', '.join(unknown)}: not available; there are {', '.join(sorted(known))}")
-    return [peer for peer in found if not names or peer.name in names]
+    return [peer for peer in found if not peer_names or peer.name in peer_names]
 
 
 class Comparison:
@@ -88,15 +88,15 @@ class Comparison:
         self.left_out: dict[str, list[str]] = {}
         """The kernels that take a dtype which a peer does not have, by peer."""
 
-    def measure_workload(self, name: str) -> None:
+    def measure_workload(self, workload_name: str) -> None:
         """Compare the values of a workload, and measure it in all peers that have it."""
         steps: dict[str, workloads.Workload] = {}
         checks: dict[str, list[float]] = {}
         first_ms: dict[str, float] = {}
         for peer in self.peers.values():
-            if name in peer.steps:
+            if workload_name in peer.steps:
                 with peer.make_context():
-                    steps[peer.name] = peer.steps[name]()
+                    steps[peer.name] = peer.steps[workload_name]()
                     begin = time.perf_counter()
                     steps[peer.name].run()
                     peer.finish()
@@ -105,14 +105,14 @@ class Comparison:
         expected = checks.get(self.reference) or next(iter(checks.values()), [])
         for peer, values in checks.items():
             if not np.allclose(values, expected, rtol=TOLERANCE):
-                self.wrong.append(f"{name} in {peer}: {values} instead of {expected}")
+                self.wrong.append(f"{workload_name} in {peer}: {values} instead of {expected}")
         calls = {peer: step.calls for peer, step in steps.items()}
         self._measure_row(
             {peer: step.run for peer, step in steps.items()},
             calls,
             kind="workload",
-            name=name,
-            title=workloads.WORKLOAD_TITLES[name],
+            name=workload_name,
+            title=workloads.WORKLOAD_TITLES[workload_name],
             values=checks,
             first_ms=first_ms,
         )
@@ -144,8 +144,9 @@ class Comparison:
         self._measure_row(functions, {}, kind="kernel", family=case.family, name=case.name)
 
     def _measure_row(
-        self, functions: dict[str, Callable[[], Any]], calls: dict[str, int], **about: Any
+        self, functions: dict[str, Callable[[], Any]], calls: dict[str, int], **row_fields: Any
     ) -> None:
+        """Measure functions in turn, and add a row with their times and ratios."""
         sides = {
             name: measuring.Side(function, self.peers[name].make_context, self.peers[name].finish)
             for name, function in functions.items()
@@ -160,7 +161,7 @@ class Comparison:
             times = measuring.take_turns({name: sides[name] for name in names}, *self.how)
             found = {
                 name: {
-                    "least": t.least / calls.get(name, 1),
+                    "least": t.minimum / calls.get(name, 1),
                     "median": t.median / calls.get(name, 1),
                 }
                 for name, t in times.items()
@@ -168,15 +169,16 @@ class Comparison:
             if reference := found.get(self.reference):
                 ratios = {n: t["least"] / reference["least"] for n, t in found.items()} | ratios
             per_call = found | per_call
-        self.rows.append({**about, "ms": per_call, "ratios": ratios})
+        self.rows.append({**row_fields, "ms": per_call, "ratios": ratios})
         self._print_row(self.rows[-1])
 
-    def print_header(self, kind: str) -> None:
+    def print_header(self, title: str) -> None:
         """Print the titles of the columns."""
         names = " ".join(f"{name[:17]:>17}" for name in self.peers)
-        print(f"\n{kind:36} {names}\n{'':36} milliseconds (times {self.reference})")
+        print(f"\n{title:36} {names}\n{'':36} milliseconds (times {self.reference})")
 
     def _print_row(self, row: dict[str, Any]) -> None:
+        """Print the times and ratios of a row."""
         cells = [
             f"{t['least']:9.4f} {'(' + format(row['ratios'][name], '.2f') + ')' if row['ratios'] else '':>7}"
             if (t := row["ms"].get(name))
@@ -216,7 +218,7 @@ def prepare_plugrad_call(case: Case) -> tuple[Callable[[], Any], Callable[[Any],
     tensors = [plugrad.asarray(x) for x in case.inputs]
     function = case.in_plugrad(*tensors) if case.is_prepared else lambda: case.in_plugrad(*tensors)
     if case.gradient_positions:
-        dy = plugrad.asarray(output_gradient(case.in_plugrad(*tensors).numpy()))
+        dy = plugrad.asarray(make_output_gradient(case.in_plugrad(*tensors).numpy()))
         gradient = plugrad.grad(case.in_plugrad, case.gradient_positions)
         function = lambda: gradient(*tensors, dy=dy)  # noqa: E731
 
@@ -257,29 +259,29 @@ def prepare_torch_call(case: Case) -> tuple[Callable[[], Any], Callable[[Any], l
     if not case.gradient_positions:
         return lambda: in_torch(*tensors), results
     y = in_torch(*tensors).detach().numpy()
-    dy = output_gradient(y if case.out is None else y.transpose(np.argsort(case.out)))
+    dy = make_output_gradient(y if case.out is None else y.transpose(np.argsort(case.out)))
     dy = torch.from_numpy(dy if case.out is None else dy.transpose(case.out))
     leaves = [tensors[i] for i in case.gradient_positions]
     return lambda: torch.autograd.grad(in_torch(*tensors), leaves, dy), results
 
 
-def output_gradient(y: Any) -> Any:
-    """Return an array like `y` that serves as the gradient of the result."""
+def make_output_gradient(y: Any) -> Any:
+    """Return random numbers of the shape of `y`, which serve as the gradient of the result."""
     return np.random.default_rng(1).uniform(-1, 1, y.shape).astype(y.dtype)
 
 
-def check_result(case: Case, name: str, found: Any, expected: Any) -> None:
+def check_result(case: Case, label: str, result: Any, expected: Any) -> None:
     """Raise if two results differ."""
-    assert found.shape == expected.shape, f"{name}: {found.shape} instead of {expected.shape}"
+    assert result.shape == expected.shape, f"{label}: {result.shape} instead of {expected.shape}"
     if case.is_random:
         return
     kind = expected.dtype.kind
     scale = float(np.abs(np.nan_to_num(expected)).max()) if kind in "fc" and expected.size else 0
     tolerance = 2e-2 if expected.dtype == "f2" or "float16" in case.name else 2e-3
-    np.testing.assert_allclose(found, expected, tolerance, tolerance / 50 * scale, err_msg=name)
+    np.testing.assert_allclose(result, expected, tolerance, tolerance / 50 * scale, err_msg=label)
 
 
-def processor_name() -> str:
+def get_processor_name() -> str:
     """Return the name of the processor, or an empty text where the system does not tell it."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
@@ -314,7 +316,7 @@ def main() -> None:
     about = {
         "peers": {peer.name: peer.version for peer in peers},
         "reference": run.reference,
-        "machine": f"{processor_name()}, Python {platform.python_version()}",
+        "machine": f"{get_processor_name()}, Python {platform.python_version()}",
         "is_busy": options.busy,
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "date": time.strftime("%Y-%m-%d %H:%M"),

@@ -32,15 +32,16 @@ import plugrad
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TENSORS, ELEMENTS = 100, 2_500_000
+TENSOR_COUNT, ELEMENT_COUNT = 100, 2_500_000
+"""The tensors in a file, and the elements of each."""
 
 
-def time_call(call: Callable[[], Any], clock: Callable[[], float]) -> float:
-    """Return the time of a call, without the time in which its result is released."""
+def time_call(function: Callable[[], Any], clock: Callable[[], float]) -> float:
+    """Return the seconds of a call, without the time in which its result is released."""
     gc.collect()
     os.sync()
     start = clock()
-    result = call()
+    result = function()
     spent = clock() - start
     del result
     return spent
@@ -57,9 +58,9 @@ def wait_for_disk(path: Path) -> None:
 def make_calls(
     folder: Path, backends: list[str]
 ) -> tuple[dict[str, Callable[[], Any]], dict[str, Callable[[], Any]], list[Path]]:
-    """Return the functions that save and those that load, by name, and the files."""
+    """Return by name the functions that save and those that load, and the paths of the files."""
     rng = np.random.default_rng(0)
-    arrays = {f"w{i}": rng.random(ELEMENTS, np.float32) for i in range(TENSORS)}
+    arrays = {f"w{i}": rng.random(ELEMENT_COUNT, np.float32) for i in range(TENSOR_COUNT)}
     files = {name: folder / f"{name}.safetensors" for name in ["library", "waits", *backends]}
 
     def save_and_wait() -> None:
@@ -89,7 +90,7 @@ def load_onto_backend(path: Path, backend: str) -> Any:
 
 
 def print_times(
-    what: str,
+    title: str,
     functions: dict[str, Callable[[], Any]],
     rounds: int,
     clock: Callable[[], float],
@@ -105,7 +106,7 @@ def print_times(
             spent[name].append(time_call(functions[name], clock))
     medians = {name: statistics.median(times) for name, times in spent.items()}
     references = [name for name in names if name.startswith("library")]
-    print(f"{what:20}{'least':>8}{'median':>8}" + "".join(f"  ÷ {name}" for name in references))
+    print(f"{title:20}{'least':>8}{'median':>8}" + "".join(f"  ÷ {name}" for name in references))
     for name, times in spent.items():
         ratios = (f"{medians[name] / medians[r]:{len(r) + 4}.2f}" for r in references)
         print(f"  {name:18}{min(times):8.3f}{medians[name]:8.3f}" + "".join(ratios), flush=True)
@@ -123,7 +124,7 @@ def main() -> None:
     for folder in arguments.folders:
         saves, loads, files = make_calls(folder, arguments.backends.split(","))
         try:
-            print(f"{folder}, seconds for {TENSORS * ELEMENTS * 4 / 1e9:.0f} GB")
+            print(f"{folder}, seconds for {TENSOR_COUNT * ELEMENT_COUNT * 4 / 1e9:.0f} GB")
             print_times("save", saves, arguments.rounds, clock)
             saves.clear()  # with them, the tensors
             print_times("load", loads, arguments.rounds, clock)

@@ -20,7 +20,7 @@ COLUMNS = {
     "jax-jit": "`jax.jit`",
     "onnxruntime": "onnxruntime",
 }
-"""The columns by the names of peers."""
+"""By peer: the title of its column."""
 PLUGRAD_COLUMNS = ("cpu", "cpu-jit")
 
 
@@ -56,14 +56,14 @@ def make_table(reports: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _describe_faster_rows(rows: list[dict[str, Any]], present: list[str]) -> str:
-    """Return a sentence that says in which rows others take less time than plugrad, traced where it can be."""
+def _describe_faster_rows(rows: list[dict[str, Any]], peer_names: list[str]) -> str:
+    """Return a sentence on the rows in which other libraries take less time than plugrad, traced if possible."""
     found: list[str] = []
     for row in sorted(rows, key=lambda row: row["name"]):
         ours = min(row["ms"][n]["least"] for n in PLUGRAD_COLUMNS if n in row["ms"])
         faster = [
             f"{COLUMNS[n].strip('`')} ({row['ms'][n]['least'] / ours:.2f} of plugrad's time)"
-            for n in present
+            for n in peer_names
             if n not in PLUGRAD_COLUMNS and n in row["ms"] and row["ms"][n]["least"] < ours
         ]
         if faster:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MIN_MICROSECONDS: Final = 50
-"""The time of a call from on threads should help."""
+"""The time of a call from which on threads should help."""
 NO_GAIN_MIN_RATIO: Final = 0.8
-"""The ratio from which on a call counts as one that gains nothing."""
+"""The ratio above which a call is reported to gain nothing from threads."""
 MAX_RATIOS: Final = {
     "unet": 0.62,
     "GPT block": 0.62,
@@ -40,8 +40,9 @@ MAX_RATIOS: Final = {
     "filter gradient, 16 x 56² x 64": 0.62,
     "filter gradient, 64 x 28² x 16": 0.62,
 }
-"""What two threads may take of the time of one, by the names of cases."""
+"""By case: the maximum time with two threads, relative to that with one."""
 BITWISE_TEST_THREADS: Final = (1, 2, 7)
+"""The numbers of threads with which results must have the same bits."""
 
 
 # --- what is measured ------------------------------------------------------------------------------
@@ -110,15 +111,15 @@ def all_cases() -> dict[str, Callable[[], Any]]:
 # --- a process with a number of threads ------------------------------------------------------------
 
 
-def answer_questions(backend: str, words: Sequence[str], is_busy: bool) -> None:
-    """Print the names of the cases; then answer each line of the standard input by a time or a digest of results."""
+def answer_questions(backend: str, name_words: Sequence[str], is_busy: bool) -> None:
+    """Print the names of the cases, then answer each line of standard input by a time or a digest of results."""
     import plugrad
 
     plugrad.use(backend)
     makers = {
         name: make
         for name, make in all_cases().items()
-        if any(word in name.lower() for word in words or [""])
+        if any(word in name.lower() for word in name_words or [""])
     }
     clock = CriticalPath(backend).seconds if is_busy else time.perf_counter
     synchronize = plugrad.which().backend.synchronize
@@ -190,11 +191,11 @@ class CriticalPath:
         from plugrad_wasm import workers
 
         def run_in_turn(
-            pool: Any, export: str, chains: Any, held: Any, scratch: Sequence[Any] = ()
+            pool: Any, export: str, chains: Any, keep_alive: Any, scratch_blocks: Sequence[Any] = ()
         ) -> None:
             threads = pool.threads
             calls = pool._calls  # the caller's own
-            last = [block.address for block in scratch[:1]]
+            last = [block.address for block in scratch_blocks[:1]]
 
             def run_chain(chain: Any) -> None:
                 for arguments in chain:
@@ -208,27 +209,27 @@ class CriticalPath:
 
         workers.Workers.run_in_threads = run_in_turn
 
-    def _run_in_turn(self, calls: Sequence[Callable[[], Any]], threads: int) -> None:
-        """Make the calls in turn, and give each to the simulated thread that would be free first."""
-        spent = [0.0] * threads
+    def _run_in_turn(self, calls: Sequence[Callable[[], Any]], thread_count: int) -> None:
+        """Make the calls in turn, each in the simulated thread that would be free first."""
+        spent = [0.0] * thread_count
         for call in calls:
             begin = time.thread_time()
             call()
             spent[spent.index(min(spent))] += time.thread_time() - begin
         self.saved += sum(spent) - max(spent)
 
-    def _run_in_parts(self, run: Callable[..., bool], *arguments: Any) -> bool:
-        """Run equal parts in one thread, and count only the time of the thread that would have the most of them."""
+    def _run_in_parts(self, function: Callable[..., bool], *arguments: Any) -> bool:
+        """Run equal parts in one thread, but count only the time of the thread that would have most of them."""
         *others, parts, threads = arguments
         begin = time.thread_time()
-        is_done = run(*others, parts, 1)
+        is_done = function(*others, parts, 1)
         if is_done:
             spent = time.thread_time() - begin
             self.saved += spent * (1 - -(-parts // threads) / parts)
         return is_done
 
     def seconds(self) -> float:
-        """Return the seconds so far."""
+        """Return the processor seconds so far, without the time that more threads would save."""
         return time.thread_time() - self.saved
 
 
@@ -253,13 +254,14 @@ class Server:
         )
         self.names = self._read_answer().split("\t")
 
-    def ask(self, question: str, name: str, count: int = 1) -> str:
-        """Return the answer to a question: "seconds" of a number of calls of a case, or the "digest" of its results."""
+    def ask(self, question: str, case_name: str, call_count: int = 1) -> str:
+        """Return the "seconds" of one of so many calls of a case, or the "digest" of its results."""
         assert self._process.stdin
-        print(f"{question}\t{name}\t{count}", file=self._process.stdin, flush=True)
+        print(f"{question}\t{case_name}\t{call_count}", file=self._process.stdin, flush=True)
         return self._read_answer()
 
     def _read_answer(self) -> str:
+        """Return the next line of the process."""
         assert self._process.stdout
         line = self._process.stdout.readline()
         if not line:
@@ -290,17 +292,19 @@ def compare_bits(servers: dict[int, Server]) -> None:
         sys.exit(1)
 
 
-def print_times(one: Server, several: Server, threads: int, rounds: int) -> None:
+def print_times(
+    one_thread: Server, several_threads: Server, thread_count: int, rounds: int
+) -> None:
     """Print the times and ratios of all cases."""
-    print(f"{'microseconds':44} {'1 thread':>12} {threads:>5} threads  ratio")
+    print(f"{'microseconds':44} {'1 thread':>12} {thread_count:>5} threads  ratio")
     long: list[float] = []
     slow: list[str] = []
     missed: list[str] = []
-    for name in one.names:
-        both = one, several
+    for name in one_thread.names:
+        both = one_thread, several_threads
         for server in both:  # what is compiled or allocated once is not counted
             server.ask("seconds", name, 2)
-        count = max(1, round(0.02 / max(float(one.ask("seconds", name)), 1e-7)))
+        count = max(1, round(0.02 / max(float(one_thread.ask("seconds", name)), 1e-7)))
         count = min(count, 1000)
         least = [
             min(times)
@@ -335,7 +339,7 @@ def print_times(one: Server, several: Server, threads: int, rounds: int) -> None
 
 
 def main() -> None:
-    """Serve or measure."""
+    """Answer the questions of a measuring process, or measure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("words", nargs="*", help="only what has one of them in its name or family")
     parser.add_argument("--backend", default="cpu")

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import workloads
 
 CASES_WITH_READ_BACK: Final = ("10 adds", "10 adds/dev", "W1", "W2")
-"""Cases that end when their value is on the host."""
+"""The names of the cases that end when their value is on the host."""
 
 
 class Inputs(NamedTuple):
@@ -23,10 +23,12 @@ class Inputs(NamedTuple):
     ten_million: Any
     logits: Any
     image: Any
-    """With channels last."""
+    """A batch of images with channels last."""
     filter: Any
     first: Any
+    """The first of two arrays of four numbers, which are added."""
     second: Any
+    """The second of them."""
 
 
 def make_inputs() -> Inputs:

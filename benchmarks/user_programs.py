@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 Arrays = dict[str, Any]
+"""The arrays of a program, by parameter."""
 TOLERANCE = 2e-3
-"""Of what both return, relative to the largest number: programs of hundreds of steps add up rounding."""
+"""The maximum difference relative to the largest number: hundreds of steps add up rounding errors."""
 
 
 def random_normal(*shape: int, scale: float = 1.0, seed: int = 0) -> Any:
@@ -46,9 +47,9 @@ def random_uniform(*shape: int, low: float = 0.1, high: float = 1.0, seed: int =
     return np.random.default_rng(seed).uniform(low, high, shape).astype("f4")
 
 
-def random_integers(limit: int, *shape: int, seed: int = 0) -> Any:
-    """Return integers in [0, limit)."""
-    return np.random.default_rng(seed).integers(limit, size=shape)
+def random_integers(end: int, *shape: int, seed: int = 0) -> Any:
+    """Return integers in [0, end)."""
+    return np.random.default_rng(seed).integers(end, size=shape)
 
 
 def lstm_inputs() -> Arrays:
@@ -104,16 +105,23 @@ def augmentation_inputs() -> Arrays:
 
 
 def unet_inputs() -> Arrays:
-    def kernel(size: int, inputs: int, outputs: int) -> Any:
-        return random_normal(size, size, inputs, outputs, scale=0.1, seed=inputs + outputs)
+    def random_filter(size: int, in_channels: int, out_channels: int) -> Any:
+        return random_normal(
+            size, size, in_channels, out_channels, scale=0.1, seed=in_channels + out_channels
+        )
 
     return {
         "images": random_uniform(4, 64, 64, 1),
         "masks": (random_uniform(4, 64, 64, 1, seed=1) > 0.5).astype("f4"),
         "weights": [
-            *(kernel(3, 1, 16), kernel(3, 16, 32), kernel(3, 32, 64)),
-            *(kernel(2, 32, 64), kernel(3, 64, 32), kernel(2, 16, 32), kernel(3, 32, 16)),
-            kernel(1, 16, 1),
+            *(random_filter(3, 1, 16), random_filter(3, 16, 32), random_filter(3, 32, 64)),
+            *(
+                random_filter(2, 32, 64),
+                random_filter(3, 64, 32),
+                random_filter(2, 16, 32),
+                random_filter(3, 32, 16),
+            ),
+            random_filter(1, 16, 1),
         ],
     }
 
@@ -255,13 +263,13 @@ INPUTS_OF_PROGRAM: dict[str, Callable[[], Arrays]] = {
 }
 
 
-def map_arrays(values: Any, leaf: Callable[[Any], Any]) -> Any:
-    """Return nested lists and dicts of arrays with each array replaced."""
-    if isinstance(values, dict):
-        return {name: map_arrays(value, leaf) for name, value in values.items()}
-    if isinstance(values, list | tuple):
-        return [map_arrays(value, leaf) for value in values]
-    return leaf(values)
+def map_arrays(nested_arrays: Any, function: Callable[[Any], Any]) -> Any:
+    """Return nested lists and dicts of arrays with a function applied to each array."""
+    if isinstance(nested_arrays, dict):
+        return {name: map_arrays(value, function) for name, value in nested_arrays.items()}
+    if isinstance(nested_arrays, list | tuple):
+        return [map_arrays(value, function) for value in nested_arrays]
+    return function(nested_arrays)
 
 
 def relative_difference(results: Any, expected: Any) -> float:
@@ -272,14 +280,17 @@ def relative_difference(results: Any, expected: Any) -> float:
     return float(np.max(np.abs(results.astype("f8") - expected))) / largest
 
 
-def make_sides(name: str, compiles: bool) -> tuple[Mapping[str, Side], float]:
-    """Return the measured sides of a program, and the largest difference between plugrad's and torch's results."""
+def make_sides(program_name: str, with_torch_compile: bool) -> tuple[Mapping[str, Side], float]:
+    """Return the measured functions of a program, and the largest difference of plugrad's and torch's results."""
     import torch
     import user_programs_torch
 
     torch.set_num_threads(1)
-    arrays = INPUTS_OF_PROGRAM[name]()
-    ours, theirs = getattr(user_programs_plugrad, name), getattr(user_programs_torch, name)
+    arrays = INPUTS_OF_PROGRAM[program_name]()
+    ours, theirs = (
+        getattr(user_programs_plugrad, program_name),
+        getattr(user_programs_torch, program_name),
+    )
     given = map_arrays(arrays, plugrad.asarray)
     theirs_given = map_arrays(arrays, torch.as_tensor)
     jitted = plugrad.jit(ours)
@@ -294,7 +305,7 @@ def make_sides(name: str, compiles: bool) -> tuple[Mapping[str, Side], float]:
         "jit": Side(lambda: jitted(**given), finish=backend.synchronize),
         "torch": Side(lambda: theirs(**theirs_given)),
     }
-    if compiles:
+    if with_torch_compile:
         compiled = torch.compile(theirs, mode="max-autotune-no-cudagraphs", dynamic=False)
         sides["compiled"] = Side(lambda: compiled(**theirs_given))
     return sides, worst
@@ -320,7 +331,7 @@ def main() -> None:
                 f"{name}: plugrad and torch differ by {worst:.1e}, more than {TOLERANCE}"
             )
         times = {
-            side: t.least
+            side: t.minimum
             for side, t in take_turns(sides, arguments.rounds, time.process_time).items()
         }
         ratios.append((times["plugrad"] / times["torch"], times["jit"] / times["torch"]))

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 OPS_PER_RUN = 1000
-"""Ops in one run of D1 and D2."""
+"""The ops in one run of D1 and D2."""
 CHAINS_PER_RUN = 50
-"""Chains in one run of D3 and D4."""
+"""The chains of ops in one run of D3 and D4."""
 WORKLOAD_TITLES = {
     "D1": "addition of two tensors of 4 elements",
     "D2": "the same while a gradient is recorded",
@@ -45,11 +45,11 @@ class Workload(NamedTuple):
     """One workload of one peer."""
 
     run: Callable[[], Any]
-    """May return before the work is done; the peer's `finish` waits for it."""
+    """Runs the workload; it may return before the work is done, for which the peer's `finish` waits."""
     check: Callable[[], list[float]]
     """Computes numbers that all peers must agree on."""
     calls: int = 1
-    """Ops or chains in one run: a time is that of one."""
+    """The ops or chains in one run; times are those of one of them."""
 
 
 class Peer(NamedTuple):
@@ -58,7 +58,7 @@ class Peer(NamedTuple):
     name: str
     version: str
     steps: Mapping[str, Callable[[], Workload]]
-    """Prepares each workload that the peer has."""
+    """By workload: the function that prepares it."""
     make_context: Callable[[], AbstractContextManager[Any]] = nullcontext
     """Returns the context in which steps are prepared and run."""
     finish: Callable[[], None] = lambda: None
@@ -85,9 +85,9 @@ def random_uniform(
     return (np.float32(low) + np.float32(high - low) * unit).reshape(shape).astype(np.float32)
 
 
-def random_classes(seed: int, count: int, depth: int) -> Array:
-    """Return reproducible class numbers."""
-    return (random_uniform(seed, (count,), 0, 1).astype(np.float64) * depth).astype(np.int32)
+def random_classes(seed: int, count: int, class_count: int) -> Array:
+    """Return reproducible class numbers below `class_count`."""
+    return (random_uniform(seed, (count,), 0, 1).astype(np.float64) * class_count).astype(np.int32)
 
 
 def random_weight(seed: int, shape: tuple[int, ...], fan_in: int) -> Array:
@@ -129,10 +129,10 @@ def convnet() -> Training:
 
 
 class Layer(NamedTuple):
-    """One convolution of MobileNetV2, with a bias, and relu6 behind it if it says so."""
+    """One convolution of MobileNetV2, with a bias, and perhaps followed by relu6."""
 
     filter: Array
-    """In HWIO; of a depthwise convolution, the last axis is 1."""
+    """The filter in HWIO; the last axis is 1 for a depthwise convolution."""
     bias: Array
     strides: int
     is_depthwise: bool
@@ -140,13 +140,14 @@ class Layer(NamedTuple):
     starts_residual: bool = False
     """Whether its input is added to the output of the next layer with `ends_residual`."""
     ends_residual: bool = False
+    """Whether the input of an earlier layer with `starts_residual` is added to its output."""
 
 
 MOBILENET_STAGES = (
     *((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)),
     *((6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)),
 )
-"""MobileNetV2 (Sandler et al., 2018): expansion, channels, repeats, stride."""
+"""The stages of MobileNetV2 (Sandler et al., 2018): expansion, channels, repeats and stride of each."""
 
 
 def mobilenet() -> tuple[Array, list[Layer], Array]:
@@ -241,15 +242,15 @@ Namespace: TypeAlias = Any
 
 def large_workloads(
     xp: Namespace,
-    tensor: Callable[[Array], Any],
+    to_tensor: Callable[[Array], Any],
     finish: Callable[[Any], Any] = lambda result: result,
-    compiled: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function,
+    compile: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function,
 ) -> dict[str, Callable[[], Workload]]:
     """Return W5, W6 and W7 in the namespace `xp`; `finish` waits for a result and returns it."""
 
-    def step(function: Callable[..., Any], *inputs: Array) -> Workload:
-        tensors = [tensor(x) for x in inputs]
-        function = compiled(function)
+    def make_workload(function: Callable[..., Any], *inputs: Array) -> Workload:
+        tensors = [to_tensor(x) for x in inputs]
+        function = compile(function)
 
         def run() -> Any:
             return finish(function(*tensors))
@@ -266,11 +267,11 @@ def large_workloads(
         return xp.tanh(xp.log(xp.exp(-y) + 1.0)) * x
 
     return {
-        "W5": lambda: step(apply_ten_ops, random_uniform(51, (1_000_000,))),
-        "W6": lambda: step(
+        "W5": lambda: make_workload(apply_ten_ops, random_uniform(51, (1_000_000,))),
+        "W6": lambda: make_workload(
             lambda x: (xp.sum(x, axis=0), xp.sum(x, axis=1)), random_uniform(61, (4096, 1024))
         ),
-        "W7": lambda: step(
+        "W7": lambda: make_workload(
             lambda a, b: a @ b, random_uniform(71, (1024, 1024)), random_uniform(72, (1024, 1024))
         ),
     }

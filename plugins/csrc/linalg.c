@@ -100,12 +100,12 @@ KERNEL(add_matmul_float32)(const float *a, const float *b, float *out, int rows,
         }                                                                                          \
     }
 
-// descriptor of the batch: axes, sizes[axes], a_strides[axes], b_strides[axes], in elements.
+// descriptor of the batch: axes, sizes[axes], a_strides[axes], b_strides[axes], in elements; NULL if it is one product.
 #define MATMUL(dtype, type, effort)                                                                \
     effort KERNEL(matmul_##dtype)(const type *a, const type *b, type *out, int rows, int columns,  \
                                   int depth, int a_row_stride, int a_column_stride,                \
                                   int b_row_stride, int b_column_stride, const int *descriptor) {  \
-        const int axes = descriptor[0];                                                            \
+        const int axes = descriptor ? descriptor[0] : 0;                                           \
         const int *sizes = descriptor + 1, *a_strides = sizes + axes;                              \
         const int *b_strides = a_strides + axes;                                                   \
         int index[MAX_AXES] = {0};                                                                 \

@@ -342,10 +342,20 @@
 #define mean_lines_float64 sum_lines_float64
 #define mean_row_float32 sum_row_float32
 #define mean_row_float64 sum_row_float64
+#ifdef __wasm__
+// What is multiplied is converted to double, so that results in memory would take longer than the columns.
+#define PRODUCTS(dtype, type, effort)                                                              \
+    ROWS(prod, dtype, type, double, double, effort, 1, PRODUCT, WIDE_ROWS)                               \
+    ROW(prod, dtype, type, double, effort, 1, PRODUCT)                                             \
+    FOLD(prod, dtype, type, double, double, type, effort, 1, PRODUCT, WHOLE, REDUCE_EXTREMES)
+#else
+#define PRODUCTS(dtype, type, effort)                                                              \
+    REDUCTION(prod, dtype, type, double, double, type, effort, 1, PRODUCT, WHOLE)
+#endif
 #define FLOAT_KERNELS(dtype, type, effort)                                                         \
     REDUCTION(sum, dtype, type, type, double, type, effort, 0, SUM, WHOLE)                         \
     FOLD(mean, dtype, type, type, double, type, effort, 0, SUM, AVERAGE, REDUCE_LINES)             \
-    REDUCTION(prod, dtype, type, double, double, type, effort, 1, PRODUCT, WHOLE)                  \
+    PRODUCTS(dtype, type, effort)                                                                  \
     ROW_PARTS(sum, dtype, type, double, SUM)                                                       \
     ROW_PARTS(prod, dtype, type, double, PRODUCT)                                                  \
     EXTREME(max, dtype, type, effort, -__builtin_inff(), IS_GREATER, GREATEST)                     \

@@ -162,6 +162,22 @@ def test_symmetric_factors(shape, dtype, rng):
     np.testing.assert_allclose(linalg.cholesky(x, upper=True).numpy(), conjugate_transpose(lower))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("shape", [(48, 48), (49, 49), (3, 131, 131)])
+def test_inverses_of_triangular_matrices(rng, shape, dtype):
+    x = well_conditioned().draw(rng, shape, dtype)
+    for matrices in (np.triu(x), np.tril(x), np.triu(x, -1)):
+        found = linalg.inv(plugrad.asarray(matrices)).numpy()
+        expected = np.linalg.inv(matrices.astype("complex128"))
+        tolerance = 1e-5 if dtype == "float32" else 1e-12
+        np.testing.assert_allclose(found, expected, tolerance, tolerance * np.abs(expected).max())
+        assert found.dtype == matrices.dtype
+    singular = np.triu(x)
+    singular[..., -1, -1] = 0
+    with pytest.raises(ArgumentValueError, match="singular"):
+        linalg.inv(plugrad.asarray(singular))
+
+
 def test_singular_matrices():
     ones = np.ones((3, 3))
     assert linalg.matrix_rank(ones).item() == 1

@@ -208,6 +208,29 @@ def test_segment_sums(run, dtype):
     np.testing.assert_array_equal(run("UnsortedSegmentSum", x, ids, num_segments=3), expected)
 
 
+@pytest.mark.parametrize("dtype", [*DTYPES, "complex64", "complex128"])
+@pytest.mark.parametrize("count", [0, 1, 3, 255, 256, 257, 4096, 4097])
+def test_fills_and_slices_around_the_bytes_that_the_host_copies(run, count, dtype):
+    made = run.functions["Fill"](run.backend, shape=(count,), value=3, dtype=plugrad.DType(dtype))
+    np.testing.assert_array_equal(run.get(made), np.full(count, 3, dtype))
+    x = consecutive_numbers((count + 3,), dtype)
+    for start in (0, 3):
+        found = run("Slice", x, begin=(start,), size=(count,), drop=())
+        np.testing.assert_array_equal(found, x[start : start + count])
+    assert run("Slice", x, begin=(2,), size=(1,), drop=(0,)) == x[2]
+
+
+def test_programs_fill_and_slice_at_each_call():
+    with plugrad.use("wasm"):
+        function = plugrad.jit(lambda x: (plugrad.zeros(3) + x[1], x[1:3] * 2, plugrad.sum(x)))
+        for first in (1.0, 5.0):
+            x = plugrad.arange(4, dtype="float32") + first
+            y, z, total = function(x)
+            assert y.numpy().tolist() == [first + 1] * 3
+            assert z.numpy().tolist() == [2 * first + 2, 2 * first + 4]
+            assert total.item() == 4 * first + 6
+
+
 def test_kernels_that_create_arrays(run):
     backend, functions = run.backend, run.functions
 

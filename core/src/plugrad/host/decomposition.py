@@ -22,6 +22,8 @@ SINGULAR_MESSAGE = (
 )
 MAX_UNBLOCKED_COLUMNS: Final = 32
 """The number of columns that are eliminated, or of rows that are solved, one after the other."""
+MAX_UNBLOCKED_TRIANGLE_ROWS: Final = 48
+"""The number of rows of triangular matrices that LAPACK inverts as it inverts any other ones."""
 NOT_FACTORED_MESSAGE = "has no factors that could be found; its elements must be finite"
 
 
@@ -40,7 +42,29 @@ def inverse(input: Array) -> Array:
     Raises:
         ArgumentValueError: a matrix is singular.
     """
-    return np.asarray(call_lapack("MatrixInverse", SINGULAR_MESSAGE, np.linalg.inv, input))
+    return np.asarray(call_lapack("MatrixInverse", SINGULAR_MESSAGE, _inverse, input))
+
+
+def _inverse(input: Array) -> Array:
+    """Return the inverse matrices; upper triangular ones, as in the gradient of Cholesky, by blocks."""
+    is_triangular = not (
+        input.shape[-1] <= MAX_UNBLOCKED_TRIANGLE_ROWS
+        or input[..., -1, 0].any()
+        or np.tril(input, -1).any()
+    )
+    return (_inverse_of_triangles if is_triangular else np.linalg.inv)(input)
+
+
+def _inverse_of_triangles(input: Array) -> Array:
+    """Return the inverses of upper triangular matrices: of ((a, b), (0, c)), those of a and c, and -inv(a) b inv(c)."""
+    if input.shape[-1] <= MAX_UNBLOCKED_TRIANGLE_ROWS:
+        return np.linalg.inv(input)
+    half = input.shape[-1] // 2
+    out = np.zeros_like(input)
+    a = out[..., :half, :half] = _inverse_of_triangles(input[..., :half, :half])
+    c = out[..., half:, half:] = _inverse_of_triangles(input[..., half:, half:])
+    np.matmul(a @ input[..., :half, half:], -c, out=out[..., :half, half:])
+    return out
 
 
 def solve(matrix: Array, rhs: Array) -> Array:

@@ -57,10 +57,14 @@ NEEDS_GIL_MESSAGE: Final = (
 """Short calls and the memory's lists are kept apart by that lock only."""
 
 
+ALL_DTYPES: Final = ARRAY_DTYPES | {string}
+"""The dtypes of arrays in linear memory, and string."""
+
+
 @cache
 def array_dtypes_with(extra: frozenset[DType]) -> frozenset[DType]:
     """Return the dtypes of arrays in linear memory, the given extra dtypes, and string."""
-    return ARRAY_DTYPES | extra | {string}
+    return ALL_DTYPES | extra
 
 
 class WasmBackend(Backend):
@@ -165,7 +169,8 @@ class WasmBackend(Backend):
 
     def dtypes(self) -> frozenset[DType]:
         """Return the dtypes of arrays, including strings; a kernel may accept fewer."""
-        return array_dtypes_with(known_bfloat16())
+        others = known_bfloat16()
+        return array_dtypes_with(others) if others else ALL_DTYPES
 
     def from_numpy(self, array: NDArray[Any]) -> WasmArray | NDArray[Any]:
         """Return a copy of `array` in linear memory; strings stay on the host."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from ctypes import c_float
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from math import copysign
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from plugrad.extend import INTEGER, float32, uint64
+from plugrad_wasm.dtypes import as_supported_dtype
+from plugrad_wasm.memory import HOST_COPY_MAX_BYTES, WasmArray, measure_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from plugrad.extend import DType, Scalar
-    from plugrad_wasm.memory import LinearMemory, WasmArray
+    from plugrad_wasm.memory import LinearMemory
 
 
 FILL_EXPORTS: Final = {size: f"fill_{size}" for size in (1, 2, 4, 8, 16)}
@@ -39,11 +42,46 @@ def scalar_to_int64_bits(value: Scalar, dtype: DType) -> tuple[int, ...]:
     return _scalar_to_int64_bits(value, dtype, "" if value else str(value))
 
 
+class FillPlan(NamedTuple):
+    """How an array is filled with one value: by a copy of bytes, or else by an export."""
+
+    dtype: DType
+    size: int
+    capacity: int  # of the block
+    nbytes: int
+    filled: bytes | None  # the bytes of a small array
+    export: str
+    bits: tuple[int, ...]
+
+
+@lru_cache(maxsize=1024)
+def _plan_fill(shape: tuple[int, ...], dtype: DType, value: Scalar, spelling: str) -> FillPlan:
+    dtype = as_supported_dtype(dtype)
+    size, capacity = measure_block(shape, dtype.itemsize)
+    nbytes = size * dtype.itemsize
+    bits = _scalar_to_int64_bits(value, dtype, spelling)
+    filled = None
+    if nbytes <= HOST_COPY_MAX_BYTES:
+        pattern = np.array(bits, np.int64).tobytes()[: dtype.itemsize]
+        filled = pattern * size
+    return FillPlan(dtype, size, capacity, nbytes, filled, FILL_EXPORTS[dtype.itemsize], bits)
+
+
 def fill(memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scalar) -> WasmArray:
-    """Return an array filled with `value`."""
-    out = memory.empty(shape, dtype)
-    run = memory.store.exports_holding_gil[FILL_EXPORTS[dtype.itemsize]]
-    run(out.address, out.size, *scalar_to_int64_bits(value, dtype))
+    """Return an array filled with `value`.
+
+    Raises:
+        UnsupportedDtype: arrays cannot have the dtype.
+    """
+    is_plain = value or (type(value) is float and copysign(1, value) > 0)  # str takes long
+    plan = _plan_fill(shape, dtype, value, "" if is_plain else str(value))
+    dtype, size, capacity, nbytes, filled, export, bits = plan
+    out = WasmArray(memory, shape, dtype, size, capacity)
+    host = memory.host
+    if filled is None or host is None:
+        memory.store.exports_holding_gil[export](out.address, size, *bits)
+    else:
+        host[out.address : out.address + nbytes] = filled
     return out
 
 

@@ -14,6 +14,7 @@ takes the lock of the store.
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections import defaultdict
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -34,6 +35,8 @@ MAX_BLOCK_BYTES: Final = (1 << 31) - 1  # beyond it, C's pointer differences ove
 PAGE_BYTES: Final = 1 << 16
 ALIGNMENT_BYTES: Final = 64
 MAX_AXES: Final = 64  # of an array of NumPy
+HOST_COPY_MAX_BYTES: Final = 4096
+"""The bytes up to which the host fills or copies neighbouring elements itself: a call takes longer."""
 LARGE_BLOCK_MIN_BYTES: Final = 1 << 20
 LARGE_BLOCK_SKEW_BYTES: Final = 320
 """The bytes by which large blocks are longer, so that neighbours do not begin at the same offset of a page.
@@ -128,10 +131,8 @@ class WasmArray:
         self.memory = memory
         self.capacity = capacity
         returned = memory.returned
-        if (
-            returned and returned[-1].capacity == capacity
-        ):  # it was in use, so the counters are right
-            block = returned[-1]
+        if returned and (block := returned[-1]).capacity == capacity:
+            # it was in use, so the counters are right
             self.__del__, self.address, returned[-1:] = block.release, block.address, ()
             return
         free = memory.free[capacity]
@@ -278,7 +279,8 @@ class LinearMemory:
         self._spans: list[tuple[int, int]] = []  # (address, size) of merged free blocks
         self._discarded = 0  # bytes of spans that were given back to the system and not used since
         self._top = -(-base // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-        self._host = store.host_view()
+        self.host: memoryview | None = store.host_view()
+        """All bytes, for copies of few of them; None in a recording."""
         self._needed = 0  # the most bytes in use at one time, and the number of preparations, since
         self._preparations = 0  # the free blocks were last looked at
 
@@ -296,18 +298,24 @@ class LinearMemory:
         self, shape: tuple[int, ...], dtype: np.dtype[Any], address: int
     ) -> NDArray[Any]:
         """Return a NumPy view of linear memory. It keeps the store alive, but not the block."""
-        return np.ndarray(shape, dtype, self._host, address)
+        return np.ndarray(shape, dtype, self.host, address)
 
     def from_numpy(self, values: NDArray[Any], dtype: DType) -> WasmArray:
         """Return a copy of a host array."""
         shape = values.shape
         array = WasmArray(self, shape, dtype, *measure_block(shape, dtype.itemsize))
-        np.ndarray(shape, values.dtype, self._host, array.address)[...] = values
+        np.ndarray(shape, values.dtype, self.host, array.address)[...] = values
         return array
 
     def write_numbers(self, numbers: Sequence[int]) -> WasmArray:
         """Write 32-bit numbers, such as addresses of other arrays, to a new array, and return it."""
-        return self.from_numpy(np.array(numbers, np.uint32), uint32)
+        out = self.empty((len(numbers),), uint32)
+        host = self.host
+        assert host is not None
+        host[out.address : out.address + 4 * len(numbers)] = struct.pack(
+            f"<{len(numbers)}I", *numbers
+        )
+        return out
 
     def to_numpy(self, array: WasmArray) -> NDArray[Any]:
         """Return the elements on the host: a view that keeps a large array alive, or a copy of a small one.
@@ -455,7 +463,7 @@ class LinearMemory:
                 self.store.grow_memory(generous) or self.store.grow_memory(missing)
             ):
                 return False
-            self._host = self.store.host_view()
+            self.host = self.store.host_view()
         block = Block(self, address, capacity)
         free = block.free
         self._top = address + capacity
@@ -504,7 +512,7 @@ def view_host_memory(address: int, owner: object) -> memoryview:
     """Return the host memory from an address on as a buffer that keeps `owner` alive."""
     buffer = _AddressSpace.from_address(address)
     buffer.owner = owner
-    return memoryview(buffer)
+    return np.frombuffer(memoryview(buffer), np.uint8).data  # to whose parts bytes can be assigned
 
 
 class _AddressSpace(ctypes.c_char * ADDRESS_SPACE_BYTES):

@@ -164,21 +164,6 @@ def copy_descriptor(sizes: Sizes, source_strides: Sizes, target_strides: Sizes) 
     return (len(order), *(values[axis] for values in axes for axis in order))
 
 
-class StridesSummary(NamedTuple):
-    """Properties of a strided view: its size, whether it is contiguous, and its descriptor."""
-
-    size: int
-    is_dense: bool  # neighbouring elements in their order
-    descriptor: Sizes  # of a copy into a dense array
-
-
-@lru_cache(maxsize=1024)
-def summarize_strides(sizes: Sizes, strides: Sizes) -> StridesSummary:
-    """Return the size, contiguity and descriptor of a strided view."""
-    descriptor = copy_descriptor(sizes, strides, contiguous_strides(sizes))
-    return StridesSummary(count_elements(sizes), merge_axes(sizes, strides)[1] == (1,), descriptor)
-
-
 @lru_cache(maxsize=1024)
 def slice_strides(
     strides: Sizes, begin: Sizes, sizes: Sizes, steps: Sizes | None, drop: Sizes

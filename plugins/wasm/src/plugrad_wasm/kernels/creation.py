@@ -35,7 +35,7 @@ def fill(
     backend: HasLinearMemory, *, shape: tuple[int, ...], value: Scalar, dtype: DType
 ) -> WasmArray:
     """Return an array filled with one value."""
-    return filled(backend.linear_memory, shape, as_supported_dtype(dtype), value)
+    return filled(backend.linear_memory, shape, dtype, value)
 
 
 @table.implements(creation.zeros_like)

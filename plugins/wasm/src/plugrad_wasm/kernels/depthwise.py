@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from plugrad.extend import Window, count_elements
 from plugrad.kernels import depthwise
 from plugrad_wasm.bits import fill
@@ -17,7 +15,7 @@ from plugrad_wasm.declare import (
 from plugrad_wasm.kernels.convolution import epilogue_arguments
 from plugrad_wasm.kernels.linalg import NO_EPILOGUE, Epilogue
 from plugrad_wasm.kernels.movement import read_strided, reverse
-from plugrad_wasm.kernels.reduction import make_reduction
+from plugrad_wasm.kernels.reduction import sum_over_axes
 from plugrad_wasm.memory import WasmArray, WasmView
 from plugrad_wasm.strides import contiguous_strides
 from plugrad_wasm.windows import (
@@ -35,8 +33,6 @@ Sizes = tuple[int, ...]
 DEPTHWISE_EXPORTS = ExportNames("depthwise")
 INPUT_GRADIENT_EXPORTS = ExportNames("depthwise_input_gradient")
 FILTER_GRADIENT_EXPORTS = ExportNames("depthwise_filter_gradient")
-
-sum_over_axes: Final = make_reduction("sum")
 
 
 def repeat_channels(x: WasmArray, multiplier: int) -> WasmArray:
@@ -134,7 +130,7 @@ def depthwise_conv2d_input_gradient(
         dx = run_depthwise(INPUT_GRADIENT_EXPORTS, dy, filter, image, window, image)
     if filter.shape[3] != 1:
         copies = WasmView(dx, (batch, height, width, channels, filter.shape[3]))
-        dx = sum_over_axes(copies, (4,), False)
+        dx = sum_over_axes(copies, axis=(4,), keep_dims=False)
     return dx
 
 

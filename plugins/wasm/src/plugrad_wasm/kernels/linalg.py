@@ -92,8 +92,14 @@ class ShortMatmulCall(NamedTuple):
     size: int
     capacity: int  # of the block of the result
     export: str
-    sizes: Sizes  # rows, columns, depth, and strides
-    descriptor: Sizes  # of the batch
+    rows: int
+    columns: int
+    depth: int
+    a_row_stride: int
+    a_column_stride: int
+    b_row_stride: int
+    b_column_stride: int
+    descriptor: Sizes | None  # of the batch; None if it is one product
 
 
 @lru_cache(maxsize=1024)
@@ -112,9 +118,9 @@ def plan_short_matmul_call(
         if len(plan.shape) > 2 or largest > SMALL_HALF_MATRIX_MAX_ELEMENTS:
             return None
     sizes = plan.rows, plan.columns, plan.depth, *plan.a_strides, *plan.b_strides
-    return ShortMatmulCall(
-        plan.shape, size, capacity, MATMUL_EXPORTS[dtype], sizes, plan.descriptor
-    )
+    descriptor = plan.descriptor if len(plan.shape) > 2 else None
+    export = MATMUL_EXPORTS[dtype]
+    return ShortMatmulCall._make((plan.shape, size, capacity, export, *sizes, descriptor))
 
 
 def matrix_strides(shape: Sizes, batch: Sizes) -> Sizes:
@@ -157,12 +163,16 @@ def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) 
     """Return the matrix products over the last two axes."""
     short = plan_short_matmul_call(a.shape, b.shape, a.dtype, transpose_a, transpose_b)
     if short is not None:
-        shape, size, capacity, export, sizes, descriptor = short
+        # named one by one: a call with a tuple of them takes longer
+        shape, size, capacity, export, m, n, k, a_row, a_column, b_row, b_column, descriptor = short
         memory = a.memory
         store = memory.store
-        out, batch = WasmArray(memory, shape, a.dtype, size, capacity), store.descriptor(descriptor)
+        out = WasmArray(memory, shape, a.dtype, size, capacity)
+        x, y, z = a.address, b.address, out.address
+        batch = None if descriptor is None else store.descriptor(descriptor)
+        address = 0 if batch is None else batch.address
         run = store.exports_holding_gil[export]
-        run(a.address, b.address, out.address, *sizes, batch.address)
+        run(x, y, z, m, n, k, a_row, a_column, b_row, b_column, address)
         return out
     if a.dtype in COMPLEX:
         return complex_matmul(

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from functools import lru_cache
 from operator import mul
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from plugrad.extend import count_elements
 from plugrad.kernels import movement
 from plugrad_wasm.bits import fill
 from plugrad_wasm.declare import run_strided, table
 from plugrad_wasm.memory import (
+    HOST_COPY_MAX_BYTES,
     StridedView,
     WasmArray,
     WasmSlice,
     WasmStridedView,
     WasmView,
-    round_up_to_size_class,
+    measure_block,
 )
 from plugrad_wasm.strides import (
     broadcast_strides,
     contiguous_strides,
     copy_descriptor,
+    merge_axes,
     slice_strides,
-    summarize_strides,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ def copy_strided(
         return
     descriptor = copy_descriptor(sizes, source_strides, target_strides)
     export, starts = COPY_EXPORTS[source.dtype.itemsize], (source_offset, target_offset)
-    work = target.size
+    work = count_elements(sizes)
     run_strided(source, export, descriptor, (source, target), (1, 2), work=work, starts=starts)
 
 
@@ -84,25 +86,50 @@ def as_strided_view(x: WasmArray) -> tuple[WasmArray, Sizes, int]:
     return x, contiguous_strides(x.shape), 0
 
 
+class StridesSummary(NamedTuple):
+    """Properties of a strided view: what a copy of it needs, and whether it is contiguous."""
+
+    sizes: Sizes
+    strides: Sizes
+    size: int
+    nbytes: int
+    capacity: int  # of the block of a copy
+    is_dense: bool  # neighbouring elements in their order
+    descriptor: Sizes  # of a copy into a dense array
+
+
+@lru_cache(maxsize=1024)
+def summarize_strides(sizes: Sizes, strides: Sizes, itemsize: int) -> StridesSummary:
+    """Return the size, contiguity and descriptor of a strided view."""
+    size, capacity = measure_block(sizes, itemsize)
+    is_dense = size < 2 or merge_axes(sizes, strides)[1] == (1,)
+    descriptor = copy_descriptor(sizes, strides, contiguous_strides(sizes))
+    return StridesSummary(sizes, strides, size, size * itemsize, capacity, is_dense, descriptor)
+
+
 def view_or_copy(x: WasmArray, sizes: Sizes, strides: Sizes, start: int) -> WasmArray:
+    """Return a strided view of `x`, or a contiguous copy if it has few elements."""
+    return view_or_copy_summarized(x, summarize_strides(sizes, strides, x.dtype.itemsize), start)
+
+
+def view_or_copy_summarized(x: WasmArray, summary: StridesSummary, start: int) -> WasmArray:
     """Return a strided view of `x`, or a contiguous copy if it has few elements.
 
     Neighbouring elements are a view without a copy; all others are copied when a kernel needs them dense.
     """
-    size, is_dense, descriptor = summarize_strides(sizes, strides)
+    sizes, strides, size, nbytes, capacity, is_dense, descriptor = summary
     if size >= VIEW_MIN_ELEMENTS:
         if is_dense:
             return WasmSlice(x, sizes, start)
         return WasmStridedView(StridedView(x, sizes, strides, start), as_contiguous)
     memory, dtype = x.memory, x.dtype
-    itemsize = dtype.itemsize
-    out = WasmArray(memory, sizes, dtype, size, round_up_to_size_class(size * itemsize))
-    if size:
-        run, address = (
-            memory.store.exports_holding_gil[COPY_EXPORTS[itemsize]],
-            x.address + start * itemsize,
-        )
-        run(address, out.address, memory.store.descriptor(descriptor).address)
+    out = WasmArray(memory, sizes, dtype, size, capacity)
+    first, host = x.address + start * dtype.itemsize, memory.host
+    if is_dense and nbytes <= HOST_COPY_MAX_BYTES and host is not None:
+        host[out.address : out.address + nbytes] = host[first : first + nbytes]
+    elif size:
+        run = memory.store.exports_holding_gil[COPY_EXPORTS[dtype.itemsize]]
+        run(first, out.address, memory.store.descriptor(descriptor).address)
     return out
 
 
@@ -112,13 +139,25 @@ def copy_array(x: WasmArray) -> WasmArray:
     return read_strided(x, x.shape, strides, start)
 
 
+@lru_cache(maxsize=1024)
+def summarize_slice(
+    shape: Sizes, itemsize: int, begin: Sizes, sizes: Sizes, steps: Sizes | None, drop: Sizes
+) -> tuple[StridesSummary, int]:
+    """Return the summary and the start of a slice of a contiguous array, without the axes in `drop`."""
+    sizes, strides, start = slice_strides(contiguous_strides(shape), begin, sizes, steps, drop)
+    return summarize_strides(sizes, strides, itemsize), start
+
+
 def slice_block(
     x: WasmArray, begin: Sizes, sizes: Sizes, steps: Sizes | None = None, drop: Sizes = ()
 ) -> WasmArray:
     """Return a block of `x`, or every `steps`-th element of it, without the axes in `drop`."""
-    x, strides, start = as_strided_view(x)
-    sizes, strides, first = slice_strides(strides, begin, sizes, steps, drop)
-    return view_or_copy(x, sizes, strides, start + first)
+    if isinstance(x, WasmStridedView):
+        x, strides, start = as_strided_view(x)
+        sizes, strides, first = slice_strides(strides, begin, sizes, steps, drop)
+        return view_or_copy(x, sizes, strides, start + first)
+    summary, start = summarize_slice(x.shape, x.dtype.itemsize, begin, sizes, steps, drop)
+    return view_or_copy_summarized(x, summary, start)
 
 
 def multiply_elementwise(a: Iterable[int], b: Iterable[int]) -> Sizes:
@@ -151,7 +190,10 @@ def transpose(x: WasmArray, *, perm: Sizes) -> WasmArray:
 @table.implements(movement.slice)
 def slice(x: WasmArray, *, begin: Sizes, size: Sizes, drop: Sizes) -> WasmArray:
     """Return a block, without the axes in `drop`, which have size 1."""
-    return slice_block(x, begin, size, drop=drop)
+    if isinstance(x, WasmStridedView):
+        return slice_block(x, begin, size, None, drop)
+    summary, start = summarize_slice(x.shape, x.dtype.itemsize, begin, size, None, drop)
+    return view_or_copy_summarized(x, summary, start)  # as `slice_block`, in fewer calls
 
 
 @table.implements(movement.strided_slice)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from plugrad.extend import Kernel
 from plugrad.kernels import optimizers
 from plugrad_wasm.declare import (
     ELEMENTWISE_PART_STEPS,
+    RELEASE_GIL_MIN_ELEMENTS,
     ExportNames,
     choose_items_per_part,
     run_call_chains,
     table,
 )
+from plugrad_wasm.memory import WasmArray
 from plugrad_wasm.program import exported_kernels
 
 if TYPE_CHECKING:
     from plugrad.extend import Implementation
-    from plugrad_wasm.memory import WasmArray
 
 
 def make_optimizer_kernel(kernel: Kernel[..., Any], export_prefix: str) -> Implementation:
@@ -29,17 +29,21 @@ def make_optimizer_kernel(kernel: Kernel[..., Any], export_prefix: str) -> Imple
     def implementation(coefficients: WasmArray, *tensors: WasmArray) -> list[WasmArray]:
         memory = coefficients.memory
         count = len(tensors) // lists
-        outputs = [memory.empty_like(x) for x in tensors[count:]]
+        outputs = [WasmArray(memory, x.shape, x.dtype, x.size, x.capacity) for x in tensors[count:]]
         sizes = [x.size for x in tensors[:count]]
         # The sizes, the addresses of the inputs and those of the outputs: what follows begins `count` numbers
         # and then one for each input later.
-        places = [*sizes, *(x.address for x in chain(tensors, outputs))]
+        places = [*sizes, *[x.address for x in tensors], *[x.address for x in outputs]]
         numbers = memory.write_numbers(places)
         first = numbers.address
         last = first + 4 * (count + len(tensors))
         arguments = (coefficients.address, first, first + 4 * count, last, count)
         size = sum(sizes)
         work = lists * size
+        if size and work < RELEASE_GIL_MIN_ELEMENTS:
+            run = memory.store.exports_holding_gil[names[coefficients.dtype]]
+            run(*arguments, 0, 1)
+            return outputs
         parts = (
             -(-size // choose_items_per_part(memory.store, size, work, ELEMENTWISE_PART_STEPS))
             if size

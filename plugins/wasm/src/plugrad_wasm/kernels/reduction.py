@@ -21,12 +21,12 @@ from plugrad_wasm.declare import (
 from plugrad_wasm.kernels.indexing import as_int32_positions, compute_segment_sums
 from plugrad_wasm.kernels.movement import transpose
 from plugrad_wasm.kernels.unary import cast
-from plugrad_wasm.memory import WasmView
+from plugrad_wasm.memory import WasmArray, WasmView, measure_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from plugrad_wasm.memory import WasmArray
+    from plugrad.extend import DType
     from plugrad_wasm.runtime import CallChain
 
 Axes = tuple[int, ...]
@@ -85,14 +85,66 @@ def plan_reduction(shape: Axes, axes: Axes, keep_dims: bool) -> ReductionPlan:
     )
 
 
-def make_reduction(kernel: str) -> Callable[[WasmArray, Axes, bool], WasmArray]:
-    """Return the function (x, axes, keep_dims) that reduces axes with an export."""
+class ShortReductionCall(NamedTuple):
+    """What the reduction of few elements calls: one export, and the block of its result."""
+
+    shape: Axes
+    size: int
+    capacity: int
+    export: str
+    outer_size: int
+    reduced_size: int
+    inner_size: int
+
+
+def can_sum_halves(shape: Axes, plan: ReductionPlan) -> bool:
+    """Return whether an export sums float16 or bfloat16 numbers directly, in the axes of a plan."""
+    outer, length, inner = plan.layout
+    if plan.axes_reduced_first:
+        return False
+    if inner == 1:
+        return length <= ROW_PART_ELEMENTS
+    return (
+        outer == 1
+        and inner > MAX_COLUMNS_IN_ONE_PART
+        and count_elements(shape) >= RELEASE_GIL_MIN_ELEMENTS
+    )
+
+
+def make_reduction(kernel: str) -> Callable[..., WasmArray]:
+    """Return the implementation of a reduction whose attribute is called `axis`, by its exports."""
     names, pitched_names = ExportNames(kernel), ExportNames(f"{kernel}_pitched")
 
-    def reduce_axes(x: WasmArray, axes: Axes, keep_dims: bool) -> WasmArray:
-        before, layout, shape = plan_reduction(x.shape, axes, keep_dims)
+    @lru_cache(maxsize=1024)
+    def plan_short_call(
+        shape: Axes, axes: Axes, keep_dims: bool, dtype: DType
+    ) -> ShortReductionCall | None:
+        """Return the call that reduces few elements in one pass, or None if there is more to do."""
+        plan = plan_reduction(shape, axes, keep_dims)
+        if plan.axes_reduced_first or count_elements(shape) >= RELEASE_GIL_MIN_ELEMENTS:
+            return None
+        if dtype in HALVES and not can_sum_halves(shape, plan):
+            return None
+        block = measure_block(plan.shape, dtype.itemsize)
+        return ShortReductionCall(plan.shape, *block, names[dtype], *plan.layout)
+
+    def reduce_axes(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
+        short = plan_short_call(x.shape, axis, keep_dims, x.dtype)
+        if short is not None:
+            shape, size, capacity, export, outer, length, inner = short
+            memory = x.memory
+            out = WasmArray(memory, shape, x.dtype, size, capacity)
+            run = memory.store.exports_holding_gil[export]
+            run(x.address, out.address, outer, length, inner)
+            return out
+        plan = plan_reduction(x.shape, axis, keep_dims)
+        if x.dtype in HALVES and not can_sum_halves(x.shape, plan):
+            return cast(
+                reduce_axes(cast(x, dtype=float32), axis=axis, keep_dims=keep_dims), dtype=x.dtype
+            )
+        before, layout, shape = plan
         for group in before:
-            x = reduce_axes(x, group, True)
+            x = reduce_axes(x, axis=group, keep_dims=True)
         outer, length, inner = layout
         out = x.memory.empty(shape, x.dtype)
         if x.size < RELEASE_GIL_MIN_ELEMENTS:
@@ -146,59 +198,31 @@ def reduce_single_row(kernel: str, x: WasmArray, out: WasmArray) -> None:
     select_export(x, f"{name}_total_{x.dtype}", count)(totals.address, out.address, count, divisor)
 
 
-def declare_reduction(kernel: str) -> Callable[..., WasmArray]:
-    """Declare a reduction whose attribute is called `axis`."""
-    function = make_reduction(kernel)
-
-    def implementation(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
-        return function(x, axis, keep_dims)
-
-    return implementation
-
-
 def declare_adjacent_reduction(kernel: str) -> Callable[..., WasmArray]:
     """Declare a reduction that cannot be done axis by axis: reduced axes are first made adjacent by a transposition."""
     function = make_reduction(kernel)
 
     def implementation(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
         if len(group_adjacent_axes(axis)) == 1:
-            return function(x, axis, keep_dims)
+            return function(x, axis=axis, keep_dims=keep_dims)
         kept = tuple([i for i in range(len(x.shape)) if i not in axis])
         moved = transpose(x, perm=(*kept, *axis))
-        out = function(moved, tuple(range(len(kept), len(x.shape))), False)
+        last = tuple(range(len(kept), len(x.shape)))
+        out = function(moved, axis=last, keep_dims=False)
         return WasmView(out, reduced_shape(x.shape, axis, keep_dims))
 
     return implementation
 
 
 max_over_axes: Final = make_reduction("max")
-sum_over_axes: Final = declare_reduction("sum")
-
-
-@table.implements(reduction.sum)
-def sum(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
-    """Return the sums along axes; halves are summed in float32, and the sums rounded once."""
-    if x.dtype not in HALVES or can_sum_halves(x, plan_reduction(x.shape, axis, keep_dims)):
-        return sum_over_axes(x, axis=axis, keep_dims=keep_dims)
-    return cast(
-        sum_over_axes(cast(x, dtype=float32), axis=axis, keep_dims=keep_dims), dtype=x.dtype
-    )
-
-
-def can_sum_halves(x: WasmArray, plan: ReductionPlan) -> bool:
-    """Return whether an export sums float16 or bfloat16 numbers directly, in the axes of a plan."""
-    outer, length, inner = plan.layout
-    if plan.axes_reduced_first:
-        return False
-    if inner == 1:
-        return length <= ROW_PART_ELEMENTS
-    return outer == 1 and inner > MAX_COLUMNS_IN_ONE_PART and x.size >= RELEASE_GIL_MIN_ELEMENTS
+sum_over_axes: Final = make_reduction("sum")
+"""Halves are summed in float32, and the sums rounded once."""
 
 
 @table.implements(reduction.max)
 def max(x: WasmArray, *, reduction_indices: Axes, keep_dims: bool) -> WasmArray:
     """Return the maxima along axes."""
-    return max_over_axes(x, reduction_indices, keep_dims)
+    return max_over_axes(x, axis=reduction_indices, keep_dims=keep_dims)
 
 
 def make_arg_reduction(kernel: str) -> Callable[..., WasmArray]:
@@ -250,13 +274,14 @@ def count_values_in_bins(
 
 table.update(
     {
-        reduction.prod: declare_reduction("prod"),
-        reduction.mean: declare_reduction("mean"),
+        reduction.sum: sum_over_axes,
+        reduction.prod: make_reduction("prod"),
+        reduction.mean: make_reduction("mean"),
         reduction.variance: declare_adjacent_reduction("variance"),
         reduction.euclidean_norm: declare_adjacent_reduction("norm"),
-        reduction.min: declare_reduction("min"),
-        reduction.all: declare_reduction("all"),
-        reduction.any: declare_reduction("any"),
+        reduction.min: make_reduction("min"),
+        reduction.all: make_reduction("all"),
+        reduction.any: make_reduction("any"),
         reduction.argmax: make_arg_reduction("argmax"),
         reduction.argmin: make_arg_reduction("argmin"),
     }

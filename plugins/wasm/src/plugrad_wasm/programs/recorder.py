@@ -262,6 +262,7 @@ class RecordingMemory(LinearMemory):
         """The bytes of the blocks."""
         self.fixed: dict[int, WasmArray] = {}
         """The arrays of linear memory for which blocks stand."""
+        self.host: memoryview | None = None
         self.used: int = 0
         self.buffers: int = 0
         self.threshold: Any = math.inf

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import CommandRecorder
     from plugrad_webgpu.shaders.program import Plan
 
-ROWS_PER_INVOCATION = 4  # of an invocation that loads them all
-COLUMNS_PER_INVOCATION = 4  # of an invocation, where there are many
+ROWS_PER_INVOCATION = 4
+"""The largest number of rows of an invocation that loads all of them."""
+COLUMNS_PER_INVOCATION = 4
+"""The largest number of columns of an invocation."""
 SPLIT_MIN_ELEMENTS = 64
 """The least number of elements in each part of a split sum: fewer do not justify a second dispatch."""
 

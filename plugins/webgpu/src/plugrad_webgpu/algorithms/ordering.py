@@ -22,7 +22,8 @@ RadixEntryPointName = Literal["rank", "count_digits", "sum_digit_counts", "reord
 
 KEY_BITS = 32
 RADIX_DIGIT_BITS = 8
-SHORT_ROW_DIGIT_BITS = 4  # where the counts of more digits would take more memory than the elements
+SHORT_ROW_DIGIT_BITS = 4
+"""The bits of a digit in short rows, where more counts would take more memory than the elements."""
 SHORT_ROW_MAX_ELEMENTS = 2048
 """The largest number of elements in rows that are sorted by short digits."""
 RANK_SORT_MAX_ELEMENTS = (
@@ -33,13 +34,15 @@ RANK_SORT_MAX_ELEMENTS = (
 LARGE_SORT_BLOCK_ELEMENTS = 2048
 SMALL_SORT_BLOCK_ELEMENTS = 512
 MIN_LARGE_SORT_BLOCKS = 128
-MAX_SELECTED_ELEMENTS = 1024  # of a row: what is selected is sorted in shared memory
+MAX_SELECTED_ELEMENTS = 1024
+"""The largest number of selected elements of a row, which are sorted in shared memory."""
 SELECT_MIN_SEGMENT_ELEMENTS = (
     4096  # elements: to select from shorter segments saves less than another dispatch costs
 )
 SELECT_MAX_SEGMENT_ELEMENTS = 1 << 19  # with 256 sorters and eight digits, loops of 18,432 steps
 SELECT_MAX_WORKGROUPS = 512
-RADIX_MIN_BLOCK_ELEMENTS = 512  # elements: shorter blocks spend most of their time on counts
+RADIX_MIN_BLOCK_ELEMENTS = 512
+"""The least number of elements in a block: shorter ones spend most of their time on counts."""
 RADIX_MAX_BLOCKS = 1024
 RADIX_WORKGROUP_SIZE = 32
 MERGE_WORKGROUP_SIZE = 64

@@ -21,8 +21,10 @@ ScheduleName = Literal["direct", "joined", "broadcast", "shared"]
 ProductSizes = tuple[int, int, int]
 """The rows, the length of a sum, and the columns of a product."""
 
-BROADCAST_SUBGROUP_SIZE = 8  # invocations of the schedule "broadcast"
-NARROW_MAX_ROWS_OR_COLUMNS = 8  # fewer do not fill the tiles of a workgroup
+BROADCAST_SUBGROUP_SIZE = 8
+"""The subgroup size that the schedule "broadcast" needs."""
+NARROW_MAX_ROWS_OR_COLUMNS = 8
+"""The largest number of rows or columns for which narrow tiles are used: more fill other tiles."""
 WIDE_MIN_COLUMNS = 64
 """The columns of the tile "broadcast 64"."""
 JOINED_MIN_DEPTH = 512
@@ -37,7 +39,8 @@ UNLIMITED_SPLITS_MIN_DEPTH = 1024
 """The least number of elements in each part of a sum that may have more parts: to read these takes far longer."""
 LARGE_TILE_MIN_DEPTH = 256
 """The least number of elements of a sum for the largest tile: else the first and the last loads take much time."""
-PROCESSOR_COUNT = os.cpu_count() or 1  # on which a software device computes
+PROCESSOR_COUNT = os.cpu_count() or 1
+"""The number of processors on which a software device computes."""
 MIN_TILES_PER_PROCESSOR = 2
 """The least number of tiles on a software device for each processor: with fewer, some wait for the last one."""
 TILE_CACHE_NAME = "plugrad-webgpu"

@@ -40,8 +40,10 @@ if TYPE_CHECKING:
 
     from plugrad_webgpu.driver.interface import Driver, RawDevice
 
-SUBGROUP_FEATURE = "subgroup"  # used where there are any
-SOFTWARE_FEATURES = ("shader-int64", "shader-f64")  # used on software devices
+SUBGROUP_FEATURE = "subgroup"
+"""The feature by which shaders use subgroups, if the adapter has it."""
+SOFTWARE_FEATURES = ("shader-int64", "shader-f64")
+"""The features that shaders use on software devices: integers and floats of 64 bits."""
 # The kernels use more than the limits that WebGPU guarantees, which are lower than what every desktop driver has.
 REQUESTED_LIMITS = (
     "max-buffer-size",

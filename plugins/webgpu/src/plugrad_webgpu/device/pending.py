@@ -55,7 +55,8 @@ LARGE_RESULT_BYTES = 1 << 22
 """The size of results from which on only one chain is open."""
 MAX_CACHED_CHAIN_PLANS = 4096
 MAX_REMEMBERED_CHAINS = 1024
-MAX_PROGRAMS_PER_GENERATION = 64  # of a generation; a large program makes 20
+MAX_PROGRAMS_PER_GENERATION = 64
+"""The largest number of programs of a generation; a large application makes 20."""
 
 ChainInput = tuple[Buffer, "InputAccess"]
 CallWithOperandReferences = tuple["ElementwiseCall", "OperandReferences"]

@@ -53,10 +53,12 @@ libf: Any = _api.libf
 
 NULL: Any = ffi.NULL
 MIN_STAGING_BYTES = 1 << 16
-MAX_SPIN_SECONDS = 1e-4  # seconds without sleep: a sleep takes at least half of this
+MAX_SPIN_SECONDS = 1e-4
+"""How long a thread waits without sleeping: a sleep takes at least half of this."""
 MAX_SLEEP_SECONDS = 1e-3
 UPLOAD_STAGING_BYTES = 1 << 22
-STAGED_UPLOAD_MIN_BYTES = 1 << 20  # less is copied faster by the library
+STAGED_UPLOAD_MIN_BYTES = 1 << 20
+"""The least size of uploads through mapped memory: the library copies less in less time."""
 MAX_UPLOAD_STAGINGS = 4
 _MAP_PENDING_STATUS = 0
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MAX_ATTENTION_WEIGHTS: Final = {"hardware": 1 << 26, "software": 1 << 24}
 """The largest number of weights that exist at a time (256 or 64 MiB), unless one query of each batch has more."""
 
-WORKGROUP_COLUMNS = 8  # invocations beside each other
+WORKGROUP_COLUMNS = 8
 """The number of columns of invocations in a workgroup."""
 MAX_WORKGROUP_ROWS = 16
 SHADER_SIZE_CANDIDATES: Final = (MAX_WORKGROUP_ROWS, 1, 2), (MAX_WORKGROUP_ROWS, 1, 1), (8, 1, 1)

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
-CHANNELS_PER_INVOCATION = 16  # channels of an invocation
-ROTATION_COORDINATE_NUDGE = 0.5e-9  # of places that are rounded to nine digits
+CHANNELS_PER_INVOCATION = 16
+"""The largest number of channels that an invocation computes."""
+ROTATION_COORDINATE_NUDGE = 0.5e-9
 """How many pixels are added to rotated coordinates, so that no rounding error chooses between two pixels."""
 
 PointSourceName = Literal["boxes", "transforms", "rotation"]
+"""What defines the sampling points: boxes, projective transforms or a rotation."""
 POINT_ARRAY_DECLARATIONS: dict[PointSourceName, tuple[str, ...]] = {
     "boxes": ("boxes: array<f32>", "numbers: array<i32>"),
     "transforms": ("transforms: array<f32>",),

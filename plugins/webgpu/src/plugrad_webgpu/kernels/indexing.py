@@ -37,7 +37,8 @@ SUMMABLE_DTYPES = (*NUMBER_DTYPES, int64, complex64)
 # Positions of a block: a GPU has an invocation for each of many short ones, and waits for memory at every position.
 SOFTWARE_MIN_BLOCK_POSITIONS = 32
 GPU_MIN_BLOCK_POSITIONS = 8
-MAX_BLOCKS_ON_GPU = 30_000  # which may all have the same label, so a loop goes through them
+MAX_BLOCKS_ON_GPU = 30_000
+"""The largest number of blocks, which may all have the same label, so that a loop goes through them."""
 
 _saturate_to_int32 = elementwise({int64: "saturated_i32_of_i64(x)"}, result=int32)
 

@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import Plan
 
-PASSES_OVER_EACH_ROW = 2  # over a row: maximum and sum, result
+PASSES_OVER_EACH_ROW = 2
 """The number of loops over a row: one for the maximum and the sum, one for the result."""
-GPU_WORKGROUP_SIZE = 64  # invocations of a workgroup
-SOFTWARE_MIN_ROWS = 16  # fewer rows, with one invocation each, do not keep a software device busy
+GPU_WORKGROUP_SIZE = 64
+"""The number of invocations for each row on a GPU."""
+SOFTWARE_MIN_ROWS = 16
+"""The least number of rows, with one invocation each, that keep a software device busy."""
 
 
 # A difference from -infinity would be NaN.

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
 
 ROW_AXIS, COLUMN_AXIS = 1, 2
-VECTORS_PER_INVOCATION = 4  # elements or vectors of an invocation
-MAX_LOOP_STEPS = 8192  # of each of them: all loops of an invocation together must stay below 65,535
+VECTORS_PER_INVOCATION = 4
+"""The largest number of elements, or of vectors of them, that an invocation computes."""
+MAX_LOOP_STEPS = 8192
 """The largest number of steps of a loop: all loops of an invocation together must stay below 65,535."""
 
 

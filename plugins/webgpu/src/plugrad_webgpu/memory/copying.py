@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 
-ELEMENTS_PER_INVOCATION = 4  # elements that an invocation moves
-MAX_CHUNKED_AXES = 8  # with more, the parameters would have to be in a buffer
+ELEMENTS_PER_INVOCATION = 4
+"""The number of elements that an invocation moves in chunks."""
+MAX_CHUNKED_AXES = 8
+"""The largest number of axes of copies in chunks: with more, the parameters would have to be in a buffer."""
 BYTE_COPY_MIN_BYTES = 1 << 19
 """The least size of copies that a software device makes without a shader, in a submission of 50 microseconds.
 

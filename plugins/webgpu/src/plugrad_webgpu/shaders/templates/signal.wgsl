@@ -19,8 +19,8 @@ struct Parameters {
   radix: u32,
   is_first: u32,          // whether the input is narrow, and not of a pass before
   is_last: u32,           // whether the output is
-  is_first_swapped: u32,
-  is_last_swapped: u32,
+  swaps_parts_of_input: u32,
+  swaps_parts_of_output: u32,
   scale: vec2f,           // of the output, in two parts; where the output is narrow
   zero: u32,
 }
@@ -37,11 +37,11 @@ fn load(at: u32) -> vec4f {
   } else {
     z = vec4f(input[2u * at], input[2u * at + 1u]);
   }
-  return select(z, z.yxwz, parameters.is_first_swapped != 0u);
+  return select(z, z.yxwz, parameters.swaps_parts_of_input != 0u);
 }
 
 fn store(at: u32, number: vec4f) {
-  let z = select(number, number.yxwz, parameters.is_last_swapped != 0u);
+  let z = select(number, number.yxwz, parameters.swaps_parts_of_output != 0u);
   if (parameters.is_last == 0u) {
     output[2u * at] = z.xy;
     output[2u * at + 1u] = z.zw;

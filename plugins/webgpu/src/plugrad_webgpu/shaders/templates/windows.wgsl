@@ -13,7 +13,7 @@ alias Mask = $mask;
 
 struct Parameters {
   count: u32,        // of the results
-  image_step: i32,   // what a position loses with each image
+  positions_per_image: i32,  // subtracted for each image
   rows: i32,         // stops in all images
   run: i32,          // the stops of one segment
   size: array<i32, $axes>,
@@ -38,7 +38,7 @@ fn channels_of() -> i32 { return parameters.image_strides[$axes - 1]; }
 
 // The positions of the elements of a vector of the images
 fn positions(at: i32, image: i32) -> Integers {
-  return Integers($width * at - image * parameters.image_step) + $lanes;
+  return Integers($width * at - image * parameters.positions_per_image) + $lanes;
 }
 
 fn are_nan(x: Element) -> Mask {
