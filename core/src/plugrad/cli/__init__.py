@@ -103,10 +103,10 @@ def _make_parser(argv: Sequence[str]) -> ArgumentParser:
     return parser
 
 
-def _add_command(subcommands: Any, name: str, summary: str) -> ArgumentParser:
+def _add_command(subcommands: Any, command_name: str, summary: str) -> ArgumentParser:
     """Add a command whose arguments are not known yet, and return its parser."""
     return subcommands.add_parser(
-        name,
+        command_name,
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
         epilog=EXIT_STATUS_HELP,

@@ -58,13 +58,13 @@ def _disable_core_dumps() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def try_backend(report: ReportFile, name: str, last_step: str) -> None:
+def try_backend(report: ReportFile, plugin_name: str, last_step: str) -> None:
     """Import a backend, probe it, open it and compute with it; `last_step` is the last step: probe, open or compute."""
     from plugrad.discovery.listing import find_plugin
 
     report.add(stage="it is looked for")
-    _disable_other_hooks(name)
-    plugin = find_plugin(name)
+    _disable_other_hooks(plugin_name)
+    plugin = find_plugin(plugin_name)
     report.add(stage="it is imported")
     import_module(plugin.target.partition(":")[0])
     try:
@@ -129,7 +129,7 @@ def _probe_open_and_compute(report: ReportFile, plugin: Plugin, last_step: str) 
 
 
 def _find_packs_with_wrong_kernels(
-    name: str, backend: Backend, checks: Sequence[dict[str, str]]
+    backend_name: str, backend: Backend, checks: Sequence[dict[str, str]]
 ) -> dict[str, str]:
     """Return, for each failed check, the qualified names of the plugins whose kernels are the cause.
 
@@ -145,7 +145,7 @@ def _find_packs_with_wrong_kernels(
         remove_kernel_table(backend, owner)
         right = {
             check["check"]
-            for check in run_checks(name)
+            for check in run_checks(backend_name)
             if check["result"] not in FAILED_CHECK_RESULTS
         }
         blamed |= dict.fromkeys(sorted(wrong & right), owner)
@@ -155,36 +155,36 @@ def _find_packs_with_wrong_kernels(
     return blamed
 
 
-def import_op_pack(report: ReportFile, name: str) -> None:
+def import_op_pack(report: ReportFile, plugin_name: str) -> None:
     """Import an op pack."""
     from plugrad.discovery.listing import find_plugin
     from plugrad.discovery.packs import op_pack
 
     report.add(stage="it is looked for")
-    _disable_other_hooks(name)
-    pack = find_plugin(name, "ops")
+    _disable_other_hooks(plugin_name)
+    pack = find_plugin(plugin_name, "ops")
     report.add(stage="it is imported")
     try:
-        op_pack(name)
+        op_pack(plugin_name)
     except PluginUnavailable:
         report.add(error=pack.reason, traceback=pack.details)
     report.add(replaced=pack.replaced)
 
 
-def load_doctor_section(report: ReportFile, name: str) -> None:
+def load_doctor_section(report: ReportFile, plugin_name: str) -> None:
     """Load one plugin with hooks, and report the section that it adds to the output of ``plugrad doctor``."""
     from plugrad.discovery import hooks
     from plugrad.discovery.listing import find_plugin, plugins
 
     report.add(stage="it is looked for")
-    _disable_other_hooks(name)
-    find_plugin(name, "hooks")
+    _disable_other_hooks(plugin_name)
+    find_plugin(plugin_name, "hooks")
     report.add(stage="its hooks are loaded")
     hooks.load_new_hooks()
     report.add(stage="it is asked for its section")
     sections = [section for _, section in hooks.call_hooks("plugrad_doctor_section")]
     report.add(sections=[[str(title), str(text)] for title, text in sections])
-    plugin = next(p for p in plugins("hooks") if p.qualified_name == name)
+    plugin = next(p for p in plugins("hooks") if p.qualified_name == plugin_name)
     report.add(replaced=plugin.replaced)
     if plugin.reason:
         report.add(error=plugin.reason, traceback=plugin.details)

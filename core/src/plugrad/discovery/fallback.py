@@ -201,9 +201,9 @@ def _fallback_candidates(
             yield name, device
 
 
-def _find_open_device(name: str) -> Backend | None:
+def _find_open_device(backend_name: str) -> Backend | None:
     """Return a device of the named backend that is open already, or None."""
-    plain = find_plugin(name).name
+    plain = find_plugin(backend_name).name
     return next((backend for backend in opened_backends() if backend.name == plain), None)
 
 

@@ -92,9 +92,9 @@ def opened_backends() -> list[Backend]:
     return list(dict.fromkeys(list(state.opened.values())))
 
 
-def _apply_memory_limit(name: str) -> None:
-    """Apply the limit in the settings to the backends that are open."""
-    if name != "memory_limit":
+def _apply_memory_limit(setting_name: str) -> None:
+    """Apply the limit in the settings to the backends that are open, when this setting changes."""
+    if setting_name != "memory_limit":
         return
     state.memory_limits.clear()
     try:

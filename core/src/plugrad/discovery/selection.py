@@ -177,18 +177,18 @@ def which() -> Selection:
     return selection
 
 
-def _cached_selection(name: str) -> Selection | None:
-    """Return the cached selection for a name, unless its settings or plugins have changed since then."""
-    found = state.selected.get(name)
+def _cached_selection(device_specs: str) -> Selection | None:
+    """Return the cached selection for device specs, unless its settings or plugins have changed since then."""
+    found = state.selected.get(device_specs)
     if found is None or found[0] != (config.state, state.generation):
         return None
     backend = found[1].backend
     return None if backend.is_closed or backend.lost else found[1]
 
 
-def _cache_selection(name: str | None, selection: Selection) -> None:
-    """Cache the selection for a name, or for the settings if the name is None."""
-    state.selected[name] = (config.state, state.generation), selection
+def _cache_selection(device_specs: str | None, selection: Selection) -> None:
+    """Cache the selection for device specs, or for the settings if these are None."""
+    state.selected[device_specs] = (config.state, state.generation), selection
 
 
 def active_backend() -> Backend:
@@ -237,7 +237,7 @@ def resolve_backend(device: DeviceLike | None, layer: str = "device=") -> Backen
     return device if isinstance(device, Backend) else first_usable_backend(device, layer)
 
 
-def split_device_spec(device_spec: str, source: str) -> tuple[str, str]:
+def split_device_spec(device_spec: str, layer: str) -> tuple[str, str]:
     """Split a device spec, such as ``"webgpu:1"``, into backend name and device, which may be empty."""
     if device_spec.strip().startswith(MODULE_PREFIX):
         module, _, rest = device_spec.strip().removeprefix(MODULE_PREFIX).partition(":")
@@ -247,7 +247,7 @@ def split_device_spec(device_spec: str, source: str) -> tuple[str, str]:
     name, _, device = rest.partition(":")
     if not name:
         raise ConfigError(
-            f"{source}: {device_spec!r} does not name a backend; "
+            f"{layer}: {device_spec!r} does not name a backend; "
             "expected is a name such as 'cpu', 'webgpu:1' or 'webgpu,cpu'"
         )
     return f"{distribution}{double}{name}", device

@@ -58,7 +58,7 @@ def _window_cells(image: Shape, window: Window) -> _WindowCells:
 
 
 def _is_first_maximum(cells: list[Tensor], largest: Tensor) -> list[Tensor]:
-    """Return, for each cell of the filter, the windows in which it is the first with the largest element."""
+    """Return, for each cell of the window, the windows in which it is the first with the largest element."""
     found: list[Tensor] = []
     is_free = equal(largest, largest)  # a window whose largest element is NaN has no such cell
     for cell in cells:

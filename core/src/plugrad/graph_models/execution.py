@@ -96,12 +96,12 @@ class ModelRunner:
                     found.pop(name, None)
         return [_pick_output(found, reference) for reference in outputs]
 
-    def call_function(self, name: str, arguments: list[Any]) -> list[Any]:
+    def call_function(self, function_name: str, arguments: list[Any]) -> list[Any]:
         """Return the outputs of a function of the model."""
-        graph = self.functions[name]
+        graph = self.functions[function_name]
         if len(arguments) != len(graph.inputs):
             raise DamagedFile(
-                f"function {name!r} takes {len(graph.inputs)} values, and gets {len(arguments)}"
+                f"function {function_name!r} takes {len(graph.inputs)} values, and gets {len(arguments)}"
             )
         return self.run(graph, graph.outputs, dict(zip(graph.inputs, arguments, strict=True)))
 

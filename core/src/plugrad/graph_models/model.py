@@ -291,13 +291,13 @@ class GraphModel:
             )
         return OutputReference(node, int(port or 0))
 
-    def _convert_input(self, name: str, value: Any, backend: Backend) -> Tensor:
+    def _convert_input(self, input_name: str, value: Any, backend: Backend) -> Tensor:
         """Convert an input to a tensor and check it against the declared dtype and shape."""
-        attributes = self._graph.nodes[self._inputs[name].node].attributes
+        attributes = self._graph.nodes[self._inputs[input_name].node].attributes
         dtype = attributes.get("dtype", "float32")
         x = value if isinstance(value, Tensor) else asarray(value, device=backend)
         if (str(x.dtype) == "string") != (dtype == "string"):
-            raise DTypeError(f"GraphModel: input {name!r} is {x.dtype}; it must be {dtype}")
+            raise DTypeError(f"GraphModel: input {input_name!r} is {x.dtype}; it must be {dtype}")
         if str(x.dtype) != dtype:
             x = astype(x, dtype)
         shape: list[int] | None = attributes.get("shape")
@@ -308,7 +308,7 @@ class GraphModel:
         ):
             sizes = ", ".join("any" if size < 0 else str(size) for size in shape)
             raise ShapeError(
-                f"GraphModel: input {name!r} has shape {x.shape}; it must be ({sizes})"
+                f"GraphModel: input {input_name!r} has shape {x.shape}; it must be ({sizes})"
             )
         return x
 

@@ -129,7 +129,10 @@ def register_host_operator(*names: str) -> Callable[[Callable[..., Any]], Callab
 
 
 def _parse_signature(
-    name: str, function: Callable[..., Any], last_annotation: str, output_names: tuple[str, ...]
+    operator_name: str,
+    function: Callable[..., Any],
+    last_annotation: str,
+    output_names: tuple[str, ...],
 ) -> Operator:
     """Return the inputs and attributes that a function's signature declares."""
     kinds: list[str] = []
@@ -146,7 +149,7 @@ def _parse_signature(
             continue
         if kind not in INPUT_ANNOTATIONS:
             raise RegistrationError(
-                f"{name}: an input is annotated {kind}, and not by {INPUT_ANNOTATIONS}"
+                f"{operator_name}: an input is annotated {kind}, and not by {INPUT_ANNOTATIONS}"
             )
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             variadic = kind
@@ -154,7 +157,7 @@ def _parse_signature(
             kinds.append(kind)
             required += is_required
     return Operator(
-        name,
+        operator_name,
         function,
         tuple(kinds),
         required,

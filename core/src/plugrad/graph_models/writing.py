@@ -61,9 +61,9 @@ class TracedCall:
         self.kernel = calls[0].kernel.name
         self.attrs = calls[0].attrs
 
-    def attribute_in_both_traces(self, name: str) -> ValueInBothTraces:
+    def attribute_in_both_traces(self, attribute_name: str) -> ValueInBothTraces:
         """Return an attribute in both traces."""
-        return self.calls[0].attrs[name], self.calls[1].attrs[name]
+        return self.calls[0].attrs[attribute_name], self.calls[1].attrs[attribute_name]
 
     def shape(self, position: int = 0, *, is_output: bool = False) -> ValueInBothTraces:
         """Return the shape of an input, or of an output, in both traces."""
@@ -301,9 +301,9 @@ class GraphWriter:
         return [found] if len(step.outputs) == 1 else output_names(found, len(step.outputs))
 
 
-def output_names(name: str, count: int) -> list[str]:
+def output_names(node_name: str, output_count: int) -> list[str]:
     """Return the names of the outputs of a node."""
-    return [name, *(f"{name}:{place}" for place in range(1, count))]
+    return [node_name, *(f"{node_name}:{place}" for place in range(1, output_count))]
 
 
 def tensorflow_dtype(dtype: str, subject: str = "a weight") -> str:

@@ -53,14 +53,27 @@ def check_transformed_gradients(
     return found
 
 
-def is_pair(candidate: object) -> bool:
-    """Return whether something is a pair of a variable and a tensor."""
-    return (
-        isinstance(candidate, _PAIR_TYPES)
-        and len(candidate) == 2
-        and isinstance(candidate[0], Variable)
-        and isinstance(candidate[1], Tensor)
-    )
+def check_pairs(pairs: Sequence[Any]) -> None:
+    """Raise unless all are pairs of a variable and a gradient that can move it.
+
+    Raises:
+        ArgumentError: one is not a pair of a variable and a tensor.
+        ShapeError, DTypeError: as for `check_gradient`.
+    """
+    for pair in pairs:
+        members: Any = pair
+        if not (
+            isinstance(pair, _PAIR_TYPES)
+            and len(pair) == 2
+            and isinstance(variable := members[0], Variable)
+            and isinstance(gradient := members[1], Tensor)
+        ):
+            raise ArgumentError(
+                "apply_gradients: the argument must be pairs of a Variable and a Tensor"
+            )
+        value, direction = variable.array, gradient.array
+        if direction.shape != value.shape or direction.dtype is not value.dtype:
+            check_gradient(variable, gradient)
 
 
 _PAIR_TYPES: Final = (tuple, list)  # Python makes a union anew in each test for one

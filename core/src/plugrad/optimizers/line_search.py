@@ -39,7 +39,7 @@ class LinePoint(NamedTuple):
 
 def search_line(
     evaluate: Callable[[float], LinePoint],
-    start: LinePoint,
+    start_point: LinePoint,
     step: float,
     *,
     min_interval: float,
@@ -51,23 +51,27 @@ def search_line(
 
     Args:
         evaluate: returns the point at a step.
-        start: the point at step 0, whose slope is negative.
+        start_point: the point at step 0, whose slope is negative.
         step: the first step to try.
         min_interval: the length of an interval of steps below which the search ends.
         evaluations_left: the most points to evaluate.
     """
-    before = start
+    before = start_point
     while evaluations_left > 0:
         point = evaluate(step)
         evaluations_left -= 1
-        if _violates_sufficient_decrease(point, start) or (
-            before is not start and point.value >= before.value
+        if _violates_sufficient_decrease(point, start_point) or (
+            before is not start_point and point.value >= before.value
         ):
-            return _zoom_interval(evaluate, start, before, point, evaluations_left, min_interval)
-        if abs(point.slope) <= -WOLFE_CURVATURE * start.slope:
+            return _zoom_interval(
+                evaluate, start_point, before, point, evaluations_left, min_interval
+            )
+        if abs(point.slope) <= -WOLFE_CURVATURE * start_point.slope:
             return point
         if point.slope >= 0:
-            return _zoom_interval(evaluate, start, point, before, evaluations_left, min_interval)
+            return _zoom_interval(
+                evaluate, start_point, point, before, evaluations_left, min_interval
+            )
         least, most = (
             point.step + INTERPOLATION_MARGIN * (point.step - before.step),
             STEP_GROWTH_FACTOR * point.step,
@@ -80,48 +84,59 @@ def search_line(
 
 def _zoom_interval(
     evaluate: Callable[[float], LinePoint],
-    start: LinePoint,
-    low: LinePoint,
-    high: LinePoint,
+    start_point: LinePoint,
+    best_point: LinePoint,
+    other_end: LinePoint,
     evaluations_left: int,
     min_interval: float,
 ) -> LinePoint:
-    """Return a point that satisfies the conditions between two steps; `low` is the best so far (algorithm 3.6)."""
-    while evaluations_left > 0 and abs(high.step - low.step) > min_interval:
-        length = high.step - low.step
-        part = (_cubic_minimizer(low, high) - low.step) / length
+    """Return a point that satisfies the conditions between the best point so far and another end (algorithm 3.6)."""
+    while evaluations_left > 0 and abs(other_end.step - best_point.step) > min_interval:
+        length = other_end.step - best_point.step
+        part = (_cubic_minimizer(best_point, other_end) - best_point.step) / length
         point = evaluate(
-            low.step + length * min(max(part, INTERPOLATION_MARGIN), 1 - INTERPOLATION_MARGIN)
+            best_point.step
+            + length * min(max(part, INTERPOLATION_MARGIN), 1 - INTERPOLATION_MARGIN)
         )
         evaluations_left -= 1
-        if _violates_sufficient_decrease(point, start) or point.value >= low.value:
-            high = point
+        if _violates_sufficient_decrease(point, start_point) or point.value >= best_point.value:
+            other_end = point
             continue
-        if abs(point.slope) <= -WOLFE_CURVATURE * start.slope:
+        if abs(point.slope) <= -WOLFE_CURVATURE * start_point.slope:
             return point
         if point.slope * length >= 0:
-            high = low
-        low = point
-    return low
+            other_end = best_point
+        best_point = point
+    return best_point
 
 
-def _violates_sufficient_decrease(point: LinePoint, start: LinePoint) -> bool:
+def _violates_sufficient_decrease(point: LinePoint, start_point: LinePoint) -> bool:
     """Return whether a point violates the sufficient decrease (3.7a), or is not finite."""
     if not point.is_finite:
         return True
-    return point.value > start.value + WOLFE_SUFFICIENT_DECREASE * point.step * start.slope
+    return (
+        point.value > start_point.value + WOLFE_SUFFICIENT_DECREASE * point.step * start_point.slope
+    )
 
 
-def _cubic_minimizer(a: LinePoint, b: LinePoint) -> float:
+def _cubic_minimizer(point: LinePoint, other_point: LinePoint) -> float:
     """Return the step that minimizes the cubic through the values and slopes at two points, or the midpoint."""
-    middle = (a.step + b.step) / 2
-    if not (a.is_finite and b.is_finite):
+    middle = (point.step + other_point.step) / 2
+    if not (point.is_finite and other_point.is_finite):
         return middle
-    length = b.step - a.step
-    first = a.slope + b.slope - 3 * (a.value - b.value) / (a.step - b.step)
-    square = first * first - a.slope * b.slope
+    length = other_point.step - point.step
+    first = (
+        point.slope
+        + other_point.slope
+        - 3 * (point.value - other_point.value) / (point.step - other_point.step)
+    )
+    square = first * first - point.slope * other_point.slope
     if not 0 <= square < inf:
         return middle
     second = copysign(sqrt(square), length)
-    divisor = b.slope - a.slope + 2 * second
-    return b.step - length * (b.slope + second - first) / divisor if divisor else middle
+    divisor = other_point.slope - point.slope + 2 * second
+    return (
+        other_point.step - length * (other_point.slope + second - first) / divisor
+        if divisor
+        else middle
+    )

@@ -18,9 +18,9 @@ from plugrad.ops.optimizers import make_update
 from plugrad.ops.transfer import host_value, stop_gradient
 from plugrad.optimizers.checks import (
     check_gradient,
+    check_pairs,
     check_transformed_gradients,
     check_variables,
-    is_pair,
 )
 from plugrad.optimizers.loss_scale import LossScale
 from plugrad.optimizers.updates import VariableState, group_by_kernel, iter_batches
@@ -282,12 +282,7 @@ class Optimizer(ABC):
             DTypeError: a gradient would change the dtype of its variable.
         """
         pairs = as_list(pairs, "apply_gradients", "pairs")
-        for pair in pairs:
-            if not is_pair(pair):
-                raise ArgumentError(
-                    "apply_gradients: the argument must be pairs of a Variable and a Tensor"
-                )
-            check_gradient(*pair)
+        check_pairs(pairs)
         is_finite = None
         step, names, scale, transforms = static_value(
             lambda: (self._update_rule, self._slot_names(), self.loss_scale, self.transforms)
@@ -457,7 +452,7 @@ class Optimizer(ABC):
         slot_names: tuple[str, ...],
         compute_coefficients: Callable[[], tuple[float, ...]],
         log: HostLog,
-        condition: Tensor | None,
+        is_finite: Tensor | None,
     ) -> None:
         """Update variables of one dtype and device and their slots, and count the step with the first of them.
 
@@ -470,8 +465,8 @@ class Optimizer(ABC):
             updated = update([variables, gradients, *slots])
             targets = [*chain(variables, *slots)]
             values = [*chain.from_iterable(updated)]
-            if condition is not None:
-                values = [where(condition, y, x) for x, y in zip(targets, values, strict=True)]
+            if is_finite is not None:
+                values = [where(is_finite, y, x) for x, y in zip(targets, values, strict=True)]
             assign_all(targets, values, log)
 
     @property
@@ -534,10 +529,12 @@ def _transform_gradients(
     return [(variable, gradient) for (variable, _), gradient in zip(pairs, gradients, strict=True)]
 
 
-def _make_slot(variable: Variable, slot_name: str, value: Tensor) -> Variable:
+def _make_slot(variable: Variable, slot_name: str, initial_value: Tensor) -> Variable:
     """Return a slot of a variable."""
     return Variable(
-        value, trainable=False, name=f"{variable.name}.{slot_name}" if variable.name else slot_name
+        initial_value,
+        trainable=False,
+        name=f"{variable.name}.{slot_name}" if variable.name else slot_name,
     )
 
 

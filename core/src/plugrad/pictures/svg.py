@@ -54,7 +54,7 @@ def draw_svg(
 ) -> str:
     """Return the SVG element of an arranged graph."""
     legend = [entry for entry in LEGEND_ENTRIES if entry[0] in {_css_class(node) for node in nodes}]
-    keys, right = _draw_legend(legend, has_saved=None in arrangement.leads_upwards.values())
+    keys, right = _draw_legend(legend, has_saved_values=None in arrangement.leads_upwards.values())
     width = max(arrangement.width + 2 * PICTURE_MARGIN, right)
     height = arrangement.height + HEADER_HEIGHT + 2 * PICTURE_MARGIN
     shift = (width - arrangement.width) / 2
@@ -80,7 +80,9 @@ def _css_class(node: Node) -> str:
     return CSS_CLASS_OF_KIND.get(node.kind, node.kind)
 
 
-def _draw_legend(entries: Sequence[tuple[str, str]], *, has_saved: bool) -> tuple[list[str], float]:
+def _draw_legend(
+    entries: Sequence[tuple[str, str]], *, has_saved_values: bool
+) -> tuple[list[str], float]:
     """Return the elements of the legend and their total width."""
     parts: list[str] = []
     x = float(PICTURE_MARGIN)
@@ -91,7 +93,7 @@ def _draw_legend(entries: Sequence[tuple[str, str]], *, has_saved: bool) -> tupl
             f'<text class="n" x="{x + 22:.0f}" y="{y + 4}">{text}</text>'
         )
         x += 40 + len(text) * 6.4
-    if has_saved:
+    if has_saved_values:
         parts.append(
             f'<path class="e s" d="M{x:.0f} {y}h24"/>'
             f'<text class="n" x="{x + 30:.0f}" y="{y + 4}">kept for later</text>'

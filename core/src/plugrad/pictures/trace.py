@@ -168,38 +168,38 @@ def trace_graph(function: Callable[..., Any], args: Sequence[Any]) -> GraphEleme
     return picture.build()
 
 
-def _parameter_names(function: Callable[..., Any], count: int) -> list[str]:
+def _parameter_names(function: Callable[..., Any], argument_count: int) -> list[str]:
     """Return a name for each positional argument."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a compiled function, or one with a wrong signature
         parameters = []
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return (names + [f"argument {i}" for i in range(len(names), count)])[:count]
+    return (names + [f"argument {i}" for i in range(len(names), argument_count)])[:argument_count]
 
 
-def _named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
+def _named_leaves(tree: Any, root_path: str) -> Iterator[tuple[str, Any]]:
     """Yield the leaves of a tree in order, with paths such as ``weights['k0']``.
 
     Raises:
         ArgumentError: the tree contains itself, or has too many levels.
     """
     try:
-        yield from _iter_named_leaves(tree, name)
+        yield from _iter_named_leaves(tree, root_path)
     except RecursionError:
         raise make_too_deep_error() from None
 
 
-def _iter_named_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
+def _iter_named_leaves(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield the leaves of a tree with their paths, without a check of its depth."""
     if isinstance(tree, dict):
         for key, part in cast("dict[Any, Any]", tree).items():
-            yield from _iter_named_leaves(part, f"{name}[{key!r}]")
+            yield from _iter_named_leaves(part, f"{path}[{key!r}]")
     elif isinstance(tree, list | tuple):
         for i, part in enumerate(cast("Sequence[Any]", tree)):
-            yield from _iter_named_leaves(part, f"{name}[{i}]")
+            yield from _iter_named_leaves(part, f"{path}[{i}]")
     else:
-        yield name, tree
+        yield path, tree
 
 
 def _live_variables() -> list[tuple[str, Any]]:

@@ -101,20 +101,20 @@ def register_dtype(
     return dtype
 
 
-def _check_is_new(name: str, numpy_dtype: np.dtype[Any]) -> None:
+def _check_is_new(dtype_name: str, numpy_dtype: np.dtype[Any]) -> None:
     """Raise if a name or NumPy's dtype has a dtype already.
 
     Raises:
         RegistrationError: the message names it.
     """
     for known in every_dtype():
-        if known.name == name:
+        if known.name == dtype_name:
             raise _registration_error(
-                name, f"there is a dtype of this name, for NumPy's {known.numpy}"
+                dtype_name, f"there is a dtype of this name, for NumPy's {known.numpy}"
             )
         if known.numpy == numpy_dtype:
             raise _registration_error(
-                name, f"numpy={short_repr(numpy_dtype)} is NumPy's dtype for {known}"
+                dtype_name, f"numpy={short_repr(numpy_dtype)} is NumPy's dtype for {known}"
             )
 
 

@@ -115,7 +115,7 @@ class Tracer(Backend):
 def current_tracer() -> Tracer | None:
     """Return the tracer of the function that is being traced in this context, or None."""
     context = current_context()
-    if context is None:
+    if context is None or context.transfer_target is None:
         return None
     target: Any = context.transfer_target
     return target if _is_tracer(type(target)) else None

@@ -71,8 +71,9 @@ class Variable(Tensor):
     @property
     def array(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The backend's array with the value."""
-        if current_context() is None:  # nor is a function traced: optimizers ask for many arrays
-            return get_array(self)
+        context = current_context()
+        if context is None or context.transfer_target is None:
+            return get_array(self)  # no function is traced; optimizers ask for many arrays
         tracer = current_tracer()
         return get_array(self) if tracer is None else tracer.read_variable(self)
 
@@ -91,7 +92,8 @@ class Variable(Tensor):
     @property
     def backend(self) -> Backend:
         """The backend on which the value is."""
-        if current_context() is None:
+        context = current_context()
+        if context is None or context.transfer_target is None:
             return get_backend(self)
         return current_tracer() or get_backend(self)
 

@@ -307,7 +307,7 @@ SOLE_REFERENCE_COUNT: Final = _count_sole_references()
 RUNS_THREADS_AT_ONCE: Final = not getattr(sys, "_is_gil_enabled", lambda: True)()
 """Whether this interpreter has no lock that lets one thread at a time run Python code."""
 pool: Final = SharedPool() if RUNS_THREADS_AT_ONCE else Pool()
-"""The arrays of this process."""
+"""The pool from which the arrays of this process take their memory."""
 if isinstance(pool, SharedPool) and hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=pool.renew_lock)
 empty: Final = pool.empty

@@ -31,4 +31,4 @@ class MatrixProducts:
 
 
 multiply_matrices: Final = MatrixProducts()
-"""The products of this process."""
+"""Multiplies matrices for other kernels, by NumPy or by the function that a kernel pack has set."""

@@ -35,7 +35,7 @@ def _owner_sort_key(entry_point: EntryPoint) -> tuple[bool, str]:
     return name != "plugrad-distributed", name
 
 
-def load_collective(name: str) -> type[Collective]:
+def load_collective(collective_name: str) -> type[Collective]:
     """Return the class of a collective.
 
     Raises:
@@ -43,21 +43,21 @@ def load_collective(name: str) -> type[Collective]:
         CollectiveUnavailable: its module cannot be imported, or does not bring a collective.
     """
     known = collectives()
-    if name not in known:
+    if collective_name not in known:
         raise CollectiveNotFound(
-            f"no collective is called {name!r}; the installed ones are {', '.join(sorted(known))}"
+            f"no collective is called {collective_name!r}; the installed ones are {', '.join(sorted(known))}"
         )
     try:
-        found = known[name].load()
+        found = known[collective_name].load()
     except Exception as error:
         if is_interruption(error):
             raise
         raise CollectiveUnavailable(
-            f"collective {name!r} ({known[name].value}) cannot be imported: {error}"
+            f"collective {collective_name!r} ({known[collective_name].value}) cannot be imported: {error}"
         ) from error
     if not (isinstance(found, type) and issubclass(found, Collective)):
         raise CollectiveUnavailable(
-            f"collective {name!r}: {known[name].value} must be a class that derives from "
+            f"collective {collective_name!r}: {known[collective_name].value} must be a class that derives from "
             f"plugrad_distributed.Collective, not {found!r:.80}"
         )
     return found
@@ -95,17 +95,19 @@ def _describe_availability(entry_point: type[Collective]) -> str:
         return library
 
 
-def choose_collective(name: str | None) -> tuple[type[Collective], str]:
+def choose_collective(collective_name: str | None) -> tuple[type[Collective], str]:
     """Return the collective to use, and the origin of this choice: the argument, the setting, or the launcher.
 
     Raises:
         ArgumentError: the name is not a string.
         CollectiveNotFound, CollectiveUnavailable: the one that was asked for cannot be loaded.
     """
-    if name is not None:
-        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
-            raise ArgumentError(f"init: collective={name!r:.80} must be a name, such as 'mpi'")
-        return load_collective(name), "the argument"
+    if collective_name is not None:
+        if not isinstance(collective_name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+            raise ArgumentError(
+                f"init: collective={collective_name!r:.80} must be a name, such as 'mpi'"
+            )
+        return load_collective(collective_name), "the argument"
     setting = plugrad.config.explain(COLLECTIVE_SETTING)
     if setting.value:
         return load_collective(

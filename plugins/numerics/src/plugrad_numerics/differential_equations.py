@@ -127,22 +127,22 @@ def _integrate_interval(
     function: Derivative,
     options: dict[str, Any],
     y: Tensor,
-    start: Tensor,
-    end: Tensor,
+    start_time: Tensor,
+    end_time: Tensor,
     args: Sequence[Tensor],
 ) -> Tensor:
     """Return y at the end of an interval."""
     rtol, atol, most = options["rtol"], options["atol"], options["max_steps"]
-    direction = plugrad.sign(end - start)
+    direction = plugrad.sign(end_time - start_time)
 
     def has_steps_left(carry: Any) -> Tensor:
         _, t, _, count = carry
-        return ((end - t) * direction > 0) & (count < most)
+        return ((end_time - t) * direction > 0) & (count < most)
 
     def take_step(carry: Any) -> Any:
         y, t, h, count = carry
-        is_last = h >= plugrad.abs(end - t)
-        step = plugrad.where(is_last, end - t, direction * h)
+        is_last = h >= plugrad.abs(end_time - t)
+        step = plugrad.where(is_last, end_time - t, direction * h)
         following, error = _runge_kutta_step(function, y, t, step, args)
         scale = atol + rtol * plugrad.maximum(plugrad.abs(y), plugrad.abs(following))
         ratio = plugrad.sqrt(plugrad.mean((error / scale) ** 2)) if y.size else 0 * t
@@ -150,7 +150,7 @@ def _integrate_interval(
         is_accepted = (ratio <= 1) & ~is_bad
         factor = 0.9 * plugrad.maximum(plugrad.where(is_bad, 1.0, ratio), 1e-8) ** -0.2
         factor = plugrad.where(is_bad, 0.1, plugrad.clip(factor, 0.2, 10.0))
-        arrived = plugrad.where(is_last, end, t + step)
+        arrived = plugrad.where(is_last, end_time, t + step)
         return (
             plugrad.where(is_accepted, following, y),
             plugrad.where(is_accepted, arrived, t),
@@ -158,27 +158,27 @@ def _integrate_interval(
             count + 1,
         )
 
-    first = _choose_first_step(function, options, y, start, end, args)
+    first = _choose_first_step(function, options, y, start_time, end_time, args)
     count = plugrad.zeros((), dtype="int32", device=y.device)
-    y, t, _, _ = plugrad.while_loop(has_steps_left, take_step, (y, start + 0, first, count))
-    return plugrad.where((end - t) * direction > 0, plugrad.nan, y)
+    y, t, _, _ = plugrad.while_loop(has_steps_left, take_step, (y, start_time + 0, first, count))
+    return plugrad.where((end_time - t) * direction > 0, plugrad.nan, y)
 
 
 def _choose_first_step(
     function: Derivative,
     options: dict[str, Any],
     y: Tensor,
-    start: Tensor,
-    end: Tensor,
+    start_time: Tensor,
+    end_time: Tensor,
     args: Sequence[Tensor],
 ) -> Tensor:
     """Return the first step size, in which y changes by about a hundredth (Hairer, Nørsett and Wanner, II.4)."""
-    whole = plugrad.abs(end - start)
+    whole = plugrad.abs(end_time - start_time)
     if not y.size:
         return whole
     scale = options["atol"] + options["rtol"] * plugrad.abs(y)
     size = plugrad.sqrt(plugrad.mean((y / scale) ** 2))
-    speed = plugrad.sqrt(plugrad.mean((function(y, start, *args) / scale) ** 2))
+    speed = plugrad.sqrt(plugrad.mean((function(y, start_time, *args) / scale) ** 2))
     is_known = (size > 1e-5) & (speed > 1e-5) & plugrad.isfinite(speed)
     guess = plugrad.where(is_known, 0.01 * size / plugrad.where(is_known, speed, 1), 1e-3 * whole)
     return plugrad.minimum(guess, whole)

@@ -41,7 +41,7 @@ SERIES_TERMS_IN_DOUBLE_DOUBLE: Final = 40
 
 
 def _evaluate_nested_terms(
-    start: Tensor, step: Step, rounded_step: Callable[[Tensor, Tensor], Tensor]
+    innermost_value: Tensor, step: Step, rounded_step: Callable[[Tensor, Tensor], Tensor]
 ) -> DoubleDouble:
     """Return a nested series or continued fraction, evaluated from the innermost term n = 240 outwards to n = 1."""
 
@@ -54,9 +54,11 @@ def _evaluate_nested_terms(
         return tuple(step(DoubleDouble(*inner), n)), None
 
     numbers = plugrad.arange(
-        CONTINUED_FRACTION_TERMS, 0, -1, dtype=start.dtype, device=start.device
+        CONTINUED_FRACTION_TERMS, 0, -1, dtype=innermost_value.dtype, device=innermost_value.device
     )
-    outer, _ = plugrad.scan(apply_rounded_step, start, numbers[:-SERIES_TERMS_IN_DOUBLE_DOUBLE])
+    outer, _ = plugrad.scan(
+        apply_rounded_step, innermost_value, numbers[:-SERIES_TERMS_IN_DOUBLE_DOUBLE]
+    )
     pair, _ = plugrad.scan(
         apply_step, (outer, plugrad.zeros_like(outer)), numbers[-SERIES_TERMS_IN_DOUBLE_DOUBLE:]
     )

@@ -277,6 +277,12 @@ def run_strided(
     length = choose_items_per_part(
         store, size, work, ELEMENTWISE_PART_STEPS, PART_MULTIPLE_ELEMENTS if axes == 1 else 1
     )
+    if length >= size:
+        block = store.descriptor(
+            descriptor
+        )  # which other threads may drop from the cache meanwhile
+        select_export(x, export, work)(*places, block.address, *attributes)
+        return
     dense = count_elements(tuple(rest[: axes - 1]))
     steps = [
         0 if array is None else array.dtype.itemsize * (rest[axes * which - 1] if which else dense)

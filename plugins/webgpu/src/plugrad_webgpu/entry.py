@@ -27,11 +27,11 @@ from plugrad.extend import (
 )
 from plugrad_webgpu.device.listing import INSTALL_HINT, describe_adapter, list_adapters
 from plugrad_webgpu.driver.interrupts import uninterruptible
-from plugrad_webgpu.memory.transfers import download, read, upload
 from plugrad_webgpu.shaders.elements import SHADER_DTYPES, STORED_DTYPES, require_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from types import ModuleType
 
     from numpy.typing import NDArray
     from wgpu import GPUDevice
@@ -47,6 +47,9 @@ class WebGpuBackend(Backend):
 
     name: ClassVar[str] = "webgpu"
     is_asynchronous: ClassVar[bool] = True
+
+    _transfers: ModuleType
+    """The module `plugrad_webgpu.memory.transfers`, which is imported when a device is opened."""
 
     def __init__(self) -> None:
         self._device: Device | None = None
@@ -109,13 +112,15 @@ class WebGpuBackend(Backend):
             raise BackendUnavailable(f"webgpu: wgpu does not load: {failure}") from failure
 
         # The kernels of all families take longer to import than the rest of the package, which is
-        # all that the author of a kernel needs.
+        # all that the author of a kernel needs. A program on another backend only probes.
+        from plugrad_webgpu.memory import transfers
         from plugrad_webgpu.narrow import table_with_narrow_dtypes
 
         most = self._max_host_elements()
         _release_closed_devices()
         self._device, self.device = open_device(device)
         self._device.hosting.most = most
+        self._transfers = transfers
         opened_backends.add(self)
         return table_with_narrow_dtypes()
 
@@ -147,17 +152,20 @@ class WebGpuBackend(Backend):
         if dtype is string:
             return array.copy()
         require_dtype(dtype, STORED_DTYPES)
-        return upload(self.active_device, array, dtype)
+        device = self.active_device
+        return self._transfers.upload(device, array, dtype)
 
     def to_numpy(self, array: GpuArray | NDArray[Any]) -> NDArray[Any]:
         """Return the values in a new host array, waiting for them; strings are on the host already."""
         if isinstance(array, np.ndarray):
             return array.view()
-        return download(self.active_device, array)
+        device = self.active_device
+        return self._transfers.download(device, array)
 
     def read(self, arrays: Iterable[GpuArray]) -> Generator[NDArray[Any]]:
         """Yield flat parts of the values of arrays; the next part is transferred while the program uses one."""
-        return read(self.active_device, arrays)
+        device = self.active_device
+        return self._transfers.read(device, arrays)
 
     def wrap_implementation(self, kernel_name: str, function: Implementation) -> Implementation:
         """Return an implementation that also accepts half-precision inputs."""

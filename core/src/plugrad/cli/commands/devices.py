@@ -23,7 +23,9 @@ def run(arguments: Namespace) -> int:
     """Ask each backend in a separate process; return 1 if a backend that was named has no device."""
     backends = select_plugins(arguments.names, "backend")
     usable = [b for b in backends if b.status in ("available", "active", "conflict")]
-    asking = [Job("try_backend", {"name": b.qualified_name, "last_step": "probe"}) for b in usable]
+    asking = [
+        Job("try_backend", {"plugin_name": b.qualified_name, "last_step": "probe"}) for b in usable
+    ]
     outcomes = jobs.run_jobs(asking, arguments.timeout)
     records: list[dict[str, Any]] = []
     reasons = {b.qualified_name: f"{b.status}: {b.reason}" for b in backends if b not in usable}

@@ -120,10 +120,10 @@ def _find_core_problem(outcomes: list[Outcome]) -> Iterator[Finding]:
 def _make_job(plugin: Plugin) -> Job:
     """Return the job that tries a plugin."""
     if plugin.kind == "backend":
-        return Job("try_backend", {"name": plugin.qualified_name, "last_step": "compute"})
+        return Job("try_backend", {"plugin_name": plugin.qualified_name, "last_step": "compute"})
     return Job(
         {"ops": "import_op_pack", "hooks": "load_doctor_section"}[plugin.kind],
-        {"name": plugin.qualified_name},
+        {"plugin_name": plugin.qualified_name},
     )
 
 

@@ -71,9 +71,9 @@ def _make_job(plugin: Plugin) -> Job | None:
     """Return the job that loads a plugin, or None if there is nothing to load."""
     usable = plugin.status in ("available", "active", "conflict")
     if plugin.kind == "backend" and usable:
-        return Job("try_backend", {"name": plugin.qualified_name, "last_step": "open"})
+        return Job("try_backend", {"plugin_name": plugin.qualified_name, "last_step": "open"})
     if plugin.kind == "ops" and usable:
-        return Job("import_op_pack", {"name": plugin.qualified_name})
+        return Job("import_op_pack", {"plugin_name": plugin.qualified_name})
     return None
 
 

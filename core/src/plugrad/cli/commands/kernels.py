@@ -65,7 +65,7 @@ def run(arguments: Namespace) -> None:
         if b.status in ("available", "active", "conflict")
     ]
     loading = [
-        Job("try_backend", {"name": b.qualified_name, "last_step": "open"}) for b in backends
+        Job("try_backend", {"plugin_name": b.qualified_name, "last_step": "open"}) for b in backends
     ]
     first, *outcomes = jobs.run_jobs([Job("report_contracts", {}), *loading], arguments.timeout)
     if first.problem:
@@ -123,15 +123,15 @@ def run(arguments: Namespace) -> None:
         layout.print_pairs(reasons.items())
 
 
-def _matches_kernel(pattern: str, name: str, contracts: dict[str, dict[str, Any]]) -> bool:
+def _matches_kernel(pattern: str, kernel_name: str, contracts: dict[str, dict[str, Any]]) -> bool:
     """Return whether a pattern matches a kernel: its name, a part of it, or its family."""
     if pattern in contracts:
-        return name == pattern
+        return kernel_name == pattern
     if not set(pattern) & set("*?["):
         if any(contract["family"] == pattern for contract in contracts.values()):
-            return name in contracts and contracts[name]["family"] == pattern
+            return kernel_name in contracts and contracts[kernel_name]["family"] == pattern
         pattern = f"*{pattern}*"
-    return fnmatchcase(name.lower(), pattern.lower())
+    return fnmatchcase(kernel_name.lower(), pattern.lower())
 
 
 def _find_implementations(

@@ -1,4 +1,4 @@
-"""Reductions, sums along axes, order and sets."""
+"""Reductions, cumulative sums and products, sorting, and sets."""
 
 from __future__ import annotations
 

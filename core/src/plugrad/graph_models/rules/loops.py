@@ -175,7 +175,7 @@ def _write_function(
 def _add_function(
     writer: GraphWriter,
     function_writer: GraphWriter,
-    name: str,
+    function_name: str,
     arguments: Sequence[str],
     results: Sequence[str],
 ) -> None:
@@ -184,7 +184,7 @@ def _add_function(
     writer.functions.append(
         {
             "signature": {
-                "name": name,
+                "name": function_name,
                 "inputArg": [{"name": argument} for argument in arguments],
                 "outputArg": [{"name": output} for output in outputs],
             },

@@ -8,10 +8,10 @@ from plugrad.extend import Kernel
 from plugrad.kernels import optimizers
 from plugrad_wasm.declare import (
     ELEMENTWISE_PART_STEPS,
-    RELEASE_GIL_MIN_ELEMENTS,
     ExportNames,
     choose_items_per_part,
     run_call_chains,
+    select_export,
     table,
 )
 from plugrad_wasm.memory import WasmArray
@@ -40,19 +40,16 @@ def make_optimizer_kernel(kernel: Kernel[..., Any], export_prefix: str) -> Imple
         arguments = (coefficients.address, first, first + 4 * count, last, count)
         size = sum(sizes)
         work = lists * size
-        if size and work < RELEASE_GIL_MIN_ELEMENTS:
-            run = memory.store.exports_holding_gil[names[coefficients.dtype]]
-            run(*arguments, 0, 1)
+        if not size:
             return outputs
-        parts = (
-            -(-size // choose_items_per_part(memory.store, size, work, ELEMENTWISE_PART_STEPS))
-            if size
-            else 0
-        )
+        length = choose_items_per_part(memory.store, size, work, ELEMENTWISE_PART_STEPS)
+        if length >= size:
+            select_export(coefficients, names[coefficients.dtype], work)(*arguments, 0, 1)
+            return outputs
+        parts = -(-size // length)
         chains = [[(*arguments, part, parts)] for part in range(parts)]
         held = (coefficients, numbers, *tensors, *outputs)
-        if chains:
-            run_call_chains(coefficients, names[coefficients.dtype], chains, held, work)
+        run_call_chains(coefficients, names[coefficients.dtype], chains, held, work)
         return outputs
 
     return implementation

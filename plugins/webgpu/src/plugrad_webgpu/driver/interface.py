@@ -122,7 +122,7 @@ class RawDevice(Protocol):
         ...
 
     def wait_for(self, staging: Any, lock: AbstractContextManager[object]) -> bool:
-        """Wait for values, and return whether they have arrived; an interrupt ends the wait."""
+        """Wait for the values of a staging, and return whether they have arrived; an interrupt ends the wait."""
         ...
 
     def release_staging(self) -> None:

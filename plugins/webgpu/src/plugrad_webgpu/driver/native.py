@@ -449,7 +449,7 @@ class NativeDevice:
         return lib.wgpuDeviceCreateCommandEncoder(self.handle, _ENCODER_DESCRIPTOR)
 
     def wait_for(self, staging: NativeStaging, lock: AbstractContextManager[object]) -> bool:
-        """Wait for values, and return whether they have arrived; an interrupt ends the wait.
+        """Wait for the values of a staging, and return whether they have arrived; an interrupt ends the wait.
 
         The lock is held only while the library may call back. A thread that wakes up finds its caches cold, so it
         sleeps through the first half of what the last wait for as many dispatches took.

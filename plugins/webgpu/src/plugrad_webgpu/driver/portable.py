@@ -242,7 +242,7 @@ class PortableDevice:
         """Do nothing, because transfer memory is not reused."""
 
     def wait_for(self, staging: PortableStaging, lock: AbstractContextManager[object]) -> bool:
-        """Return True after waiting for values.
+        """Return True after waiting for the values of a staging.
 
         Raises:
             DeviceLost: they will not come.

@@ -25,7 +25,7 @@ class DeviceOwner(Protocol):
 
     @property
     def active_device(self) -> Device:
-        """The device."""
+        """The opened device of the backend."""
         ...
 
 

@@ -475,9 +475,9 @@ def _lrn_program(neighbour_expression: str, result_expression: str, *input_names
 
 @lru_cache(maxsize=1024)
 def _lrn_plan(
-    program: Program, shape: Shape, radius: int, bias: float, alpha: float, beta: float
+    program: Program, shape: Shape, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Plan:
     """Return the plan of a program of `_map_with_neighbours`."""
     count, length = math.prod(shape), shape[-1]
-    parameters = (count, length, min(radius, length), bias, alpha, beta)
+    parameters = (count, length, min(depth_radius, length), bias, alpha, beta)
     return plan(program, parameters, count, shape, float32)

@@ -74,13 +74,15 @@ def _write_updates(output: GpuArray, indices: GpuArray, updates: GpuArray) -> Gp
     rows = math.prod(places.shape)
     last = full(device, (size,), 0, uint32)
 
-    def run_step(entry_point: str, count: int) -> Plan:
-        """Return the plan of one of the two dispatches."""
-        parameters = (count, inner // width, size, int(bool(updates.shape)))
-        return plan(_scatter_program(entry_point, width), parameters, count, shape, output.dtype)
+    def make_plan(entry_point: str, invocations: int) -> Plan:
+        """Return the plan of the dispatch of an entry point."""
+        parameters = (invocations, inner // width, size, int(bool(updates.shape)))
+        return plan(
+            _scatter_program(entry_point, width), parameters, invocations, shape, output.dtype
+        )
 
-    device.launch_into(run_step("last_updates", rows), last, places)
-    device.launch_into(run_step("write", rows * inner // width), output, places, last, updates)
+    device.launch_into(make_plan("last_updates", rows), last, places)
+    device.launch_into(make_plan("write", rows * inner // width), output, places, last, updates)
     return output
 
 
