@@ -48,6 +48,7 @@ _TYPE_DESCRIPTIONS = {
     DType: "a dtype",
     NoneType: "None",
 }
+"""The words that describe a value of each Python type in errors."""
 
 
 def matches_annotation(value: Any, annotation: Any) -> bool:
@@ -128,6 +129,7 @@ def _describe_alternatives(annotation: Any) -> list[str]:
 
 
 _AXIS_NAMES = {Axis: "Axis", NewAxis: "NewAxis", Axes: "Axes"}
+"""The names with which contracts write the annotations of axes."""
 
 
 def format_annotation(annotation: Any) -> str:
