@@ -33,7 +33,6 @@ from plugrad.types.dtype import int32
 from plugrad.types.specs import Spec
 
 Array = np.ndarray[Any, Any]
-"""A NumPy array."""
 
 
 def transpose_matrices(x: Tensor) -> Tensor:
@@ -440,10 +439,7 @@ def _depends_on_vectors_of_equal_values(
 
 
 def _moves_null_space(outside_part: Tensor, d: Tensor, is_zero: Tensor) -> Tensor:
-    """Return whether the part of a gradient `d` outside the vectors' space is above rounding for a singular value of 0.
-
-    There, the gradient is undefined.
-    """
+    """Return whether the part of a gradient `d` outside the vectors' space is above rounding for a singular value of 0."""
     limits = 8 * outside_part.shape[-2] * machine_epsilon(outside_part) * frobenius_norms(d)
     stays = all(abs(stop_gradient(outside_part)) <= limits, axis=-2)
     return any(is_zero & ~stays, axis=-1)
