@@ -439,7 +439,7 @@ def _depends_on_vectors_of_equal_values(
 
 
 def _moves_null_space(outside_part: Tensor, d: Tensor, is_zero: Tensor) -> Tensor:
-    """Return whether the part of a gradient `d` outside the vectors' space is above rounding for a singular value of 0."""
+    """Return whether the part of a gradient `d` outside the vectors' space is large for singular values of 0."""
     limits = 8 * outside_part.shape[-2] * machine_epsilon(outside_part) * frobenius_norms(d)
     stays = all(abs(stop_gradient(outside_part)) <= limits, axis=-2)
     return any(is_zero & ~stays, axis=-1)
