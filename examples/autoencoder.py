@@ -34,7 +34,7 @@ def encode(x: plugrad.Tensor) -> tuple[plugrad.Tensor, ...]:
 
 
 def loss(x: plugrad.Tensor, noise: plugrad.Tensor) -> plugrad.Tensor:
-    """The evidence lower bound: how badly digits are drawn, and how far their numbers are from a bell curve."""
+    """Return the negative evidence lower bound: how badly digits are drawn, and how far codes are from a bell curve."""
     mean, log_variance = encode(x)
     logits = decoder(params["decoder"], mean + plugrad.exp(log_variance / 2) * noise)
     drawn = plugrad.sum(plugrad.softplus(logits) - x * logits, axis=1)
@@ -51,8 +51,8 @@ rng, losses = np.random.default_rng(0), []
 for epoch in range(EPOCHS):
     for (x,) in nn.batches(images, size=BATCH_SIZE, seed=epoch, drop_remainder=True):
         noise = plugrad.asarray(rng.standard_normal((BATCH_SIZE, 2), np.float32))
-        last = step(x, noise)
-    losses.append(last.item())
+        step_loss = step(x, noise)
+    losses.append(step_loss.item())
 print(f"loss {losses[0]:.2f} after an epoch, {losses[-1]:.2f} after {EPOCHS}")
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")

@@ -57,14 +57,17 @@ class Bert(nn.Layer):
 
     @property
     def norm(self) -> nn.LayerNorm:
+        """The normalization, which the embeddings, the blocks and the head share."""
         return nn.LayerNorm(self.epsilon)
 
     @property
     def head(self) -> nn.Dense:
+        """The layer between the last block and the logits."""
         return nn.Dense(self.features, plugrad.gelu)
 
     @property
     def block(self) -> nn.TransformerEncoderBlock:
+        """The layer that all blocks share; each has its own parameters."""
         return nn.TransformerEncoderBlock(
             self.heads, self.hidden_features, plugrad.gelu, normalization=self.norm
         )

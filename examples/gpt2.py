@@ -45,6 +45,7 @@ class GPT2(nn.Layer):
 
     @property
     def block(self) -> nn.TransformerEncoderBlock:
+        """The layer that all blocks share; each has its own parameters."""
         return nn.TransformerEncoderBlock(
             self.heads,
             self.hidden_features,
@@ -82,10 +83,12 @@ class GPT2(nn.Layer):
         return self.logits(params, y[:, -1:])[:, 0], states
 
     def embed(self, params: nn.Params, x: Tensor, positions: Tensor) -> Tensor:
+        """Return the sums of the embeddings of tokens and of their positions."""
         vectors = plugrad.take(params["wte"]["embeddings"], x, axis=0)
         return vectors + plugrad.take(params["wpe"]["embeddings"], positions, axis=0)
 
     def logits(self, params: nn.Params, y: Tensor) -> Tensor:
+        """Return the logits of the next token, given the results of the last block."""
         embeddings: Tensor = params["wte"]["embeddings"]
         return nn.LayerNorm(self.epsilon)(params["ln_f"], y) @ embeddings.T
 
@@ -110,7 +113,7 @@ def load(folder: Path) -> tuple[GPT2, nn.Params]:
 
 
 def choose(logits: Tensor, temperature: float, top_k: int, top_p: float) -> Tensor:
-    """Return one token for each row of logits: the best, or at random among the best."""
+    """Return one token for each row of logits: the best at temperature 0, else a random one of the best."""
     if temperature == 0:
         return plugrad.argmax(logits, axis=-1)
     logits = logits / temperature
@@ -136,7 +139,7 @@ def generate(
     top_k: int = 0,
     top_p: float = 1.0,
 ) -> Iterator[int]:
-    """Yield so many tokens that follow the given ones."""
+    """Yield `count` tokens that follow the given ones."""
     places = len(tokens) + count
     if not tokens or places > model.max_positions:
         raise SystemExit(

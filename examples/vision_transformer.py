@@ -38,8 +38,8 @@ NAME_REPLACEMENTS = {
 class VisionTransformer(nn.Layer):
     """The classifier of Dosovitskiy et al. (2021): from images of shape (height, width, channels) to logits."""
 
-    classes: int
-    patch: int
+    class_count: int
+    patch_size: int
     features: int
     heads: int
     hidden_features: int
@@ -48,14 +48,17 @@ class VisionTransformer(nn.Layer):
 
     @property
     def norm(self) -> nn.LayerNorm:
+        """The normalization, which the blocks and their result share."""
         return nn.LayerNorm(self.epsilon)
 
     @property
     def patches(self) -> nn.Conv2D:
-        return nn.Conv2D(self.features, self.patch, self.patch)
+        """The layer that makes a vector of each patch."""
+        return nn.Conv2D(self.features, self.patch_size, self.patch_size)
 
     @property
     def blocks(self) -> nn.Sequential:
+        """The transformer's blocks."""
         block = nn.TransformerEncoderBlock(
             self.heads, self.hidden_features, plugrad.gelu, norm_first=True, normalization=self.norm
         )
@@ -67,7 +70,7 @@ class VisionTransformer(nn.Layer):
             "patches": (self.patches, shape),
             "blocks": (self.blocks, vectors),
             "norm": (self.norm, vectors),
-            "classifier": (nn.Dense(self.classes), (self.features,)),
+            "classifier": (nn.Dense(self.class_count), (self.features,)),
         }
 
     def build(self, generator: Any, shape: tuple[int, ...], dtype: Any) -> nn.Params:
@@ -80,7 +83,7 @@ class VisionTransformer(nn.Layer):
 
     def count(self, shape: tuple[int, ...]) -> int:
         """Return the number of tokens: the patches, and the class token."""
-        return (shape[0] // self.patch) * (shape[1] // self.patch) + 1
+        return (shape[0] // self.patch_size) * (shape[1] // self.patch_size) + 1
 
     def __call__(self, params: nn.Params, x: Any, mode: nn.Mode = nn.INFERENCE) -> Tensor:
         y = self.patches(params["patches"], x)
@@ -88,7 +91,7 @@ class VisionTransformer(nn.Layer):
         first = plugrad.broadcast_to(params["cls_token"], (len(x), 1, self.features))
         y = plugrad.concat([first, y], axis=1) + params["position_embeddings"]
         y = self.norm(params["norm"], self.blocks(params["blocks"], y, mode["blocks"]))
-        return nn.Dense(self.classes)(params["classifier"], y[:, 0])
+        return nn.Dense(self.class_count)(params["classifier"], y[:, 0])
 
 
 def load(folder: Path) -> tuple[VisionTransformer, nn.Params, dict[str, Any]]:
@@ -125,7 +128,7 @@ def main() -> None:
     image = plugrad.asarray(pixels, dtype="float32") / largest
     image = plugrad.image.resize_bilinear(image, (config["image_size"], config["image_size"]))
     weights = plugrad.softmax(model(params, image * 2 - 1))[0]  # from -1 to 1, as in training
-    best = plugrad.top_k(weights, min(5, model.classes))
+    best = plugrad.top_k(weights, min(5, model.class_count))
     for weight, number in zip(best.values.tolist(), best.indices.tolist(), strict=True):
         print(f"{weight:6.1%}  {config['id2label'][str(number)]}")
 

@@ -124,7 +124,7 @@ INLINE void convolve_in_tiles(scheme down, scheme across, const float *x, const 
                               int out_channels, int is_gradient, float *scratch) {
     const int height = results_of(down), width = results_of(across);
     const int pixels_of_tile = pixels_of(down) * pixels_of(across);
-    const int most_tiles = has_phases(across) ? BLOCK_OF_PHASES : BLOCK;
+    const int most_tiles = tiles_in_block(across, channels + out_channels);
     // Four numbers side by side are a line of the cache, of which STRIDED has too many to wait for the next tile.
     const int tiles_at_a_time = has_phases(across) ? GROUP : 1;
     const int result_rows = result_count(down, &w->height), result_columns = result_count(across, &w->width);
@@ -139,9 +139,9 @@ INLINE void convolve_in_tiles(scheme down, scheme across, const float *x, const 
     memset(scratch, 0, channels * sizeof *scratch);
     transform_filters(down, across, filter, (ptrdiff_t)channels * out_channels, weights, matrix);
     const int is_limited = bias || least > -INFINITY || most < INFINITY;
-    const float *pixels[BLOCK_OF_PHASES * MOST_PIXELS * MOST_PIXELS];
-    static_assert(BLOCK * SIDE * SIDE <= BLOCK_OF_PHASES * MOST_PIXELS * MOST_PIXELS);
-    corner corners[BLOCK], next = {};
+    const float *pixels[MOST_TILES * SIDE * SIDE];
+    static_assert(TILES_OF_PHASES * MOST_PIXELS * MOST_PIXELS <= MOST_TILES * SIDE * SIDE);
+    corner corners[MOST_TILES], next = {};
     for (int block = 0, done = 0, count; block < blocks; block++, done += count) {
         count = smaller(round_up((tiles - done) / (blocks - block), 8), tiles - done);
         const ptrdiff_t unit = (ptrdiff_t)count * channels;
@@ -213,7 +213,7 @@ KERNEL(convolution_winograd_input_gradient_float32)(const float *dy, const float
 }
 
 static inline int64_t scratch_of(scheme down, scheme across, int channels, int out_channels) {
-    const int tiles = has_phases(across) ? BLOCK_OF_PHASES : BLOCK, slabs = round_up(out_channels, SLAB);
+    const int tiles = tiles_in_block(across, channels + out_channels), slabs = round_up(out_channels, SLAB);
     const int most_rows = tiles * numbers_of(down, FACTORS) * numbers_of(across, FACTORS);
     return channels + weights_of(down) * weights_of(across) * ((int64_t)channels * out_channels + APART) +
            size_of_matrices(down, across, (ptrdiff_t)tiles * channels) +

@@ -33,8 +33,10 @@ typedef enum {
 #define MOST_RESULTS 8  // of a tile
 #define SIDE 6          // numbers of a filter
 #define FACTORS 5       // the first numbers of STRIDED and REVERSED; the last number of a filter is for all others
-#define BLOCK 32        // tiles whose transforms stay in the cache
-#define BLOCK_OF_PHASES 16
+#define LEAST_TILES 32  // of a block, whose transforms stay in the cache
+#define MOST_TILES 64
+#define TILES_OF_PHASES 16
+#define CHANNELS_OF_BLOCK 4096
 #define APART 16        // numbers between matrices, which would compete for the same lines of the cache
 #define ONE_AT_A_TIME _Pragma("nounroll")  // so that what is in between is in memory, and constants in registers
 #define INLINE static inline __attribute__((always_inline))
@@ -55,6 +57,12 @@ INLINE int weights_of(scheme s) { return s == ONE_ROW ? 1 : SIDE; }
 
 static inline scheme scheme_of(const axis *a) {
     return a->filter == 1 ? ONE_ROW : a->filter == 5 ? FIVE : a->stride == 2 ? STRIDED : THREE;
+}
+
+// The tiles of a block, whose rows have so many channels on both sides.
+static inline int tiles_in_block(scheme s, int channels) {
+    const int tiles = smaller(CHANNELS_OF_BLOCK / channels / 8 * 8, MOST_TILES);
+    return has_phases(s) ? TILES_OF_PHASES : tiles < LEAST_TILES ? LEAST_TILES : tiles;
 }
 
 // ---- transforms along an axis ----

@@ -100,7 +100,7 @@ INLINE void correlate_in_tiles(scheme down, scheme across, const float *x, const
                                const window *w, int out_channels, int columns, float *scratch) {
     const int channels = w->channels;
     const int weights = weights_of(down) * weights_of(across), cells_of_filter = cells_of(down) * cells_of(across);
-    const int most_tiles = has_phases(across) ? BLOCK_OF_PHASES : BLOCK;
+    const int most_tiles = tiles_in_block(across, 2 * channels);  // whatever the threads have of the result channels
     const grid g = grid_of(down, across, w);
     const int tiles = w->batch * g.rows * g.columns;
     const ptrdiff_t of_sums = (ptrdiff_t)channels * round_up(columns, SLAB);
@@ -182,7 +182,7 @@ KERNEL(convolution_winograd_filter_gradient_float32)(const float *x, const float
 EXPORTED(winograd_gradient_scratch) int64_t winograd_gradient_scratch(const window *w, int columns) {
     const scheme down = scheme_of(&w->height), across = scheme_of(&w->width);
     const int longest = w->channels > columns ? w->channels : columns;
-    const int64_t tiles = has_phases(across) ? BLOCK_OF_PHASES : BLOCK;
+    const int64_t tiles = tiles_in_block(across, 2 * w->channels);
     return longest + size_of_matrices(down, across, tiles * w->channels) + size_of_matrices(down, across, tiles * columns) +
            (weights_of(down) * weights_of(across) * (int64_t)w->channels + MOST_ROWS) * round_up(columns, SLAB);
 }

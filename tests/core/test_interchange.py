@@ -245,3 +245,21 @@ def test_writes_through_dlpack_do_not_change_cached_numbers(make):
     with plugrad.use("cpu"):
         np.from_dlpack(make())[...] = 9
         assert make().tolist() == [0, 1, 2]
+
+
+def test_arrays_that_numpy_cannot_convert_are_sent_to_dlpack():
+    class Bfloat16Tensor:
+        """An array like those of bfloat16 in PyTorch: only DLPack has their values."""
+
+        def __array__(self, dtype=None, copy=None):
+            raise TypeError("Got unsupported ScalarType BFloat16")
+
+        def __dlpack__(self, **options):
+            return np.ones(2, np.float32).__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return np.ones(2, np.float32).__dlpack_device__()
+
+    with pytest.raises(ArgumentError, match=r"ScalarType BFloat16; try plugrad\.from_dlpack"):
+        plugrad.asarray(Bfloat16Tensor())
+    assert plugrad.from_dlpack(Bfloat16Tensor()).tolist() == [1.0, 1.0]

@@ -273,6 +273,10 @@ def test_masked_elements_are_as_if_absent(layer, backend, make_params, rng):
         alone = layer(params, x[example : example + 1, :length]).numpy()[0]
         found = y[example, :length] if y.ndim == 3 else y[example]
         np.testing.assert_allclose(found, alone, rtol=1e-5, atol=1e-6)
+    x[~mask] = np.nan
+    gradient = plugrad.grad(lambda x: plugrad.sum(layer(params, x, mask=mask)))(plugrad.asarray(x))
+    assert np.all(np.isfinite(gradient.numpy()))
+    assert not np.any(gradient.numpy()[~mask])
 
 
 def test_invalid_sequence_masks_are_rejected():

@@ -97,8 +97,7 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
         values = np.asarray(x)
     elif isinstance(x, range):
         values = _array_from_range(x, op, name)
-        if dtype is None:
-            dtype = int32 if x else float32
+        dtype = (int32 if x else float32) if dtype is None else dtype
     elif isinstance(x, _LIST_TYPES):
         try:
             values = _array_from_nested_list(x, op, name, dtype)
@@ -144,8 +143,9 @@ def _as_array(x: Any, op: str, name: str) -> NDArray[Any]:
     except PlugradError:
         raise
     except (TypeError, ValueError) as error:
+        remedy = "; try plugrad.from_dlpack" if hasattr(x, "__dlpack__") else ""
         raise ArgumentError(
-            f"{op}: {name} is a {type(x).__name__}, which does not convert to an array: {error}"
+            f"{op}: {name} is a {type(x).__name__}, which does not convert to an array: {error}{remedy}"
         ) from error
 
 

@@ -104,6 +104,8 @@ class _Recurrent(Layer):
         x = plugrad.asarray(x)
         self._check_features(params, x, 3)
         present = None if mask is None else check_mask(type(self).__name__, mask, x)
+        if present is not None:  # the gradient would multiply the NaN of an absent element by 0
+            x = plugrad.where(plugrad.permute_dims(present, (1, 0, 2)), x, 0)
 
         def advance(
             state: tuple[Tensor, ...], part: tuple[Tensor, Tensor | None]

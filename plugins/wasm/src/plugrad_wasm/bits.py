@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 
 FILL_EXPORTS: Final = {size: f"fill_{size}" for size in (1, 2, 4, 8, 16)}
-"""The exports that fill arrays whose elements have so many bytes."""
+"""The export that fills arrays, by the bytes of an element."""
 
 
 @lru_cache(maxsize=1024)
 def _scalar_to_int64_bits(value: Scalar, dtype: DType, spelling: str) -> tuple[int, ...]:
+    """Return the bits of a number; `spelling` only keeps 0.0 and -0.0 apart in the cache."""
     with np.errstate(over="ignore", invalid="ignore"):
         pattern = np.asarray(value).astype(dtype)[None].view(f"u{min(dtype.itemsize, 8)}")
     return tuple(pattern.astype(np.uint64).view(np.int64).tolist())
@@ -56,6 +57,7 @@ class FillPlan(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _plan_fill(shape: tuple[int, ...], dtype: DType, value: Scalar, spelling: str) -> FillPlan:
+    """Return how arrays of a shape and dtype are filled with a value; `spelling` keeps 0.0 and -0.0 apart."""
     dtype = as_supported_dtype(dtype)
     size, capacity = measure_block(shape, dtype.itemsize)
     nbytes = size * dtype.itemsize

@@ -30,14 +30,18 @@ if TYPE_CHECKING:
 
     from plugrad_wasm.runtime import Runtime
 
-ADDRESS_SPACE_BYTES: Final = 1 << 32  # of 32-bit WebAssembly
-MAX_BLOCK_BYTES: Final = (1 << 31) - 1  # beyond it, C's pointer differences overflow
+ADDRESS_SPACE_BYTES: Final = 1 << 32
+"""The bytes that 32-bit WebAssembly can address."""
+MAX_BLOCK_BYTES: Final = (1 << 31) - 1
+"""The largest block: beyond it, C's pointer differences overflow."""
 PAGE_BYTES: Final = 1 << 16
 ALIGNMENT_BYTES: Final = 64
-MAX_AXES: Final = 64  # of an array of NumPy
+MAX_AXES: Final = 64
+"""The most axes of an array of NumPy."""
 HOST_COPY_MAX_BYTES: Final = 4096
 """The bytes up to which the host fills or copies neighbouring elements itself: a call takes longer."""
 LARGE_BLOCK_MIN_BYTES: Final = 1 << 20
+"""The bytes above which a block is large."""
 LARGE_BLOCK_SKEW_BYTES: Final = 320
 """The bytes by which large blocks are longer, so that neighbours do not begin at the same offset of a page.
 
@@ -45,18 +49,18 @@ The first level of the cache finds numbers by their place in a page: one pass ov
 whose result begins 256 to 960 or 1216 to 1600 bytes further on in its page than the input takes least time, so the next
 few blocks do; exp takes 1.4 times as long with a result 1800 to 3600 bytes further on.
 """
-HOST_VIEW_MIN_BYTES: Final = (
-    1 << 16
-)  # bytes from which a view on the host takes less time than a copy
-MAX_UNTRIMMED_FREE_BYTES: Final = 64 << 20  # bytes of free memory that are worth keeping
-MERGE_MIN_FREE_BYTES: Final = 1 << 22  # bytes of free blocks that are worth the time to join them
-TRIM_AFTER_ALLOCATIONS: Final = (
-    1000  # preparations after which free blocks that nothing needed are given back
-)
+HOST_VIEW_MIN_BYTES: Final = 1 << 16
+"""The bytes from which a view on the host takes less time than a copy."""
+MAX_UNTRIMMED_FREE_BYTES: Final = 64 << 20
+"""The bytes of free memory that are worth keeping."""
+MERGE_MIN_FREE_BYTES: Final = 1 << 22
+"""The bytes of free blocks from which it is worth the time to join them."""
+TRIM_AFTER_ALLOCATIONS: Final = 1000
+"""The number of preparations of free blocks after which memory that nothing needed is given back."""
 
 
-def round_up_to_size_class(size: int) -> int:
-    """Return the size of the block for `size` bytes: a multiple of 64, at most an eighth larger.
+def round_up_to_size_class(nbytes: int) -> int:
+    """Return the size of the block for `nbytes` bytes: a multiple of 64, at most an eighth larger.
 
     >>> (
     ...     round_up_to_size_class(0),
@@ -66,11 +70,11 @@ def round_up_to_size_class(size: int) -> int:
     ... )
     (64, 1024, 1152, 4194624)
     """
-    if size <= 1024:
-        return (size + 63) & -64 or 64
-    skew = LARGE_BLOCK_SKEW_BYTES if size > LARGE_BLOCK_MIN_BYTES else 0
-    step = 1 << ((size - skew).bit_length() - 4)
-    return ((size - skew + step - 1) & -step) + skew
+    if nbytes <= 1024:
+        return (nbytes + 63) & -64 or 64
+    skew = LARGE_BLOCK_SKEW_BYTES if nbytes > LARGE_BLOCK_MIN_BYTES else 0
+    step = 1 << ((nbytes - skew).bit_length() - 4)
+    return ((nbytes - skew + step - 1) & -step) + skew
 
 
 @lru_cache(maxsize=1024)
@@ -241,11 +245,11 @@ class CachedBlock:
 
     __del__: Callable[[], None]
 
-    def __init__(self, memory: LinearMemory, size: int) -> None:
-        """Take a block of `size` bytes, which are not set."""
-        free = memory.free[round_up_to_size_class(size)]
+    def __init__(self, memory: LinearMemory, nbytes: int) -> None:
+        """Take a block of `nbytes` bytes, which are not set."""
+        free = memory.free[round_up_to_size_class(nbytes)]
         while not free:
-            memory.carve_free_block(round_up_to_size_class(size))
+            memory.carve_free_block(round_up_to_size_class(nbytes))
         block = free[-1]
         del free[-1]
         self.address: int = block.address
@@ -266,8 +270,8 @@ class DescriptorBlock(CachedBlock):
 class LinearMemory:
     """The pool of blocks in the linear memory of one store."""
 
-    def __init__(self, store: Runtime, base: int) -> None:
-        """Manage the addresses from `base` upwards."""
+    def __init__(self, store: Runtime, base_address: int) -> None:
+        """Manage the addresses from `base_address` upwards."""
         self.store = store
         self.limit: int | None = None
         self.used: int = 0
@@ -278,7 +282,7 @@ class LinearMemory:
         self.free: defaultdict[int, list[Block]] = defaultdict(list)
         self._spans: list[tuple[int, int]] = []  # (address, size) of merged free blocks
         self._discarded = 0  # bytes of spans that were given back to the system and not used since
-        self._top = -(-base // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        self._top = -(-base_address // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         self.host: memoryview | None = store.host_view()
         """All bytes, for copies of few of them; None in a recording."""
         self._needed = 0  # the most bytes in use at one time, and the number of preparations, since

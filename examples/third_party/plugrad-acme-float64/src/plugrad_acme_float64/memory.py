@@ -22,11 +22,11 @@ class Allocator:
         self.peak = 0
         self.limit: int | None = None
 
-    def make_room(self, size: int) -> None:
-        """Raise `OutOfMemory` if `size` more bytes would exceed the limit."""
-        if self.limit is not None and self.bytes + size > self.limit:
+    def make_room(self, nbytes: int) -> None:
+        """Raise `OutOfMemory` if `nbytes` more bytes would exceed the limit."""
+        if self.limit is not None and self.bytes + nbytes > self.limit:
             raise OutOfMemory(
-                f"the acme_float64 backend uses {self.bytes:,} bytes and {size:,} more would exceed "
+                f"the acme_float64 backend uses {self.bytes:,} bytes and {nbytes:,} more would exceed "
                 f"its limit of {self.limit:,}; release tensors, or raise the limit"
             )
 

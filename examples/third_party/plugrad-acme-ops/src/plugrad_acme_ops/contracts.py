@@ -15,10 +15,11 @@ def geglu(gate: Spec, up: Spec) -> Spec:
     return _infer_gated_unit("AcmeGeGLU", gate, up)
 
 
-def _infer_gated_unit(name: str, gate: Spec, up: Spec) -> Spec:
-    check_dtype(name, gate, FLOATING)
+def _infer_gated_unit(kernel_name: str, gate: Spec, up: Spec) -> Spec:
+    """Return the shape and dtype of the result, after a check of the inputs."""
+    check_dtype(kernel_name, gate, FLOATING)
     if gate.shape != up.shape:
         raise ShapeError(
-            f"{name}: gate has shape {gate.shape} and up {up.shape}; they must be equal"
+            f"{kernel_name}: gate has shape {gate.shape} and up {up.shape}; they must be equal"
         )
-    return Shaped(gate.shape, check_same_dtype(name, gate, up))
+    return Shaped(gate.shape, check_same_dtype(kernel_name, gate, up))

@@ -42,6 +42,7 @@ def geglu(gate: plugrad.Tensor, up: plugrad.Tensor) -> plugrad.Tensor:
 
 
 def _broadcast_inputs(*inputs: plugrad.Tensor) -> list[plugrad.Tensor]:
+    """Return the inputs in the one shape to which they broadcast."""
     tensors = [plugrad.asarray(x) for x in inputs]
     shape = plugrad.broadcast_shapes(*[x.shape for x in tensors])
     return [plugrad.broadcast_to(x, shape) for x in tensors]

@@ -17,10 +17,12 @@ def window_margins(size: Sequence[int], window: Window) -> list[tuple[int, int]]
     ]
 
 
-def frame_images(x: Array, window: Window, value: float = 0) -> Array:
-    """Return images with exactly the cells that the windows cover; those beyond the image hold `value`."""
+def frame_images(x: Array, window: Window, border_value: float = 0) -> Array:
+    """Return images with exactly the cells that the windows cover; those beyond the image hold `border_value`."""
     sides = window_margins(x.shape[1:-1], window)
-    return functional.pad(x, [0, 0, *(n for pair in reversed(sides) for n in pair)], value=value)
+    return functional.pad(
+        x, [0, 0, *(n for pair in reversed(sides) for n in pair)], value=border_value
+    )
 
 
 def unframe_images(x: Array, size: Sequence[int], window: Window) -> Array:

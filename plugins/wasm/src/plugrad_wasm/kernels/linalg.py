@@ -46,7 +46,7 @@ Sizes = tuple[int, ...]
 MATMUL_EXPORTS = ExportNames("matmul")
 CLAMPED_MATMUL_EXPORT = "matmul_within_float32"
 MATMUL_STEPS_PER_ELEMENT_TIME: Final = 4
-"""The steps of a product that take the time of one element of other work, by which calls release Python's lock."""
+"""The steps of a product that take as long as one element of other work; calls release Python's lock by elements."""
 SMALL_HALF_MATRIX_MAX_ELEMENTS: Final = 1024
 """The elements of a matrix of halves up to which the module converts it in a product."""
 
@@ -68,19 +68,19 @@ class MatmulPlan(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def plan_matmul(a: Sizes, b: Sizes, transpose_a: bool, transpose_b: bool) -> MatmulPlan:
+def plan_matmul(a_shape: Sizes, b_shape: Sizes, transpose_a: bool, transpose_b: bool) -> MatmulPlan:
     """Return the geometry of a batch of matrix products."""
-    rows, depth = a[-2:][::-1] if transpose_a else a[-2:]
-    columns = b[-2] if transpose_b else b[-1]
-    batch = broadcast(a[:-2], b[:-2])
-    axes = merge_axes(batch, matrix_strides(a, batch), matrix_strides(b, batch))
+    rows, depth = a_shape[-2:][::-1] if transpose_a else a_shape[-2:]
+    columns = b_shape[-2] if transpose_b else b_shape[-1]
+    batch = broadcast(a_shape[:-2], b_shape[:-2])
+    axes = merge_axes(batch, matrix_strides(a_shape, batch), matrix_strides(b_shape, batch))
     return MatmulPlan(
         (*batch, rows, columns),
         rows,
         columns,
         depth,
-        (1, a[-1]) if transpose_a else (a[-1], 1),
-        (1, b[-1]) if transpose_b else (b[-1], 1),
+        (1, a_shape[-1]) if transpose_a else (a_shape[-1], 1),
+        (1, b_shape[-1]) if transpose_b else (b_shape[-1], 1),
         (len(axes[0]), *axes[0], *axes[1], *axes[2]),
     )
 
@@ -104,17 +104,17 @@ class ShortMatmulCall(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def plan_short_matmul_call(
-    a: Sizes, b: Sizes, dtype: DType, transpose_a: bool, transpose_b: bool
+    a_shape: Sizes, b_shape: Sizes, dtype: DType, transpose_a: bool, transpose_b: bool
 ) -> ShortMatmulCall | None:
     """Return the call that computes a product of real matrices, or None if there is more to do."""
     if dtype in COMPLEX:
         return None
-    plan = plan_matmul(a, b, transpose_a, transpose_b)
+    plan = plan_matmul(a_shape, b_shape, transpose_a, transpose_b)
     size, capacity = measure_block(plan.shape, dtype.itemsize)
     if not 0 < size * plan.depth < RELEASE_GIL_MIN_ELEMENTS:
         return None
     if dtype in HALVES:
-        largest = max(count_elements(a), count_elements(b), size)
+        largest = max(count_elements(a_shape), count_elements(b_shape), size)
         if len(plan.shape) > 2 or largest > SMALL_HALF_MATRIX_MAX_ELEMENTS:
             return None
     sizes = plan.rows, plan.columns, plan.depth, *plan.a_strides, *plan.b_strides
@@ -123,9 +123,9 @@ def plan_short_matmul_call(
     return ShortMatmulCall._make((plan.shape, size, capacity, export, *sizes, descriptor))
 
 
-def matrix_strides(shape: Sizes, batch: Sizes) -> Sizes:
+def matrix_strides(shape: Sizes, batch_shape: Sizes) -> Sizes:
     """Return the strides between matrices of an array that is broadcast to the batch axes."""
-    lead = (0,) * (len(batch) + 2 - len(shape))
+    lead = (0,) * (len(batch_shape) + 2 - len(shape))
     steps = zip(shape[:-2], contiguous_strides(shape)[:-2], strict=True)
     return lead + tuple(0 if n == 1 else step for n, step in steps)
 

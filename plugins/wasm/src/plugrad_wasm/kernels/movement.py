@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 Sizes = tuple[int, ...]
 
 VIEW_MIN_ELEMENTS: Final = 4096
-"""From this number of elements on, parts of an array are views. Fewer are copied, and do not keep it alive."""
+"""The elements from which a part of an array is a view. A smaller part is a copy, which does not keep it alive."""
 
 COPY_EXPORTS: Final = {size: f"copy_{size}" for size in (1, 2, 4, 8, 16)}
-"""The exports that copy elements of so many bytes."""
+"""The export that copies elements, by their bytes."""
 
 MAX_STRIDED_COPIES: Final = 4
 """How often neighbours may be repeated for as many strided copies to be faster than one of short rows."""

@@ -176,9 +176,9 @@ def make_reduction(kernel: str) -> Callable[..., WasmArray]:
 ROW_PART_ELEMENTS: Final = 1 << 17
 """The elements of a long row that are reduced at a time, as in csrc/reduction.c."""
 MAX_COLUMNS_IN_ONE_PART: Final = 16
-"""Up to so many columns, C reduces several rows of them at a time, which threads do not share."""
+"""The most columns of which C reduces several rows at a time, which threads do not share."""
 PARTIAL_REDUCTIONS: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
-"""What is computed of the parts of a long row of floats, in double precision, by the names of reductions."""
+"""The reduction of the parts of a long row of floats, in double precision, by the name of the whole reduction."""
 
 
 def reduce_single_row(kernel: str, x: WasmArray, out: WasmArray) -> None:

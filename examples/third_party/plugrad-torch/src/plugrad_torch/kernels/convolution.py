@@ -50,9 +50,15 @@ class Convolution:
         return dw.movedim((0, 1), (-1, -2)).reshape(filter_shape)
 
     def _backward(
-        self, dy: Array, image: Array, weights: Array, window: Window, groups: int, wanted: int
+        self,
+        dy: Array,
+        image: Array,
+        weights: Array,
+        window: Window,
+        groups: int,
+        wanted_gradient: int,
     ) -> tuple[Any, Any]:
-        """Return the gradients for a framed image and for the weights, of which only one is wanted."""
+        """Return the gradients for a framed image (0) and for the weights (1); only the wanted one is computed."""
         none = [0] * len(window.out)
         dx, dw, _ = torch.ops.aten.convolution_backward(
             dy.movedim(-1, 1).contiguous(),
@@ -65,7 +71,7 @@ class Convolution:
             False,
             none,
             groups,
-            [wanted == 0, wanted == 1, False],
+            [wanted_gradient == 0, wanted_gradient == 1, False],
         )
         return dx, dw
 

@@ -11,7 +11,7 @@ from plugrad_torch.declare import Array, update
 
 
 def with_failure_message(
-    function: Callable[..., Any], name: str, failure: str
+    function: Callable[..., Any], kernel_name: str, message: str
 ) -> Callable[..., Any]:
     """Return a function that names the kernel and the trouble where LAPACK fails."""
 
@@ -20,14 +20,16 @@ def with_failure_message(
             return function(*inputs, **attrs)
         except torch.linalg.LinAlgError:
             shape = tuple(inputs[0].shape[-2:])
-            raise ArgumentValueError(f"{name}: a matrix of shape {shape} {failure}") from None
+            raise ArgumentValueError(
+                f"{kernel_name}: a matrix of shape {shape} {message}"
+            ) from None
 
     return run
 
 
-def propagate_nan(found: Array, input: Array) -> Array:
-    """Return NaN for matrices that hold NaN, which LAPACK may overlook."""
-    return torch.where(input.isnan().any(-1).any(-1), torch.nan, found)
+def propagate_nan(result: Array, input: Array) -> Array:
+    """Return a result with NaN for matrices that hold NaN, which LAPACK may overlook."""
+    return torch.where(input.isnan().any(-1).any(-1), torch.nan, result)
 
 
 def solve(matrix: Array, rhs: Array) -> Array:

@@ -33,10 +33,10 @@ def flat_positions(kernel: str, indices: Array, shape: Shape) -> Array:
     return flat
 
 
-def sum_at_positions(places: Array, values: Array, count: int) -> Array:
-    """Return the sums of the rows of values at each place."""
+def sum_at_positions(positions: Array, values: Array, count: int) -> Array:
+    """Return, for each of `count` positions, the sum of the rows of values that belong to it."""
     total = torch.zeros((count, *values.shape[1:]), dtype=values.dtype)
-    return total.index_add_(0, places, values)
+    return total.index_add_(0, positions, values)
 
 
 @implements(indexing.gather)

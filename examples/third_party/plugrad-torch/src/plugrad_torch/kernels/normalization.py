@@ -60,19 +60,22 @@ def batch_norm_gradient(
 
 
 def _mean(x: Array, axes: tuple[int, ...]) -> Array:
+    """Return the means over axes, which stay with size 1."""
     return x.mean(axes, keepdim=True) if axes else x
 
 
 def _total(x: Array, axes: tuple[int, ...]) -> Array:
+    """Return the sums over axes, which are dropped."""
     return x.sum(axes) if axes else x
 
 
-def _broadcast_channels(x: Array, like: Array, axis: int) -> Array:
+def _broadcast_channels(channels: Array, image: Array, axis: int) -> Array:
     """Return a vector of channels in the shape in which it broadcasts."""
-    return x.reshape(-1, *[1] * (like.ndim - 1 - axis))
+    return channels.reshape(-1, *[1] * (image.ndim - 1 - axis))
 
 
 def _standardize(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array]:
+    """Return x with mean 0 and variance 1 over axes, and the factor: 1 / its standard deviation."""
     h = x - _mean(x, axes)
     inverse = 1 / torch.sqrt(_mean(h * h, axes) + epsilon)
     return h * inverse, inverse

@@ -15,9 +15,9 @@ from plugrad.kernels.rearrangement import (
 from plugrad_torch.declare import Array, implements, table
 
 
-def rearrange(x: Array, how: Rearrangement) -> Array:
+def rearrange(x: Array, plan: Rearrangement) -> Array:
     """Return the elements, moved in blocks."""
-    return x.reshape(how.cells).permute(how.order).reshape(how.shape)
+    return x.reshape(plan.cells).permute(plan.order).reshape(plan.shape)
 
 
 @implements(rearrangement.batch_to_space_nd)

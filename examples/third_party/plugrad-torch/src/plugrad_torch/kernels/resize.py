@@ -63,6 +63,7 @@ def resize_nearest_neighbor_gradient(
 
 
 def _zeros_with_length(dy: Array, axis: int, length: int) -> Array:
+    """Return zeros of the shape of dy, but with another length of one axis."""
     return torch.zeros((*dy.shape[:axis], length, *dy.shape[axis + 1 :]), dtype=dy.dtype)
 
 

@@ -11,18 +11,18 @@ from plugrad_torch.kernels.indexing import flat_positions, sum_at_positions
 
 
 def _flat_positions(kernel: str, indices: Array, shape: Shape) -> tuple[Array, int, Shape]:
-    """Return the flat place of each row of coordinates, the number of places, and the shape of a part."""
+    """Return the flat position of each row of coordinates, the number of positions, and the shape of a part."""
     rows = indices if indices.ndim > 1 else indices.reshape(-1, 1)
     depth = rows.shape[-1]
     places = flat_positions(kernel, rows, shape).reshape(-1)
     return places, math.prod(shape[:depth]), shape[depth:]
 
 
-def _find_last_of_each(places: Array) -> tuple[Array, Array]:
-    """Return each place once, and the number of its last update: PyTorch does not promise which one stays."""
-    found, which = torch.unique(places, return_inverse=True)
+def _find_last_of_each(positions: Array) -> tuple[Array, Array]:
+    """Return each position once, and the number of its last update: PyTorch does not promise which one stays."""
+    found, which = torch.unique(positions, return_inverse=True)
     last = torch.zeros(len(found), dtype=torch.int64)
-    numbers = torch.arange(len(places))
+    numbers = torch.arange(len(positions))
     return found, last.scatter_reduce_(0, which, numbers, "amax", include_self=False)
 
 
