@@ -148,6 +148,12 @@ def test_samples_of_poisson_numbers(rate):
     assert x.var() == pytest.approx(rate, rel=0.12)
 
 
+def test_a_poisson_rate_of_0(backend):
+    rates = np.array([0.0, 1.0], "float32")
+    found = distributions.Poisson(rates).entropy().numpy()
+    np.testing.assert_allclose(found, [0, st.poisson(1).entropy()], rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["Normal", "Gamma", "Beta", "Poisson", "Categorical", "Dirichlet"])
 def test_samples_on_every_backend(name, backend):
     values = {"Categorical": ([0.0, 1.0],), "Dirichlet": ([1.0, 2.0],)}.get(
