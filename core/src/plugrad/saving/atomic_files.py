@@ -147,6 +147,7 @@ def _try_lock(folder: str) -> int | None:
 
 
 def _unlock(lock: int) -> None:
+    """Release the lock of a folder, as `_try_lock` returned it."""
     if lock != LOCKS_UNSUPPORTED:
         os.close(lock)
 

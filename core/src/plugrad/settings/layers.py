@@ -54,7 +54,9 @@ class _Overrides(NamedTuple):
 
 
 _NO_OVERRIDES: Final = _Overrides()
+"""The overrides of a context in which `config.override` has set nothing."""
 _overrides_variable: Final = ContextVar("plugrad_overrides", default=_NO_OVERRIDES)
+"""The overrides of each thread or task."""
 
 
 def overridden_settings() -> Mapping[str, Any]:
@@ -442,6 +444,7 @@ def _read_section(path: Path, table_path: tuple[str, ...]) -> dict[str, Any] | N
 
 
 config: Final = Config()
+"""The settings of this process."""
 
 if hasattr(os, "register_at_fork"):  # another thread may hold the lock when the process is forked
     os.register_at_fork(after_in_child=config.renew_lock)
