@@ -19,7 +19,6 @@ from plugrad.extend import (
     Memory,
     Probe,
     as_dtype,
-    compile_replay,
     float16,
     is_interruption,
     known_bfloat16,
@@ -217,6 +216,8 @@ class WebGpuBackend(Backend):
 
     def _compile_body(self, graph: Graph) -> Callable[..., list[Any]]:
         """Return a function that runs a graph: on the device, or else step by step."""
+        from plugrad.extend import compile_replay  # as above
+
         return self.compile(graph) or compile_replay(graph)
 
     def synchronize(self) -> None:
