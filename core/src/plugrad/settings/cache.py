@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DIGEST_BYTES: Final = 32  # bytes of BLAKE2b, which a file begins with
+"""The number of bytes of the checksum with which a file begins."""
 
 
 class UserCache:

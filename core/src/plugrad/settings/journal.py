@@ -21,6 +21,7 @@ registration_lock = hold_safely(RLock())
 
 
 def _renew_lock() -> None:
+    """Replace the lock in a forked process."""
     global registration_lock
     registration_lock = hold_safely(
         RLock()
@@ -38,7 +39,9 @@ class JournalEntry(NamedTuple):
     """
 
     subject: tuple[str, ...]
+    """What was registered: the type of entry, and names such as those of a kernel and a backend."""
     is_replacement: bool
+    """Whether it replaced another registration."""
     undo: Callable[[], None]
     redo: Callable[[], None]
 
@@ -76,11 +79,13 @@ class Journal:
 
 
 _open_journal: Final[ContextVar[Journal | None]] = ContextVar("plugrad_journal", default=None)
+"""The journal of the innermost `record_registrations` block in this context, or None."""
 
 
 latest_change_number: int = 0
 """The number of the latest change of a registry or a setting; see `plugrad.registry.generation`."""
 _next_change_number: Final = count(1)
+"""The iterator over the numbers of changes."""
 
 
 def record_change_number() -> None:
@@ -111,7 +116,7 @@ MISSING_VALUE: Final = object()
 
 
 def put_table_entry(table: dict[Any, Any], key: object, value: object, entry_type: str) -> None:
-    """Change an entry of a table, or remove it if `value` is `MISSING_VALUE`, and record the change."""
+    """Change an entry of a table, or remove it for `MISSING_VALUE`, and record the change as of type `entry_type`."""
     with registration_lock:
         before = table.get(key, MISSING_VALUE)
         redo = partial(exchange_table_entry, table, key, before, value)
@@ -123,7 +128,7 @@ def put_table_entry(table: dict[Any, Any], key: object, value: object, entry_typ
 
 
 def add_table_entry(table: dict[Any, Any], key: object, value: object, entry_type: str) -> bool:
-    """Add an entry to a table and record it; return whether the key was free."""
+    """Add an entry to a table, record it as of type `entry_type`, and return whether the key was free."""
     with registration_lock:
         if key in table:
             return False
