@@ -221,12 +221,12 @@ def _array_from_nested_list(x: Any, op: str, name: str, dtype: DType | None) -> 
         return values.astype((dtype or met or float32).numpy)
     if dtype is not None:
         return values
-    if met is None and (met := _DTYPE_BY_KIND.get(numpy_kind(values.dtype))) is None:
+    if met is None and (met := _DTYPE_BY_NUMPY_KIND.get(numpy_kind(values.dtype))) is None:
         raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
     return _convert_values(values, met, op, name)
 
 
-_DTYPE_BY_KIND: Final = {"b": bool_, "i": int32, "u": int32, "f": float32, "c": complex64}
+_DTYPE_BY_NUMPY_KIND: Final = {"b": bool_, "i": int32, "u": int32, "f": float32, "c": complex64}
 
 
 def _collect_leaf_types(
@@ -444,7 +444,7 @@ def cast_for_assignment(x: TensorLike, target: Tensor, op: str, name: str) -> Te
     if isinstance(x, Tensor):
         _check_assignable(x.dtype, dtype, op, name)
         return cast(x, dtype, op)
-    if type(x) in _SCALAR_TYPES:
+    if type(x) in _WEAKLY_TYPED_SCALAR_TYPES:
         _check_assignable(scalar_dtype(x), dtype, op, name, are_weakly_typed=True)  # type: ignore[arg-type]
         return cached_constant(x, dtype, target.backend, op)  # type: ignore[arg-type]
     are_weak = isinstance(x, list | tuple | range)
@@ -468,7 +468,7 @@ def _check_assignable(
     """
     try:
         if are_weakly_typed and source is not string:
-            met = promote_scalar(dtype, _SAMPLE_VALUE_OF_KIND[source.kind])
+            met = promote_scalar(dtype, _SAMPLE_VALUE_OF_DTYPE_KIND[source.kind])
         else:
             met = promote(dtype, source)
     except DTypeError:
@@ -480,7 +480,7 @@ def _check_assignable(
         )
 
 
-_SAMPLE_VALUE_OF_KIND: Final[Mapping[str, Scalar]] = {
+_SAMPLE_VALUE_OF_DTYPE_KIND: Final[Mapping[str, Scalar]] = {
     "bool": True,
     "signed": 1,
     "unsigned": 1,
@@ -497,7 +497,7 @@ def as_bools(x: TensorLike, op: str) -> TensorLike:
     """
     if isinstance(x, Tensor):
         return x if x.dtype is string else cast(x, bool_, op)
-    if type(x) in _SCALAR_TYPES:
+    if type(x) in _WEAKLY_TYPED_SCALAR_TYPES:
         return bool(x)
     values = host_array(x, op, "an operand")
     return values if as_dtype(values.dtype) is string else values.astype(np.bool_)
@@ -529,11 +529,11 @@ def promote_operands(
                 given is kernel.fast_dtype or given in kernel.accepted_dtypes
             ):
                 return a, b
-        elif type(b) in _SCALAR_TYPES:
+        elif type(b) in _WEAKLY_TYPED_SCALAR_TYPES:
             dtype = result_dtype(kernel, given, b, op)  # type: ignore[arg-type]
             number = cached_constant(b, dtype, a.backend, op)  # type: ignore[arg-type]
             return a if given is dtype.numpy else cast(a, dtype), number
-    elif isinstance(b, Tensor) and type(a) in _SCALAR_TYPES:
+    elif isinstance(b, Tensor) and type(a) in _WEAKLY_TYPED_SCALAR_TYPES:
         dtype = result_dtype(kernel, b.array.dtype, a, op)  # type: ignore[arg-type]
         return cached_constant(a, dtype, b.backend, op), cast(b, dtype)  # type: ignore[arg-type]
     home = next((x.backend for x in (a, b) if isinstance(x, Tensor)), None)
@@ -563,7 +563,7 @@ def common_dtype(promote_pair: Callable[[DType, Any], DType], a: DType, b: Any, 
 
 
 _REAL_TYPES = frozenset({int, float})
-_SCALAR_TYPES = frozenset({bool, int, float, complex, np.float64, np.complex128})
+_WEAKLY_TYPED_SCALAR_TYPES = frozenset({bool, int, float, complex, np.float64, np.complex128})
 
 
 def have_one_dtype(xs: Sequence[Any]) -> bool:

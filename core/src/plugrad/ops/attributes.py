@@ -85,6 +85,7 @@ def check_number(value: Any, op: str, name: str) -> float:
 
 
 _REAL_TYPES: Final = (Real, np.bool_)
+"""The types of real numbers, Python's and NumPy's, including bools."""
 
 LIST_TYPES: Final = frozenset({list, tuple})
 """The types of the sequences that programs mostly pass."""

@@ -147,7 +147,7 @@ def _try_lock(folder: str) -> int | None:
 
 
 def _unlock(lock: int) -> None:
-    """Release the lock of a folder, which is a file descriptor or `LOCKS_UNSUPPORTED`."""
+    """Release the lock of a folder, as `_try_lock` returned it."""
     if lock != LOCKS_UNSUPPORTED:
         os.close(lock)
 

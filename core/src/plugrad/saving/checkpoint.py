@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 STRUCTURE_METADATA_KEY: Final = "plugrad"
 """The entry of the file's metadata that holds the structure."""
 FORMAT_VERSION: Final = 1
-"""The version of the structure in the file's metadata."""
+"""The version of the structure that `save` writes into the metadata."""
 WRITE_BUFFER_BYTES: Final = 1 << 20
 """The number of bytes of small arrays that are gathered before they are written."""
 SAFETENSORS_CODE_OF_DTYPE: Final = {
@@ -140,7 +140,7 @@ def _backend_and_dtype(data: Tensor | NDArray[Any]) -> tuple[Backend | None, Any
 
 
 def _iter_values(sources: Sequence[Any], backend: Backend | None) -> Generator[NDArray[Any]]:
-    """Yield the values of arrays of one dtype, one after the other.
+    """Yield the values of arrays of one dtype, which are on a backend or, if that is None, on the host.
 
     Raises:
         BackendFailed: the backend does not give them.

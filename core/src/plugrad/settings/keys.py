@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 ENVIRONMENT_PREFIX: Final = "PLUGRAD_"
-"""How the names of environment variables for settings begin."""
+"""The beginning of the names of environment variables for settings."""
 
 
 class SettingKey(NamedTuple):
@@ -46,7 +46,7 @@ class Option(NamedTuple):
 
 
 def _parse_string(value: object) -> str:
-    """Return a text without spaces around it; raise ValueError if nothing is left."""
+    """Return a value as a string, or raise ValueError."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError
     return value.strip()
@@ -85,7 +85,7 @@ _VALUE_OF_BOOLEAN_WORD: Final[Mapping[str, bool]] = {
 
 
 def _parse_boolean(value: object) -> bool:
-    """Return a bool for one of the accepted words; raise ValueError for another."""
+    """Return a value, which may be a word such as ``"on"``, as a bool, or raise ValueError."""
     try:
         return _VALUE_OF_BOOLEAN_WORD[str(value).strip().lower()]
     except KeyError:
@@ -93,40 +93,42 @@ def _parse_boolean(value: object) -> bool:
 
 
 def _parse_integer(value: object) -> int:
+    """Return a value, which may be text, as an integer, or raise ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError
     return int(value)
 
 
 def _parse_number(value: object) -> float:
+    """Return a value, which may be text, as a float, or raise ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError
     return float(value)
 
 
 def _parse_fallback(value: object) -> str:
-    """Return a value of the setting ``fallback``; raise ValueError for any other."""
+    """Return the value of the setting ``fallback`` if it is one of its words, or raise ValueError."""
     if value not in ("error", "warn", "silent"):
         raise ValueError
     return cast("str", value)
 
 
 def _parse_jit(value: object) -> str:
-    """Return a value of the setting ``jit``; raise ValueError for any other."""
+    """Return the value of the setting ``jit`` if it is one of its words, or raise ValueError."""
     if value not in ("compile", "replay", "off"):
         raise ValueError
     return cast("str", value)
 
 
 def _parse_unsupported_dtype(value: object) -> str:
-    """Return a value of the setting ``unsupported_dtype``; raise ValueError for any other."""
+    """Return the value of the setting ``unsupported_dtype`` if it is one of its words, or raise ValueError."""
     if value not in ("always", "convert", "error", "silent"):
         raise ValueError
     return cast("str", value)
 
 
 ACCEPTED_BOOLEANS: Final = "1, true, yes or on; 0, false, no or off"
-"""The accepted words for true and false, for messages."""
+"""The words for the accepted values of a setting that is a bool."""
 
 SETTING_KEYS: Final[Mapping[str, SettingKey]] = {
     key.name: key

@@ -54,9 +54,9 @@ class _Overrides(NamedTuple):
 
 
 _NO_OVERRIDES: Final = _Overrides()
-"""The overrides where `config.override` has set none."""
+"""The overrides of a context in which `config.override` has set nothing."""
 _overrides_variable: Final = ContextVar("plugrad_overrides", default=_NO_OVERRIDES)
-"""The overrides of the current context."""
+"""The overrides of each thread or task."""
 
 
 def overridden_settings() -> Mapping[str, Any]:

@@ -52,7 +52,7 @@ def flatten_argument(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
 
 
 def _flatten_container(tree: Any, key: list[Any], tensors: list[Tensor]) -> None:
-    """Do what `flatten_argument` does, which also catches the error of too many levels."""
+    """Append the tensors of a nested container to a list, and all else that selects the trace to a key."""
     kind = cast("type[Any]", type(tree))
     if kind is Tensor:
         array = tree.array
@@ -79,7 +79,7 @@ def _flatten_container(tree: Any, key: list[Any], tensors: list[Tensor]) -> None
 
 
 def _flatten_other(tree: Any, tree_type: type, key: list[Any], tensors: list[Tensor]) -> None:
-    """Do what `_flatten_container` does for the less frequent types."""
+    """Append the tensors and the key of a tree of a rare type, such as a variable, an array or a subclass of dict."""
     if isinstance(tree, Variable):
         key.append(IdentityKey(tree))
     elif isinstance(tree, Tensor):

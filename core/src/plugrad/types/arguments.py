@@ -72,6 +72,7 @@ def bind(_absent, _explain, _function):
         return _function({arguments})
     return checked
 """
+"""The source of a function that makes a wrapper with the wrapped function's parameters, with placeholders in braces."""
 _WRAPPER_OF_ANY_ARGUMENTS: Final = """\
 def bind(_absent, _explain, _function):
     def checked(*args, **kwargs):
@@ -82,6 +83,7 @@ def bind(_absent, _explain, _function):
             raise
     return checked
 """
+"""The source of a function that makes a wrapper of a function with any arguments."""
 
 
 class _WrongCallExplainer:
