@@ -173,3 +173,30 @@ def test_traced_labels_are_not_validated():
             assert loss(plugrad.asarray([0, 1]), plugrad.ones((2, 3))).item() == pytest.approx(
                 np.log(3)
             )
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.25])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_labels_that_do_not_count_hide_logits_that_are_not_finite(bad, label_smoothing, backend):
+    logits, labels = plugrad.asarray([[1.0, 2.0], [bad, bad], [bad, 0.5]]), [1, 0, -1]
+
+    def loss(x, reduction="sum_by_nonzero_weights"):
+        return nn.losses.sparse_softmax_cross_entropy(
+            labels, x, ignore_index=0, label_smoothing=label_smoothing, reduction=reduction
+        )
+
+    alone = nn.losses.sparse_softmax_cross_entropy([1], logits[:1], label_smoothing=label_smoothing)
+    assert abs(loss(logits).item() - alone.item()) < 1e-6
+    np.testing.assert_array_equal(loss(logits, "none").numpy()[1:], 0)
+    gradient = plugrad.grad(loss)(logits).numpy()
+    assert np.abs(gradient[0]).min() > 0.01
+    np.testing.assert_array_equal(gradient[1:], 0)
+
+
+def test_the_hinge_loss_ignores_logits_that_are_not_finite_at_labels_that_do_not_count(backend):
+    logits = plugrad.asarray([[1.0, 1.5], [np.nan, np.inf]])
+    loss, gradient = plugrad.value_and_grad(lambda x: nn.losses.sparse_hinge_loss([0, -1], x))(
+        logits
+    )
+    assert loss.item() == 1.5
+    np.testing.assert_array_equal(gradient.numpy(), [[-1, 1], [0, 0]])

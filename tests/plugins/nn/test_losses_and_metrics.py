@@ -124,6 +124,10 @@ def test_a_class_that_is_impossible_adds_nothing_to_other_labels(backend):
     )(logits)
     assert value.item() == pytest.approx(np.log(2))
     np.testing.assert_allclose(gradient.numpy(), [[0.5, -0.5, 0, 0]], rtol=1e-6)
+    assert nn.losses.sparse_hinge_loss([1], logits).item() == 1
+    ranked = [[1.0, 2.0, -np.inf], [3.0, 0.0, 1.0]]
+    for k, expected in ((1, 0.0), (2, 0.5), (3, 1.0)):
+        assert nn.metrics.top_k_accuracy([0, 1], ranked, k).item() == expected
 
 
 def test_losses_without_examples(backend):

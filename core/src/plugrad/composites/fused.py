@@ -15,6 +15,7 @@ ACTIVATION_FUNCTIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "elu": activation.elu,
     "sigmoid": activation.sigmoid,
 }
+"""The function of each activation, by the value of the attribute ``activation``."""
 
 
 def register_fused_composite(

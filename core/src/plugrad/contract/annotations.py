@@ -39,7 +39,7 @@ def normalize_axis_attribute(value: Any, annotation: Any, rank: int, name: str) 
     return settle(value, rank + annotation.__metadata__[0].extra_axes, name=name)
 
 
-_TYPE_DESCRIPTIONS = {
+_DESCRIPTION_OF_PYTHON_TYPE = {
     bool: "True or False",
     int: "an integer",
     float: "a number",
@@ -78,7 +78,7 @@ def matches_annotation(value: Any, annotation: Any) -> bool:
     if annotation is float or annotation is complex:
         return isinstance(value, Real if annotation is float else Complex)
     return not (
-        annotation in _TYPE_DESCRIPTIONS or _is_named_tuple_class(annotation)
+        annotation in _DESCRIPTION_OF_PYTHON_TYPE or _is_named_tuple_class(annotation)
     ) or isinstance(value, annotation)
 
 
@@ -123,11 +123,11 @@ def _describe_alternatives(annotation: Any) -> list[str]:
     return [
         describe_annotation(annotation)
         if parts
-        else _TYPE_DESCRIPTIONS.get(annotation, str(annotation))
+        else _DESCRIPTION_OF_PYTHON_TYPE.get(annotation, str(annotation))
     ]
 
 
-_AXIS_NAMES = {Axis: "Axis", NewAxis: "NewAxis", Axes: "Axes"}
+_NAME_OF_AXIS_ANNOTATION = {Axis: "Axis", NewAxis: "NewAxis", Axes: "Axes"}
 
 
 def format_annotation(annotation: Any) -> str:
@@ -138,7 +138,7 @@ def format_annotation(annotation: Any) -> str:
     """
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _AXIS_NAMES.get(annotation) or format_annotation(annotation.__origin__)
+        return _NAME_OF_AXIS_ANNOTATION.get(annotation) or format_annotation(annotation.__origin__)
     if origin in (Union, UnionType):
         return " | ".join(map(format_annotation, parts))
     if origin is Literal:

@@ -184,6 +184,7 @@ _DTYPE_KINDS_OF_WORD: Final = {
     "floats": ("floating",),
     "complex numbers": ("complex",),
 }
+"""The kinds of dtypes that a word of a description stands for."""
 
 
 def describe_dtypes(dtypes: frozenset[DType]) -> str:

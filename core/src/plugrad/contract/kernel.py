@@ -371,6 +371,7 @@ KERNELS: Final[dict[str, Kernel[..., Any]]] = {}
 """The declared contracts, by registry name; `get_contract` and `all_contracts` know those of all families."""
 
 _load_all_contracts: Callable[[], None] | None = None
+"""The function that imports every family of plugrad's own contracts; None until `set_loader` is called."""
 
 
 def set_loader(loader: Callable[[], None]) -> None:

@@ -37,6 +37,7 @@ ParameterTypes = ParamSpec("ParameterTypes")
 ResultType = TypeVar("ResultType")
 
 HALF_PRECISION_FAMILIES: Final = (attention, convolution, convolution3d, depthwise, fused)
+"""The modules all of whose kernels compute in half precision."""
 HALF_PRECISION_KERNELS: Final[frozenset[str]] = frozenset(
     kernel.name
     for kernel in (
@@ -48,6 +49,7 @@ HALF_PRECISION_KERNELS: Final[frozenset[str]] = frozenset(
 """The names of kernels that compute in half precision: products, convolutions, attention, and so recurrent cells."""
 
 FLOAT32_FAMILIES: Final = (normalization, scan)
+"""The modules all of whose kernels compute in float32."""
 FLOAT32_KERNELS: Final[frozenset[str]] = frozenset(
     kernel.name
     for kernel in (

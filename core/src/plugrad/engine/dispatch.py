@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
 
 NO_ATTRIBUTES: Final = ValidatedAttributes()
+"""The attributes of calls of kernels that have none."""
 new_object: Final = object.__new__
+"""Return an object of a class without calling the class, which takes longer."""
 
 CALL_SOURCE_TEMPLATE: Final = """\
 def bind(kernel, convert_and_call):

@@ -35,7 +35,7 @@ def compute_in_float32(
     cast_to: Implementation,
     halves: Collection[DType],
 ) -> Implementation:
-    """Return an implementation that also takes half precision: it computes in float32, and rounds the results once.
+    """Return an implementation that also takes the dtypes `halves`: it computes in float32, and rounds results once.
 
     Args:
         kernel: the contract.

@@ -160,12 +160,14 @@ def active_functions(backend: Backend) -> Mapping[str, Implementation]:
 
 
 def _discard_implementation(kernel_name: str, backend_name: str) -> None:
+    """Forget a kernel's function in each open device of a backend."""
     for backend in _live_backends:
         if backend.name == backend_name and isinstance(backend.functions, Implementations):
             backend.functions.discard(kernel_name)
 
 
 def _discard_all_implementations() -> None:
+    """Forget the functions of all open devices."""
     for backend in _live_backends:
         backend.functions.clear()
 
@@ -303,11 +305,12 @@ def bind(_own, _run_on_strings):
 
     return implementation
 """
+"""The source of a function that makes a router of calls with strings, with placeholders in braces."""
 
 
 @cache
 def _compile_router_factory(inputs: str, attributes: tuple[str, ...]) -> Callable[..., Any]:
-    """Return a function that makes a router of calls with strings; its parameters have the names of the kernel's.
+    """Return a function that makes a router of calls with strings, whose parameters are given as source and by name.
 
     A function of any arguments would take a third of a microsecond longer.
     """

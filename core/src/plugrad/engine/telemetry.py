@@ -42,6 +42,7 @@ def _report_call_to_plugins(call: Call) -> None:
 
 
 _plugin_watcher: Final = watching.Watcher(_report_call_to_plugins, synchronizes=False)
+"""The watcher that reports each call of a kernel to plugins."""
 
 
 def _update_watcher(_: str) -> None:

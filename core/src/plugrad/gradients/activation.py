@@ -100,9 +100,11 @@ def _gelu_tanh_second_derivative(x: Tensor) -> Tensor:
 
 
 GELU_SECOND_DERIVATIVE_ZERO_BEYOND = 25
+"""The absolute value of x beyond which the second derivative of gelu is 0 in every dtype."""
 GELU_SLOPE = 2 * sqrt(2 / pi)
 """gelu is about ``x * sigmoid(GELU_SLOPE * (x + GELU_CUBIC * x**3))``."""
 GELU_CUBIC = 0.044715
+"""The coefficient of the cube in the approximation of gelu; see `GELU_SLOPE`."""
 gradient(
     activation.gelu_gradient,
     dy=lambda dy, x: activation.gelu_gradient(dy, x),

@@ -59,7 +59,7 @@ def _attention_thunks(dy: Tensor, saved: list[Any], attrs: Mapping[str, Any]) ->
 def _attention_gradient_thunks(
     dys: Any, saved: list[Any], attrs: Mapping[str, Any]
 ) -> GradientThunks:
-    """Return functions for the second derivatives of attention: the gradients of a·dq + b·dk + c·dv."""
+    """Return functions for the second derivatives of attention, given the gradients `dys` of dq, dk and dv."""
     a, b, c = dys
     dy, q, k, v, mask = saved
     scale = attrs["scale"]

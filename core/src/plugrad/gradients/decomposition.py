@@ -288,7 +288,7 @@ def _half_lower_triangle(n: int, dtype: str) -> Array:
 
 
 def _eigh_vjp(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor:
-    """Return the gradient; it is NaN if it depends on eigenvectors of equal eigenvalues, which are not unique.
+    """Return the gradient, NaN if eigenvectors of equal eigenvalues matter; `absent` are the outputs without a dy.
 
     Eigenvectors of equal eigenvalues are any that span the same space. If the result depends on
     nothing but this space, as a projection does, turning them towards each other adds 0 to the
@@ -335,7 +335,7 @@ def _has_gradient(d: Tensor, axis: int) -> Tensor:
 
 
 def _ambiguous_rotations(rotation: Tensor, magnitudes: Tensor) -> Tensor:
-    """Return the pairs of vectors that are not unique, and whose rotation into each other would change the result.
+    """Return the pairs of ambiguous vectors whose rotation into each other changes the result by more than rounding.
 
     `magnitudes` are those of the numbers of which the differences were computed.
     """
@@ -352,7 +352,7 @@ gradient(decomposition.eigh, input=_eigh_vjp)
 
 
 def _svd_vjp(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor:
-    """Return the gradient; it is NaN if it depends on vectors that are not unique, or is infinite.
+    """Return the gradient, NaN if ambiguous vectors matter, or infinite; `absent` are the outputs without a dy.
 
     The reasons are those of `_eigh_vjp`. In addition, vectors of singular values of 0 are not unique, nor are
     those that only complete a basis; and the logarithm of a singular value, for example, has an infinite
@@ -439,7 +439,7 @@ def _depends_on_vectors_of_equal_values(
 
 
 def _moves_null_space(outside_part: Tensor, d: Tensor, is_zero: Tensor) -> Tensor:
-    """Return whether a gradient rotates vectors of zero singular values out of their space, where it is undefined."""
+    """Return whether the part of a gradient `d` outside the vectors' space is large for singular values of 0."""
     limits = 8 * outside_part.shape[-2] * machine_epsilon(outside_part) * frobenius_norms(d)
     stays = all(abs(stop_gradient(outside_part)) <= limits, axis=-2)
     return any(is_zero & ~stays, axis=-1)
@@ -569,9 +569,10 @@ gradient(decomposition.lu, input=_lu_vjp)
 def _eig_vjp(
     dy: list[Tensor], outs: list[Tensor], absent: frozenset[int], input_spec: Spec
 ) -> Tensor:
-    """Return the gradient; it is NaN if it depends on phases of eigenvectors, or on eigenvectors of equal eigenvalues.
+    """Return the gradient, NaN if phases of eigenvectors matter; `absent` are the outputs without a dy.
 
-    The length of eigenvectors is 1: a change of the matrix moves none along itself.
+    It is NaN for eigenvectors of equal eigenvalues, too. The length of eigenvectors is 1: a change of the matrix
+    moves none along itself.
     """
     (d_values, d_vectors), (values, vectors) = [conj(d) for d in dy], outs
     inner = diagonal_matrix(d_values)

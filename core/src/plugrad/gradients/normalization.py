@@ -251,7 +251,7 @@ def _lrn_gradient_x(
     alpha: float,
     beta: float,
 ) -> Tensor:
-    """Return the gradient for x, which affects the result directly and through the divisor."""
+    """Return the gradient for x of the kernel `local_response_normalization_gradient`, whose input dy is `dy_input`."""
     norm = _local_response_normalizer(x, depth_radius, bias, alpha)
     share = dy_input * y / norm
     direct = -2 * alpha * beta * dy * _sum_neighbours(share, depth_radius)
@@ -270,7 +270,7 @@ def _lrn_gradient_y(
     alpha: float,
     beta: float,
 ) -> Tensor:
-    """Return the gradient for the result of the forward pass, which is an input of its own."""
+    """Return the gradient for y of the kernel `local_response_normalization_gradient`, whose input dy is `dy_input`."""
     norm = _local_response_normalizer(x, depth_radius, bias, alpha)
     return -2 * alpha * beta * dy_input / norm * _sum_neighbours(dy * x, depth_radius)
 
@@ -278,7 +278,7 @@ def _lrn_gradient_y(
 def _lrn_gradient_dy(
     dy: Tensor, x: Tensor, y: Tensor, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Tensor:
-    """Return the gradient for dy, in which the gradient is linear."""
+    """Return the gradient for dy of the kernel `local_response_normalization_gradient`, which is linear in dy."""
     norm = _local_response_normalizer(x, depth_radius, bias, alpha)
     neighbours = _sum_neighbours(dy * x, depth_radius)
     return dy * norm**-beta - 2 * alpha * beta * y / norm * neighbours

@@ -15,7 +15,8 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.types.specs import Shape, Spec
 from plugrad.types.windows import Pairs, Window, cell_slices, window_margins
 
-MAX_POOL_GRADIENT_MAX_RANK: Final = 5  # of images in which kernels find the largest elements
+MAX_POOL_GRADIENT_MAX_RANK: Final = 5
+"""The most axes of images for which a backend's kernel finds the largest elements; for more, ops do."""
 
 
 class _WindowCells(NamedTuple):

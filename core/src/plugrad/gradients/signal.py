@@ -11,7 +11,7 @@ from plugrad.types.specs import Spec
 def _weight_half_spectrum(
     x: Tensor, length: int, self_conjugate_factor: float, paired_factor: float, dtype: DType
 ) -> Tensor:
-    """Conjugate half a spectrum and multiply by one factor, or by another one where there is no mirror image."""
+    """Conjugate half a spectrum of `length` numbers; multiply by `paired_factor` where a mirror image exists."""
     inner = creation.fill.on(
         x.backend, shape=((length + 1) // 2 - 1,), value=paired_factor, dtype=dtype
     )

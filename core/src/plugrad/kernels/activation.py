@@ -21,7 +21,7 @@ from plugrad.types.specs import Shaped, Spec
 def activation(
     name: str, contract: str, accepts: frozenset[DType] = FLOATING
 ) -> Kernel[[Spec], Tensor]:
-    """Return a new kernel of one input `x`, whose result has its shape and dtype; `contract` says what it returns."""
+    """Return a new kernel of one input of the dtypes `accepts`, whose result has its dtype; `contract` is its text."""
 
     def rule(x: Spec) -> Spec:
         return Shaped(x.shape, x.dtype)

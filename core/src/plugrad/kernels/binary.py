@@ -20,12 +20,13 @@ from plugrad.types.shapes import broadcast
 from plugrad.types.specs import Shaped, Spec
 
 ORDERED_DTYPES: Final = ANY - COMPLEX
+"""The dtypes whose values can be compared: all but the complex ones."""
 
 
 def binary(
     name: str, contract: str, accepts: frozenset[DType] = NUMERIC
 ) -> Kernel[[Spec, Spec], Tensor]:
-    """Return a new kernel of inputs `a` and `b`, whose result has their dtype; `contract` says what it returns."""
+    """Return a new kernel of two inputs of the dtypes `accepts`, whose result has the same; `contract` is its text."""
 
     def rule(a: Spec, b: Spec) -> Spec:
         return Shaped(broadcast(a.shape, b.shape), check_same_dtype(name, a, b))
@@ -37,7 +38,7 @@ def binary(
 def comparison(
     name: str, contract: str, accepts: frozenset[DType] = ORDERED_DTYPES
 ) -> Kernel[[Spec, Spec], Tensor]:
-    """Return a new kernel of inputs `a` and `b`, whose result is a bool for each pair; `contract` describes it."""
+    """Return a new kernel of two inputs of the dtypes `accepts`, whose result is bools; `contract` is its text."""
 
     def rule(a: Spec, b: Spec) -> Spec:
         check_same_dtype(name, a, b)

@@ -21,12 +21,13 @@ from plugrad.types.shapes import broadcast
 from plugrad.types.specs import Shaped, Spec
 
 BITWISE_DTYPES = INTEGER | BOOL
+"""The dtypes that have bits to combine: integers and bools."""
 
 
 def bitwise(
     name: str, contract: str, accepts: frozenset[DType] = BITWISE_DTYPES
 ) -> Kernel[[Spec, Spec], Tensor]:
-    """Return a new kernel of inputs `a` and `b`, whose result has their dtype; `contract` says what it returns."""
+    """Return a new kernel of two inputs of the dtypes `accepts`, whose result has the same; `contract` is its text."""
 
     def rule(a: Spec, b: Spec) -> Spec:
         return Shaped(broadcast(a.shape, b.shape), check_same_dtype(name, a, b))

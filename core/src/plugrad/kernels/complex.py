@@ -13,7 +13,9 @@ from plugrad.types.dtype import COMPLEX, complex64, complex128, float32, float64
 from plugrad.types.specs import Shaped, Spec
 
 REAL_DTYPE_OF_COMPLEX = {complex64: float32, complex128: float64}
+"""The dtype of the real and imaginary parts, by complex dtype."""
 COMPLEX_DTYPE_OF_REAL = {part: whole for whole, part in REAL_DTYPE_OF_COMPLEX.items()}
+"""The complex dtype, by that of its real and imaginary parts."""
 
 
 # Not elementwise to the engine, which leaves the shapes of such kernels to broadcasting.

@@ -20,6 +20,7 @@ from plugrad.types.specs import Shape, Shaped, Spec
 STATE_WORDS = 6
 """The number of 32-bit words of a random state: two of a key and four of a counter."""
 WORD_DTYPES = frozenset({int32})
+"""The dtype of random words: int32, of which they fill all bits."""
 
 
 def _check_state(state: Spec) -> None:

@@ -166,8 +166,11 @@ class Rearrangement(NamedTuple):
     """The steps of a movement in blocks: a reshape to `cells`, a transposition to `order`, a reshape to `shape`."""
 
     cells: Shape
+    """The shape in which each axis of cells in a block is an axis of its own."""
     order: Shape
+    """The permutation of the axes."""
     shape: Shape
+    """The shape of the result."""
 
 
 def plan_batch_to_space(shape: Shape, block_shape: Shape) -> Rearrangement:

@@ -23,6 +23,7 @@ from plugrad.types.dtype import BOOL, NUMERIC, REAL, position_dtype
 from plugrad.types.specs import Shaped, Spec
 
 ORDERED_DTYPES = NUMERIC | BOOL
+"""The dtypes whose values these kernels order: numbers and bools."""
 Side = Literal["left", "right"]
 
 

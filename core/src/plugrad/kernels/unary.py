@@ -17,7 +17,7 @@ from plugrad.types.specs import Shaped, Spec
 
 
 def unary(name: str, contract: str, accepts: frozenset[DType] = INEXACT) -> Kernel[[Spec], Tensor]:
-    """Return a new kernel of one input `x`, whose result has its shape and dtype; `contract` says what it returns."""
+    """Return a new kernel of one input of the dtypes `accepts`, whose result has its dtype; `contract` is its text."""
 
     def rule(x: Spec) -> Spec:
         return Shaped(x.shape, x.dtype)
@@ -27,7 +27,7 @@ def unary(name: str, contract: str, accepts: frozenset[DType] = INEXACT) -> Kern
 
 
 def predicate(name: str, contract: str, accepts: frozenset[DType]) -> Kernel[[Spec], Tensor]:
-    """Return a new kernel of one input `x`, whose result is a bool for each element; `contract` describes it."""
+    """Return a new kernel of one input of the dtypes `accepts`, whose result is bools; `contract` is its text."""
 
     def rule(x: Spec) -> Spec:
         return Shaped(x.shape, bool_)

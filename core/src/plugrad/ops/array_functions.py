@@ -44,10 +44,15 @@ def _names_by_numpy_function(function_names: Iterable[str]) -> dict[Any, str]:
 
 
 _OP_FUNCTION_NAMES: Final = _names_by_numpy_function(OP_OF_NUMPY_FUNCTION)
+"""The names of NumPy's functions that call an op for tensors, by function."""
 _CREATION_FUNCTION_NAMES: Final = _names_by_numpy_function(CREATION_FUNCTIONS)
+"""The names of NumPy's functions that create tensors by the argument ``like``, by function."""
 _METADATA_FUNCTION_NAMES: Final = _names_by_numpy_function(METADATA_FUNCTIONS)
+"""The names of NumPy's functions that look only at shapes and dtypes, by function."""
 _READING_FUNCTION_NAMES: Final = _names_by_numpy_function(READING_FUNCTIONS)
+"""The names of NumPy's functions that read the values of tensors, by function."""
 _REPLACED_FUNCTION_NAMES: Final = _names_by_numpy_function(REPLACEMENT_HINTS)
+"""The names of NumPy's functions that do not take tensors but have a hint at a replacement, by function."""
 
 
 def apply_array_function(

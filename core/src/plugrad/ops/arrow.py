@@ -64,6 +64,7 @@ ArrowArray._fields_ = [
 ]
 
 _next_structure_number: Final = count(1)
+"""Gives each structure a number of its own, by `next`."""
 _kept_contents: Final[dict[int, object]] = {}
 """The objects to which each unreleased structure points, by the number in its ``private_data``."""
 _live_structures: Final[dict[int, Structure]] = {}
@@ -92,7 +93,9 @@ def _make_release_callback(structure_type: type[Any]) -> Any:
 _RELEASE_CALLBACKS: Final = {
     kind: _make_release_callback(kind) for kind in (ArrowSchema, ArrowArray)
 }
+"""The function in C that releases a structure, by the structure's type."""
 _CAPSULE_NAMES: Final = {ArrowSchema: b"arrow_schema", ArrowArray: b"arrow_array"}
+"""The name that Arrow prescribes for capsules, by the type of the structure in them."""
 _get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _get_pointer.restype, _get_pointer.argtypes = c_void_p, [c_void_p, c_char_p]
 _new_capsule = ctypes.pythonapi.PyCapsule_New
@@ -115,6 +118,7 @@ def _make_capsule_destructor(structure_type: type[Any]) -> Any:
 _CAPSULE_DESTRUCTORS: Final = {
     kind: _make_capsule_destructor(kind) for kind in (ArrowSchema, ArrowArray)
 }
+"""The function in C that destroys a capsule, by the type of the structure in it."""
 
 
 def _keep_contents_alive(structure: Any, contents: object) -> None:

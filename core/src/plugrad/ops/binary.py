@@ -522,7 +522,9 @@ def where(
 
 
 _CONDITION_DTYPES: Final = equivalents(BOOL)
+"""The spellings of the dtype bool, which conditions have: plugrad's and NumPy's."""
 _FLOATING_DTYPES: Final = equivalents(FLOATING)
+"""The floating dtypes, in plugrad's and NumPy's spelling."""
 
 
 def add_n(tensors: Sequence[TensorLike]) -> Tensor:

@@ -360,6 +360,7 @@ def arange(
 
 
 _INT64_LIMIT: Final = 2**63
+"""The least positive integer that int64 cannot hold."""
 
 
 @lru_cache(maxsize=1024, typed=True)
@@ -513,8 +514,10 @@ def _plan_eye(n_rows: int, n_cols: int, k: int) -> tuple[int, int, int]:
     return height, width, max(-height, min(check_integer(k, "eye", "k"), width))
 
 
-_EYE_MAX_COPIED_ELEMENTS: Final = 4096  # elements; a larger matrix is made on the device
+_EYE_MAX_COPIED_ELEMENTS: Final = 4096
+"""The most elements of an identity matrix that is copied from the host; a larger one is made on the device."""
 _cached_eye: Final = lru_cache(maxsize=64)(np.eye)
+"""NumPy's function ``eye``, with a cache of its 64 latest results."""
 
 
 def _dtype_or_default(dtype: DTypeLike | None, default: DType = float32) -> DType:
@@ -576,13 +579,14 @@ def _full(op: str, shape: ShapeLike, value: Scalar | str, dtype: DType, backend:
 
 
 _NUMBER_TYPES: Final = frozenset({bool, int, float})
+"""The types of Python's real numbers, including bool."""
 
 
 @lru_cache(maxsize=1024, typed=True)
 def _fill_attrs(
     op: str, sizes: int | Shape, value: Scalar | str, dtype: DType
 ) -> ValidatedAttributes:
-    """Return the attributes of the kernel `fill`."""
+    """Return the attributes of the kernel `fill` for a tensor of axis sizes `sizes`."""
     fill = host_array(value, op, "fill_value", dtype)  # raises if the value does not fit
     if fill.ndim:
         raise ShapeError(f"{op}: fill_value={short_repr(value)} must be one number or one string")

@@ -71,6 +71,7 @@ TRUNCATED_NORMAL_QUANTILE_FLOAT32: Final = (
     (4.348552154, 53.92889762, 74.2375771, 24.22186098, 1.999999835),
     (10.6278936, 54.97268028, 52.26986815, 13.82074569, 1.0),
 )
+"""The coefficients of the polynomials whose quotient gives the quantile, numerator first, exact enough for float32."""
 TRUNCATED_NORMAL_QUANTILE_FLOAT64: Final = (
     (
         12.762324488483292,
@@ -97,6 +98,7 @@ TRUNCATED_NORMAL_QUANTILE_FLOAT64: Final = (
         1.0,
     ),
 )
+"""The coefficients of the polynomials whose quotient gives the quantile, numerator first, exact enough for float64."""
 
 
 def truncated_normal_quantile(x: Tensor) -> Tensor:
@@ -245,7 +247,7 @@ def add_modulo(words: Tensor, number: int) -> Tensor:
 
 
 def required_shuffles(size: int) -> int:
-    """Return how many times to sort by random words: less than one pair is expected to have equal words each time.
+    """Return how often to sort `size` elements by random words until less than one pair may be expected to tie always.
 
     >>> required_shuffles(60_000), required_shuffles(1_000_000)
     (1, 2)

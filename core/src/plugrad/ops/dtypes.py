@@ -78,3 +78,4 @@ def check_floats(op: str, **operands: TensorLike | None) -> None:
 _NON_FLOAT_KINDS = frozenset(
     {"bool", "signed", "unsigned", *"biu"}
 )  # in plugrad's and NumPy's words
+"""The kinds of dtypes that are bools or integers, in plugrad's words and NumPy's letters."""

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from plugrad.types.specs import AxisLike
 
 Norm = Literal["backward", "ortho", "forward"]
+"""The direction of a Fourier transform whose result is divided by the length; "ortho" divides both by its root."""
 NORM_NAMES = ("backward", "ortho", "forward")
+"""The values of `Norm`."""
 
 
 @explain_wrong_calls

@@ -110,7 +110,7 @@ def run_grouped_transposed_convolution(
 
 
 def _has_groups(op: str, groups: int, images: Tensor, filters: Tensor, filter_axis: int) -> bool:
-    """Return whether channels are in several groups; the filter axis has those of one group, or of all if it is -1.
+    """Return whether channels are in several groups; `filter_axis` is that of the input channels in the filters.
 
     Raises:
         ArgumentValueError: the number of groups is none, or does not divide the channels.

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 KEY_PART_DESCRIPTION = "integers, slices, '...', None or arrays of integers or bools"
+"""The words with which errors list what a key may consist of."""
 SCALAR_KEY_TYPES = frozenset({int, type(None), type(...)})
+"""The types of key parts that are an integer, None or ``...``."""
 BASIC_KEY_TYPES = SCALAR_KEY_TYPES | {slice}
+"""The types of all key parts but arrays."""
 
 
 class ArrayKey(NamedTuple):
@@ -58,11 +61,11 @@ class ArrayKeyAxes(NamedTuple):
     """The axes of the sliced tensor to which an array in a key applies, and the positions it picks there."""
 
     first_axis: int
-    """The first of these axes."""
+    """The first axis of the sliced tensor to which the array applies."""
     axis_count: int
-    """The number of these axes, which positions count as one flattened axis."""
+    """The number of neighbouring axes to which the array applies, which positions count as one flattened axis."""
     size: int
-    """The number of elements along them."""
+    """The number of elements along the flattened axis."""
     positions: Any  # NDArray[Any] | Tensor
     """The positions along the flattened axis."""
 

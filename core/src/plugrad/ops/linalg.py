@@ -88,8 +88,11 @@ def matmul(
 
 
 _SUM_OF_VECTOR_ATTRIBUTES: Final = ValidatedAttributes(axis=(0,), keep_dims=False)
+"""The attributes of the kernel `sum` for all elements of a vector."""
 _VECTOR_TO_ROW_ATTRIBUTES: Final = ValidatedAttributes(dim=0)
+"""The attributes of the kernel `expand_dims` that make a vector the only row of a matrix."""
 _VECTOR_TO_COLUMN_ATTRIBUTES: Final = ValidatedAttributes(dim=1)
+"""The attributes of the kernel `expand_dims` that make a vector the only column of a matrix."""
 
 
 @lru_cache(maxsize=1024)
@@ -409,6 +412,7 @@ def _apply_band(x: Tensor, num_lower: int, num_upper: int) -> Tensor:
 
 
 _STRING_DTYPES: Final = equivalents(STRING)
+"""The spellings of the dtype string: plugrad's and NumPy's."""
 
 
 def band_part(x: TensorLike, num_lower: TensorLike, num_upper: TensorLike) -> Tensor:

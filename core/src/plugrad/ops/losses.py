@@ -298,7 +298,7 @@ def sigmoid_cross_entropy(
 def _binary_cross_entropy(
     labels: Tensor, logits: Tensor, save: Callable[..., None]
 ) -> tuple[Tensor, Callable[..., Any]]:
-    """Return the loss of each element.
+    """Return each element's loss, and its gradient function, for which the function `save` keeps tensors.
 
     The gradient has a closed form, because that of the single steps would be wrong at 0, where abs
     has a kink.
@@ -307,6 +307,7 @@ def _binary_cross_entropy(
     are_constant = labels.node is None
 
     def gradient(dy: Tensor, saved: list[Tensor]) -> tuple[Tensor | None, Tensor]:
+        """Return the gradients of the labels and of the logits from the tensors that were saved."""
         labels, logits = saved
         return None if are_constant else -dy * logits, dy * (sigmoid(logits) - labels)
 
@@ -364,11 +365,13 @@ def _make_cross_entropy(axis: int) -> Callable[..., Tensor]:
     def cross_entropy(
         labels: Tensor, logits: Tensor, save: Callable[..., None]
     ) -> tuple[Tensor, Callable[..., Any]]:
+        """Return each example's loss, and its gradient function, for which the function `save` keeps tensors."""
         log_probabilities = normalization.log_softmax(logits, axis=axis)
         save(labels, log_probabilities)
         are_constant = labels.node is None
 
         def gradient(dy: Tensor, saved: list[Tensor]) -> tuple[Tensor | None, Tensor]:
+            """Return the gradients of the labels and of the logits from the tensors that were saved."""
             labels, log_probabilities = saved
             total = sum(labels, axis=axis, keepdims=True)
             dy = dy.reshape(total.shape)
@@ -381,13 +384,13 @@ def _make_cross_entropy(axis: int) -> Callable[..., Tensor]:
 
 
 def _check_labels_and_predictions(
-    labels: TensorLike, predictions: TensorLike, op: str, name: str = "predictions"
+    labels: TensorLike, predictions: TensorLike, op: str, argument_name: str = "predictions"
 ) -> tuple[Tensor, Tensor]:
     """Convert labels and predictions to floats of one dtype, and check that their shapes are equal."""
     y, x = promote_operands(labels, predictions, normalization.softmax, op)
     if y.shape != x.shape:
         raise ShapeError(
-            f"{op}: labels have shape {y.shape} and {name} {x.shape}; they must be equal"
+            f"{op}: labels have shape {y.shape} and {argument_name} {x.shape}; they must be equal"
         )
     return y, x
 

@@ -38,12 +38,13 @@ PADE_7_COEFFICIENTS: Final = (
     56.0,
     1.0,
 )
+"""The coefficients of the numerator of Padé's approximation of exp of degree 7, from the constant term on."""
 PADE_13_COEFFICIENTS: Final = (
     *(64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0),
     *(129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0),
     *(40840800.0, 960960.0, 16380.0, 182.0, 1.0),
 )
-"""The coefficients of the numerators of Padé's approximations of exp, (2m - k)! m! / ((m - k)! k!)."""
+"""The coefficients of the numerator of Padé's approximation of exp of degree 13, (2m - k)! m! / ((m - k)! k!)."""
 MAX_NORM_OF_PADE_DEGREE: Final = {7: 3.925724783138660, 13: 5.371920351148152}
 """The largest 1-norm for which an approximation's backward error is half a unit in the last place (Higham, 2005)."""
 MAX_SQUARINGS: Final = 24

@@ -244,6 +244,7 @@ def _layer_norm_saving_halves(
 
     @custom_grad
     def normalize(*inputs_and_save: Any) -> tuple[Tensor, Callable[..., Any]]:
+        """Return the layer norm of tensors, and its gradient; the last argument is a function that saves tensors."""
         *arrays, save = inputs_and_save
         inputs: list[Tensor | None] = [None, None, None]
         for i, part in zip(names, arrays, strict=True):
@@ -257,6 +258,7 @@ def _layer_norm_saving_halves(
         save(kept, *(() if scale is None else (scale,)))
 
         def gradient(dy: Tensor, saved: list[Tensor]) -> list[Tensor]:
+            """Return the gradients of the tensors that were given, from the saved halves."""
             kept, *scales = saved
             wide = [cast(part, dy.dtype) for part in (kept, *scales)]
             found = normalization.layer_norm_gradient(

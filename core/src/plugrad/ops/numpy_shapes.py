@@ -191,7 +191,7 @@ def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
 
 
 def expand_dims(a: TensorLike, axis: int | Sequence[int]) -> Tensor:
-    """Add axes of size 1 at these places of the result."""
+    """Return the array with axes of size 1 added, which are the axes `axis` of the result."""
     x = as_tensor(a, "expand_dims")
     if not isinstance(axis, list | tuple):
         return movement.expand_dims(x, cast("int", axis))

@@ -17,6 +17,7 @@ from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import string
 
 BinaryOperator = Callable[..., Any]
+"""A function of two operands, one of them a tensor."""
 
 
 def swap_operands(op: BinaryOperator) -> BinaryOperator:
@@ -144,9 +145,10 @@ def list_member_names(x: Tensor) -> list[str]:
 
 
 def make_missing_attribute(name: str) -> property:
-    """Return a property that raises an AttributeError with a hint at the replacement."""
+    """Return a property for an attribute that tensors lack; it raises an error with a hint at the replacement."""
 
     def explain(x: Tensor) -> NoReturn:
+        """Raise an AttributeError that says what to write in place of the attribute."""
         raise AttributeError(
             f"tensors do not have {name!r}: {MISSING_ATTRIBUTE_HINTS[name]}", name=name, obj=x
         )

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape, ShapeLike
 
 DrawParameters = ParamSpec("DrawParameters")
+"""The parameters of a method that draws random numbers."""
 DrawResult = TypeVar("DrawResult")
+"""The result of a method that draws random numbers."""
 MAX_NUMBERS_PER_DRAW: Final = 2**59
 """The most numbers that one call draws: with 16 bytes each, they fill a 63-bit address space."""
 MAX_SPAWNED_GENERATORS: Final = 10**6
@@ -59,6 +61,7 @@ def name_method_in_out_of_memory(
 
     @wraps(method)
     def draw(*args: DrawParameters.args, **kwargs: DrawParameters.kwargs) -> DrawResult:
+        """Call the method; an `OutOfMemory` from a kernel gets the method's name."""
         try:
             return method(*args, **kwargs)
         except OutOfMemory as error:
@@ -546,6 +549,7 @@ def _floating_arguments(
 
 
 def _check_shape(op: str, shape: ShapeLike) -> Shape:
+    """Return the requested shape as a tuple; raise if it has too many elements for one draw."""
     sizes = as_shape(shape, name=f"{op}: shape")
     if count_elements(sizes) > MAX_NUMBERS_PER_DRAW:
         raise OutOfMemory(

@@ -39,12 +39,17 @@ if TYPE_CHECKING:
     """The key of a stream, or a function that computes it anew in each call of a traced program."""
 
 ALGORITHM_NAME: Final = "Philox4x32-10"
+"""The name of the random number generator in saved states."""
 KEY_BITS: Final = 64
+"""The number of bits of the key of a stream."""
 COUNTER_BITS: Final = 128
+"""The number of bits of the counter of a stream."""
 BLOCK_WORDS: Final = 4
 """The number of 32-bit random words that one counter value gives."""
 _lock: Final = hold_safely(Lock())
+"""The lock that is held while a stream's key or counter changes."""
 _Drawn = TypeVar("_Drawn")
+"""The type of what a draw returns."""
 repeated_run: Final[ContextVar[RepeatedRun | None]] = ContextVar(
     "plugrad_repeated_run", default=None
 )

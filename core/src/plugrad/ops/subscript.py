@@ -23,7 +23,8 @@ from plugrad.errors import (
     TracingError,
 )
 from plugrad.kernels import indexing, movement, scatter
-from plugrad.ops.arguments import as_tensor, cast_for_assignment
+from plugrad.ops.arguments import as_tensor
+from plugrad.ops.assignment import cast_for_assignment
 from plugrad.ops.attributes import as_list, check_integer
 from plugrad.ops.binary import greater_equal, less, logical_and, where
 from plugrad.ops.indexing import INDEX_DTYPES, first_backend, gather_along_axis
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 _KernelCallSequence: TypeAlias = "tuple[tuple[Kernel[..., Tensor], dict[str, Any]], ...]"
+"""Kernels with the attributes of their calls; each takes the result of the one before."""
 
 
 def index_tensor(x: Tensor, key: Any) -> Tensor:
@@ -356,7 +358,7 @@ def _run_kernel_calls(x: Tensor, calls: _KernelCallSequence) -> Tensor:
 
 
 def _gather_at_array_keys(x: Tensor, array_keys: list[ArrayKeyAxes], is_adjacent: bool) -> Tensor:
-    """Gather the elements that the array keys select, after merging their axes into one."""
+    """Gather the elements that array keys select; `is_adjacent` says whether they are neighbours in the key."""
     axes = _axes_of_array_keys(array_keys)
     first = array_keys[0].first_axis if is_adjacent else 0
     if axes != list(range(first, first + len(axes))):
@@ -479,7 +481,7 @@ def _assign_by_mask(x: Tensor, key_parts: tuple[Any, ...], value: Tensor) -> Ten
 def _scatter_at_array_keys(
     x: Tensor, array_keys: list[ArrayKeyAxes], is_adjacent: bool, value: Tensor
 ) -> Tensor:
-    """Assign a value at the positions that array keys select; return x itself if they select none."""
+    """Assign a value where array keys select, or return x itself if they select none; see `_gather_at_array_keys`."""
     axes = _axes_of_array_keys(array_keys)
     order = _axes_to_front(axes, x.ndim)
     sizes = tuple([x.shape[axis] for axis in order])

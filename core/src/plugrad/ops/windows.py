@@ -51,6 +51,7 @@ def resolve_window(
 
 
 _CACHEABLE_TYPES: Final = frozenset({int, str, type(None)})
+"""The types of arguments, or of their elements, for which windows are cached."""
 
 
 def _make_window(
@@ -77,6 +78,7 @@ def _make_window(
 
 
 _make_cached_window: Final = lru_cache(maxsize=1024)(_make_window)
+"""The function `_make_window` with a cache of its latest results."""
 
 
 def check_spatial_axes(op: str, x: Tensor, spatial_rank: int) -> None:

@@ -20,6 +20,7 @@ _FUSED_KERNEL_OF_PRODUCT: Final[Mapping[Kernel[..., Any], Kernel[..., Any]]] = {
     convolution.conv2d: fused.conv2d,
     depthwise.depthwise_conv2d: fused.depthwise_conv2d,
 }
+"""The kernel that also adds a bias and applies an activation, by that of the product or convolution."""
 _NAME_OF_ACTIVATION: Final[Mapping[Kernel[..., Any], Activation]] = {
     activation.relu: "relu",
     activation.relu6: "relu6",
@@ -27,6 +28,7 @@ _NAME_OF_ACTIVATION: Final[Mapping[Kernel[..., Any], Activation]] = {
     activation.leaky_relu: "leakyrelu",
     activation.sigmoid: "sigmoid",
 }
+"""The value of the fused kernels' attribute ``activation``, by the kernel of the activation."""
 
 
 def fuse_epilogues(graph: Graph, is_included: Callable[[Call], bool]) -> Graph:

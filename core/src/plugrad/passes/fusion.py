@@ -24,7 +24,7 @@ def fuse_groups(
     fits: Callable[[Call, Sequence[Call]], bool] | None = None,
     min_calls: int = 2,
 ) -> Graph:
-    """Return the graph with each group of calls as one step; `find_groups` describes the arguments.
+    """Return the graph with each group of calls as one step; the arguments choose the groups, as in `find_groups`.
 
     Steps with effects, such as host values, stay in their order, and groups that would change it as they are.
 

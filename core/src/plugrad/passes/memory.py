@@ -51,7 +51,7 @@ def plan_memory(
     places: Mapping[Value, Value] = MappingProxyType({}),
     scratch_bytes: Callable[[Step], int] = lambda step: 0,
 ) -> MemoryPlan:
-    """Plan the memory of all values of a graph before it runs.
+    """Return when the memory of each value of a graph becomes free, and its offset in one block.
 
     >>> from plugrad.extend import plan_memory
     >>> graph = plugrad.make_graph(lambda x: plugrad.exp(plugrad.sin(x * 2)))(plugrad.ones(1000))

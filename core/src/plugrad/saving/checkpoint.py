@@ -40,11 +40,13 @@ if TYPE_CHECKING:
 STRUCTURE_METADATA_KEY: Final = "plugrad"
 """The entry of the file's metadata that holds the structure."""
 FORMAT_VERSION: Final = 1
+"""The version of the structure that `save` writes into the metadata."""
 WRITE_BUFFER_BYTES: Final = 1 << 20
 """The number of bytes of small arrays that are gathered before they are written."""
 SAFETENSORS_CODE_OF_DTYPE: Final = {
     dtype: code for code, dtype in DTYPE_OF_SAFETENSORS_CODE.items() if code != "BF16"
 }
+"""The codes of the file format by NumPy's dtypes."""
 
 
 def save(path: str | PathLike[str], tree: Any) -> None:
@@ -138,7 +140,7 @@ def _backend_and_dtype(data: Tensor | NDArray[Any]) -> tuple[Backend | None, Any
 
 
 def _iter_values(sources: Sequence[Any], backend: Backend | None) -> Generator[NDArray[Any]]:
-    """Yield the values of arrays of one dtype, one after the other.
+    """Yield the values of arrays of one dtype, which are on a backend or, if that is None, on the host.
 
     Raises:
         BackendFailed: the backend does not give them.
@@ -229,6 +231,7 @@ def _read_structure(metadata_entry: str) -> Any:
 
 
 def _is_path(x: object) -> bool:
+    """Return whether x is a string or a path object."""
     return isinstance(x, str | os.PathLike)
 
 

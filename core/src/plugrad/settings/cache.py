@@ -20,7 +20,8 @@ from plugrad.interruptions import is_interruption, suppress_failures
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DIGEST_BYTES: Final = 32  # bytes of BLAKE2b, which a file begins with
+DIGEST_BYTES: Final = 32
+"""The number of bytes of the checksum (BLAKE2b) with which a file begins."""
 
 
 class UserCache:

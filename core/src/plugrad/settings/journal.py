@@ -21,6 +21,7 @@ registration_lock = hold_safely(RLock())
 
 
 def _renew_lock() -> None:
+    """Replace the lock in a forked process."""
     global registration_lock
     registration_lock = hold_safely(
         RLock()
@@ -32,15 +33,16 @@ if hasattr(os, "register_at_fork"):
 
 
 class JournalEntry(NamedTuple):
-    """One registration: its subject, whether it replaced another one, and functions that undo and redo it.
-
-    `subject` is ``("kernel", name, backend)``, ``("gradient", name)``, ``("contract", name)`` or the like.
-    """
+    """One registration: its subject, whether it replaced another one, and functions that undo and redo it."""
 
     subject: tuple[str, ...]
+    """What was registered: ``("kernel", name, backend)``, ``("gradient", name)`` or the like."""
     is_replacement: bool
+    """Whether the registration replaced another one."""
     undo: Callable[[], None]
+    """A function that takes the registration back."""
     redo: Callable[[], None]
+    """A function that registers the subject again."""
 
 
 class Journal:
@@ -76,11 +78,13 @@ class Journal:
 
 
 _open_journal: Final[ContextVar[Journal | None]] = ContextVar("plugrad_journal", default=None)
+"""The journal of the innermost `record_registrations` block in this context, or None."""
 
 
 latest_change_number: int = 0
 """The number of the latest change of a registry or a setting; see `plugrad.registry.generation`."""
 _next_change_number: Final = count(1)
+"""Gives each change a number of its own, by `next`."""
 
 
 def record_change_number() -> None:
@@ -100,7 +104,7 @@ def record_change(
     *,
     is_replacement: bool = False,
 ) -> None:
-    """Record a change before it is made, if a journal is open; undoing a change that was not made is harmless."""
+    """Record the change of a subject before it is made, if a journal is open; undoing it unmade is harmless."""
     journal = _open_journal.get()
     if journal is not None:
         journal.changes.append(JournalEntry(subject, is_replacement, undo, redo))
@@ -111,7 +115,7 @@ MISSING_VALUE: Final = object()
 
 
 def put_table_entry(table: dict[Any, Any], key: object, value: object, entry_type: str) -> None:
-    """Change an entry of a table, or remove it if `value` is `MISSING_VALUE`, and record the change."""
+    """Change an entry of a table, or remove it if `value` is `MISSING_VALUE`; `entry_type` names it in journals."""
     with registration_lock:
         before = table.get(key, MISSING_VALUE)
         redo = partial(exchange_table_entry, table, key, before, value)
@@ -123,7 +127,7 @@ def put_table_entry(table: dict[Any, Any], key: object, value: object, entry_typ
 
 
 def add_table_entry(table: dict[Any, Any], key: object, value: object, entry_type: str) -> bool:
-    """Add an entry to a table and record it; return whether the key was free."""
+    """Add an entry to a table, and return whether the key was free; `entry_type` names the entry in journals."""
     with registration_lock:
         if key in table:
             return False

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 ENVIRONMENT_PREFIX: Final = "PLUGRAD_"
+"""The beginning of the names of environment variables for settings."""
 
 
 class SettingKey(NamedTuple):
@@ -16,11 +17,13 @@ class SettingKey(NamedTuple):
 
     name: str
     meaning: str
+    """What the setting does, in a sentence."""
     accepts: str
     """The accepted values, in words."""
     parse: Callable[[object], Any]
     """The function that converts a value as written, or raises ValueError if it is malformed."""
     default: Any
+    """The value where no layer sets one."""
 
     @property
     def variable(self) -> str:
@@ -34,13 +37,16 @@ class Option(NamedTuple):
     type: str
     """``"string"``, ``"integer"``, ``"number"`` or ``"boolean"``."""
     summary: str
+    """What it does, in a line."""
     default: Any = None
+    """The value where no layer sets one; None if it has no default."""
 
 
 # --- the forms of values: a ValueError means "malformed" -----------------------------------------
 
 
 def _parse_string(value: object) -> str:
+    """Return a value as a string, or raise ValueError."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError
     return value.strip()
@@ -75,9 +81,11 @@ _VALUE_OF_BOOLEAN_WORD: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
+"""The words that are accepted as true or false."""
 
 
 def _parse_boolean(value: object) -> bool:
+    """Return a value, which may be a word such as ``"on"``, as a bool, or raise ValueError."""
     try:
         return _VALUE_OF_BOOLEAN_WORD[str(value).strip().lower()]
     except KeyError:
@@ -85,36 +93,42 @@ def _parse_boolean(value: object) -> bool:
 
 
 def _parse_integer(value: object) -> int:
+    """Return a value, which may be text, as an integer, or raise ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError
     return int(value)
 
 
 def _parse_number(value: object) -> float:
+    """Return a value, which may be text, as a float, or raise ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError
     return float(value)
 
 
 def _parse_fallback(value: object) -> str:
+    """Return the value of the setting ``fallback`` if it is one of its words, or raise ValueError."""
     if value not in ("error", "warn", "silent"):
         raise ValueError
     return cast("str", value)
 
 
 def _parse_jit(value: object) -> str:
+    """Return the value of the setting ``jit`` if it is one of its words, or raise ValueError."""
     if value not in ("compile", "replay", "off"):
         raise ValueError
     return cast("str", value)
 
 
 def _parse_unsupported_dtype(value: object) -> str:
+    """Return the value of the setting ``unsupported_dtype`` if it is one of its words, or raise ValueError."""
     if value not in ("always", "convert", "error", "silent"):
         raise ValueError
     return cast("str", value)
 
 
 ACCEPTED_BOOLEANS: Final = "1, true, yes or on; 0, false, no or off"
+"""The words for the accepted values of a setting that is a bool."""
 
 SETTING_KEYS: Final[Mapping[str, SettingKey]] = {
     key.name: key
@@ -243,7 +257,7 @@ OPTION_TYPES: Final[Mapping[str, tuple[str, Callable[[object], Any]]]] = {
 
 
 def option_key(backend: str, name: str, option: Option) -> SettingKey:
-    """Return the key of a setting that a backend declares in its manifest."""
+    """Return the key of a setting called `name` that the manifest of a backend, given by name, declares."""
     accepts, parse = OPTION_TYPES[option.type]
     return SettingKey(f"{backend}.{name}", option.summary, accepts, parse, option.default)
 

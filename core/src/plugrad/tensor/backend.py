@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 HOST: Final = (1, 0)
 """The host's memory as DLPack's device type and device number."""
-Implementation: TypeAlias = Callable[..., Any]  # takes arrays whose type only the backend knows
+Implementation: TypeAlias = Callable[..., Any]
+"""A function that computes a kernel on a backend's arrays, whose type only the backend knows."""
 
 
 @explain_wrong_fields
@@ -314,7 +315,7 @@ class Backend(ABC):
     def join_implementations(
         self, config: KernelConfig, following: Implementation
     ) -> Implementation:
-        """Return the function that the engine calls for an implementation meant only for some inputs.
+        """Return the function that calls an implementation for inputs it is meant for, else `following`, the next one.
 
         `following` is the next one, which takes all others. By default, `wrap_implementation` wraps both, and the
         conditions are tested before one of them is called. A backend may do it in fewer steps.

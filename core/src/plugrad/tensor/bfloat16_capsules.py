@@ -26,9 +26,11 @@ DTYPE_CODE_OFFSET_OF_CAPSULE: Final = {b"dltensor": 20, b"dltensor_versioned": 5
 _capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
     ("PyCapsule_GetName", ctypes.pythonapi)
 )
+"""Python's C function that returns the name of a capsule."""
 _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
+"""Python's C function that returns the address in a capsule of a given name."""
 
 
 def export_bfloat16(values: NDArray[Any], **options: Any) -> Any:

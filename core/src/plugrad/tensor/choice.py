@@ -41,6 +41,7 @@ def choose_implementation(
     meant_if_broadcast = {spelling for d in broadcast_dtypes for spelling in (d, d.numpy)}
 
     def is_meant(arrays: Sequence[Any]) -> bool:
+        """Return whether the conditions hold for the input arrays of a call."""
         given = [x for x in arrays if x is not None]
         if min_bytes and sum(map(array_nbytes, given)) < min_bytes:
             return False
@@ -49,6 +50,7 @@ def choose_implementation(
         return given[0].dtype in meant_if_broadcast and _are_broadcast(given)
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
+        """Call the implementation that is meant for the input arrays."""
         return (function if is_meant(arrays) else next_implementation)(*arrays, **attrs)
 
     return implementation
@@ -61,6 +63,7 @@ def dispatch_on_dtype(
     known: set[object] = {spelling for d in dtypes for spelling in (d, d.numpy)}
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
+        """Call the function for the dtypes of the input arrays."""
         for x in arrays:
             if x is not None and x.dtype in known:
                 return function(*arrays, **attrs)

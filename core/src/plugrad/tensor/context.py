@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from plugrad.types.dtype import DType
 
 ParameterTypes = ParamSpec("ParameterTypes")
+"""The parameters of a function that runs with a carried context."""
 ResultType = TypeVar("ResultType")
+"""The result of a function that runs with a carried context."""
 
 
 class TidyScope:
@@ -92,9 +94,13 @@ class ExecutionContext(NamedTuple):
     """The innermost `tidy` block, the transfer target, the overrides and the precision of a thread or task."""
 
     scope: TidyScope | None = None
+    """The innermost `tidy` block."""
     transfer_target: Backend | None = None
+    """The backend to which the inputs of ops are copied, or None."""
     overrides: Overrides | None = None
+    """The registry entries that `with` blocks replace, or None."""
     settings: Mapping[str, Any] | None = None
+    """The values that `config.override` has set, by the settings' names."""
     precision: DType | None = None
     """The half-precision dtype of the innermost `plugrad.autocast` block: that of the last entry of `precisions`."""
     precisions: tuple[Precision, ...] = ()
@@ -102,6 +108,7 @@ class ExecutionContext(NamedTuple):
 
 
 _EMPTY_CONTEXT: Final = ExecutionContext()
+"""The context outside of all blocks."""
 CHECK_SETTING_NAMES: Final = ("check_finite", "debug")
 """The settings that change which functions the engine calls: both add checks."""
 
@@ -109,7 +116,9 @@ CHECK_SETTING_NAMES: Final = ("check_finite", "debug")
 _context_variable: ContextVar[ExecutionContext | None] = ContextVar(
     "plugrad_surroundings", default=None
 )
+"""The execution context of each thread or task; None outside of all blocks."""
 current_context: Final = _context_variable.get
+"""A function that returns the execution context of this thread or task, or None outside of all blocks."""
 
 
 def active_scope() -> TidyScope | None:
@@ -189,11 +198,13 @@ def override_registry(override: RegistryOverride) -> Generator[None]:
 
 
 def _current_overrides() -> tuple[RegistryOverride, ...]:
+    """Return the registry overrides that are in force in this context, the outermost first."""
     overrides = active_overrides()
     return () if overrides is None else overrides.entries
 
 
 def _set_overrides(*entries: RegistryOverride) -> None:
+    """Set the registry overrides of this thread or task, and the overridden settings beside them."""
     context = current_context() or _EMPTY_CONTEXT
     settings = overridden_settings()
     checks = {name: settings[name] for name in CHECK_SETTING_NAMES if name in settings}

@@ -37,7 +37,7 @@ class HostLog:
         return function() if self.outer is None else self.outer.call(function)
 
     def commit(self, changes: Iterable[object], undo: Callable[[], object]) -> None:
-        """Apply changes and make the logged effects permanent, all together or not at all, whatever interrupts.
+        """Run `changes`, an iterator that makes them, and keep the logged effects: all or nothing, whatever interrupts.
 
         Args:
             changes: an iterator in C that makes them.
@@ -51,7 +51,9 @@ class HostLog:
 
 
 _EXTEND_LIST: Final = list[Any].extend
+"""The method ``list.extend`` as a function in C, which cannot be interrupted."""
 _APPEND_TO_LIST: Final = list[Any].append
+"""The method ``list.append`` as a function in C, which cannot be interrupted."""
 
 
 active_host_log: Final[ContextVar[HostLog | None]] = ContextVar("plugrad_host_log", default=None)

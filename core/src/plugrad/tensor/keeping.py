@@ -18,5 +18,6 @@ def keep_alive(value: object, owner: object) -> None:
 
 
 _next_object_key = count()
+"""Gives each kept object a number of its own, by `next`."""
 _kept_objects: dict[int, tuple[ref[Any], object]] = {}
 """Weak references to the owners, with the objects that are kept alive for them."""

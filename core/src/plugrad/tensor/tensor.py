@@ -292,7 +292,7 @@ class Tensor(Methods):
         return self._read_with_debug_warning(f"{method_name}()").item()
 
     def _read(self, access: str) -> NDArray[Any]:
-        """Return the values, or raise if the tensor is being differentiated, because a gradient would be lost."""
+        """Return the values, or raise that `access`, such as "numpy()", would lose a gradient while it is recorded."""
         if self.node is not None:
             self._check_gradient_kept(access)
         return read_array(self.array, self.backend)  # raises if the tensor has been disposed

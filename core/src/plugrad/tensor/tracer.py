@@ -56,7 +56,7 @@ class Tracer(Backend):
 
     @abstractmethod
     def initial_value(self, variable: Tensor, x: Tensor) -> Tensor:
-        """Return the first value, on the target, of a variable that is made while a function is traced."""
+        """Return the first value, on the target, of a variable that is made from x while a function is traced."""
 
     @abstractmethod
     def resolve_traced_backend(self, backend: Backend) -> Backend:

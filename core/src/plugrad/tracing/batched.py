@@ -72,7 +72,7 @@ def run_batched_while(
     function: Callable[[Any], Any],
     carry: Any,
 ) -> Any:
-    """Return the last carry of a loop that ends for each example by itself; see `plugrad.while_loop`."""
+    """Return the last carry of a loop that runs for each example until ``go_on(carry)`` is false."""
     carry = map_tree(lambda x: None if x is None else copy_to_backend(x, tracer), carry)
     if isinstance(recording_or_target_backend(), GraphTracer):
         return _record_batched_while(tracer, go_on, function, carry)

@@ -140,7 +140,7 @@ class CapturingTracer(Tracer):
         bindings: Iterable[tuple[CaptureKey, CapturedValue, Tensor]],
         host_values: Sequence[Tensor],
     ) -> Generator[None, None, None]:
-        """Bind what another trace of the same function has captured to tensors of this body, within a block.
+        """Bind captured values of another trace to tensors of this body, as `bindings` pairs them, within a block.
 
         Host values are bound to the given tensors, in their order.
         """

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 def trace_cond(
     tracer: GraphTracer, flag: Tensor, yes: Callable[..., Any], no: Callable[..., Any], args: Any
 ) -> Any:
-    """Record a conditional and return its results; see `plugrad.cond`."""
+    """Record a conditional between the functions `yes` and `no`, and return its results; see `plugrad.cond`."""
     flag = copy_to_backend(flag, tracer)
     given = lift_tensors_of_tree(args, tracer)
     bodies = [TracedBody(tracer, f, args, map(spec_of, given), "cond") for f in (yes, no)]
@@ -174,7 +174,7 @@ class CondNode(CustomNode):
 def trace_while(
     tracer: GraphTracer, go_on: Callable[..., Any], function: Callable[..., Any], init: Any
 ) -> Any:
-    """Record a while loop and return its final carry; see `plugrad.while_loop`."""
+    """Record a loop that runs while ``go_on(carry)`` is true, and return its final carry; see `plugrad.while_loop`."""
     carry = lift_tensors_of_tree(init, tracer)
     specs = [*map(spec_of, carry)]
     test = TracedBody(tracer, go_on, (init,), specs, "while")

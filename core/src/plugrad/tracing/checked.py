@@ -84,7 +84,7 @@ class CheckedProgram(Program):
     """A program that also runs its function untraced, and compares both results."""
 
     allows_compiled_entry = False
-    """Each call runs the function as well."""
+    """Always False, because each call runs the function untraced as well."""
 
     @cached_property
     def may_reorder_sums(self) -> bool:
@@ -119,7 +119,7 @@ class CheckedProgram(Program):
     def _run_untraced(
         self, tensors: Sequence[Tensor], recording: HostValueRecorder
     ) -> tuple[Any, dict[Variable, Any]]:
-        """Return the function's results and the new values of its variables, which are reset afterwards."""
+        """Return the function's results and its variables' new values, and reset the variables to the old ones."""
         variables = [*dict.fromkeys((*self.variables, *self.updated))]
         before = [*map(get_variable_array, variables)]
         scope, watched = active_scope(), watched_variables.set(None)

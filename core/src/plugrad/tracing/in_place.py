@@ -30,17 +30,17 @@ class InPlacePlan(NamedTuple):
     graph: Graph
     """The graph that runs before the update; its results are those of the whole graph, then the update's operands."""
     begin: Callable[..., list[Any]]
-    """Runs `graph` on the arrays of the arguments and of the variables."""
+    """A function that runs `graph` on the arrays of the arguments, then of the variables."""
     finish: Callable[..., object]
     """A function in C of the operands and the old arrays, which writes the new values or raises `BufferError`."""
     replace: Callable[..., list[Any]]
-    """Returns the new values of the same operands and old arrays as new arrays, for arrays that are shared."""
+    """A function like `finish` that returns the new values as new arrays, for old arrays that others use, too."""
     variables: tuple[Variable, ...]
     """The variables that are overwritten."""
     positions: tuple[int, ...]
-    """The positions of these variables' arrays among the arguments of `begin`."""
+    """For each overwritten variable, the position of its array among the arguments of `begin`."""
     owns_memory: Callable[[Any], bool]
-    """Says whether an array owns its memory: that of a view is used by others without a reference to the view."""
+    """A function that returns whether an array owns its memory; that of a view is used without a reference to it."""
 
 
 def run_in_place(

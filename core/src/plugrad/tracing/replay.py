@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Implementation
 
 _next_source_number: Final = count()
+"""Gives each compiled source a number of its own, by `next`, for its pseudo file name."""
 
 
 @lru_cache(1024)
@@ -60,6 +61,7 @@ def compile_replay(
 
 
 _reports_fused_steps: Final[ContextVar[bool]] = ContextVar("_reports_fused_steps", default=False)
+"""Whether fused steps that are compiled in this context report to watchers."""
 
 
 @contextmanager

@@ -186,6 +186,7 @@ class ScanNode(CustomNode):
         shared = [i for i in range(count + slices, len(inputs)) if chosen[i]]
 
         def step_backward(state: Any, round_values: Any) -> Any:
+            """Return the gradients of one iteration, given those of its results and the values that it had."""
             tracer = current_tracer()
             assert isinstance(tracer, CapturingTracer)
             d_carry, total = state
@@ -193,6 +194,7 @@ class ScanNode(CustomNode):
             leaves: list[Leaf] = []
 
             def make_leaf(x: Tensor) -> Tensor:
+                """Return x as a new tensor whose tape node is a leaf, from which the iteration is differentiated."""
                 leaves.append(Leaf((x.node,)))
                 return Tensor(x.array, x.backend, leaves[-1])
 

@@ -196,7 +196,7 @@ def _compute_jacobian_columns(
     pull_back: Callable[[Any], tuple[Any, ...]],
     selected_arguments: Sequence[Any],
 ) -> list[list[Tensor]]:
-    """Return the same as `_compute_jacobian_rows`, column by column (forward mode); see `jvp`."""
+    """Return for each output its Jacobian with respect to each selected input, column by column (forward mode)."""
     outputs: list[Tensor] = list(iter_leaves(value))
     inputs = [asarray(x) for x in iter_leaves(selected_arguments)]
     for x in (*inputs, *outputs):
@@ -236,7 +236,7 @@ MAX_CHUNK_ELEMENTS: Final = 2**23
 def _map_unit_tensors(
     function: Callable[[Tensor], list[Tensor]], y: Tensor, computed_like: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Return the stacked results of a function for all unit tensors of the shape of `y`.
+    """Return the stacked results of a function, as large as `computed_like`, for all unit tensors of the shape of `y`.
 
     For no elements, the list is empty. The function computes tensors as large as those in `computed_like`.
     """

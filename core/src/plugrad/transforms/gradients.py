@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend
 
 _INEXACT_DTYPES = equivalents(INEXACT)
+"""The floating and complex dtypes, in plugrad's and NumPy's spelling."""
 
 
 def grad(
@@ -377,6 +378,7 @@ def select_trainable(variables: Collection[Variable], op: str) -> list[Variable]
 ArrayWithBackend: TypeAlias = "tuple[Any, Backend]"
 """The array and the backend of a tensor, kept apart from the tensor because a program may dispose of it."""
 _DY_HINT: Final = ", or pass dy=, the gradient with respect to y"
+"""The end of the error for a result with several elements: what to pass."""
 
 
 def _compute_gradients(

@@ -27,12 +27,19 @@ if TYPE_CHECKING:
 
 # The slots of the tensor that a variable is, whatever is being traced.
 _ARRAY_SLOT: Final[Any] = Tensor.array
+"""The descriptor of the slot of `Tensor` that holds the backend's array."""
 _BACKEND_SLOT: Final[Any] = Tensor.backend
+"""The descriptor of the slot of `Tensor` that holds the backend."""
 get_array: Final[Callable[[Tensor], Any]] = _ARRAY_SLOT.__get__
+"""A function that returns a variable's backend array, whatever is being traced."""
 set_array: Final[Callable[[Tensor, Any], None]] = _ARRAY_SLOT.__set__
+"""A function that sets a variable's backend array, whatever is being traced."""
 delete_array: Final[Callable[[Tensor], None]] = _ARRAY_SLOT.__delete__
+"""A function that empties the slot of a variable's backend array."""
 get_backend: Final[Callable[[Tensor], Backend]] = _BACKEND_SLOT.__get__
+"""A function that returns a variable's backend, whatever is being traced."""
 set_backend: Final[Callable[[Tensor, Backend], None]] = _BACKEND_SLOT.__set__
+"""A function that sets a variable's backend, whatever is being traced."""
 
 
 class Variable(Tensor):

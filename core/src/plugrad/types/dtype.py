@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Set
 
 DTypeKind: TypeAlias = Literal["bool", "signed", "unsigned", "floating", "complex", "string"]
+"""The kinds of dtypes."""
 Scalar: TypeAlias = bool | int | float | complex
+"""A Python number or bool."""
 
 _KIND_OF_DTYPE_NAME: Final[dict[str, DTypeKind]] = {
     "bool": "bool",

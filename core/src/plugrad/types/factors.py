@@ -10,7 +10,7 @@ MAX_FFT_RADIX = 31
 
 @lru_cache(maxsize=1024)
 def plan_fft_stages(n: int, first: tuple[int, ...] = (4, 2)) -> tuple[int, tuple[int, ...]]:
-    """Return the transform length to use for rows of `n` numbers, and its factors.
+    """Return the transform length to use for rows of `n` numbers, and its factors; those of `first` are taken first.
 
     >>> plan_fft_stages(360)
     (360, (4, 2, 3, 3, 5))

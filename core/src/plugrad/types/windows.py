@@ -26,9 +26,13 @@ PaddingLike: TypeAlias = Padding | int | Sequence[Sequence[int]]
 Rounding = Literal["floor", "ceil", "round"] | None
 """How the number of a window's positions is rounded if it is not an integer; None rounds down."""
 SequenceFormat = Literal["NWC", "NCW"]
+"""The order of the axes of sequences: N is the batch, W the positions, C the channels."""
 ImageFormat = Literal["NHWC", "NCHW"]
+"""The order of the axes of images: N is the batch, H the height, W the width, C the channels."""
 VolumeFormat = Literal["NDHWC", "NCDHW"]
+"""The order of the axes of volumes: N is the batch, D the depth, H the height, W the width, C the channels."""
 DataFormat = SequenceFormat | ImageFormat | VolumeFormat
+"""The order of the axes of sequences, images or volumes."""
 
 
 class Window(NamedTuple):
@@ -46,8 +50,11 @@ class Window(NamedTuple):
     dilations: Shape
     """The distance between neighbouring cells of the window."""
     out: Shape
-    """The number of positions of the window: ``(image + before + after - extent) // stride + 1``, where a
-    window has the extent ``(size - 1) * dilation + 1``; 0 if it does not fit."""
+    """The number of positions of the window on each axis; 0 if it does not fit into the padded image.
+
+    It is ``(image + before + after - extent) // stride + 1``, where a window has the extent
+    ``(size - 1) * dilation + 1``.
+    """
 
 
 ROUNDING_FUNCTIONS: Final[dict[Rounding, Callable[[int, int], int]]] = {
@@ -56,6 +63,7 @@ ROUNDING_FUNCTIONS: Final[dict[Rounding, Callable[[int, int], int]]] = {
     "ceil": lambda room, stride: -(-room // stride),
     "round": lambda room, stride: (2 * room + stride) // (2 * stride),
 }
+"""How to divide the room that a window has to move in, in cells, by its stride; by the rounding."""
 
 
 @lru_cache(maxsize=1024)
@@ -67,7 +75,7 @@ def sliding_window(
     dilations: Shape = (),
     rounding: Rounding = None,
 ) -> Window:
-    """Return the window of a convolution over an image.
+    """Return the window of a convolution over images whose spatial axes have the sizes `image`.
 
     Args:
         image: the sizes of the spatial axes; the other arguments have one entry for each of them.
@@ -128,7 +136,7 @@ def pool_window(
     dilations: Shape = (),
     rounding: Rounding = None,
 ) -> Window:
-    """Return the window of a pooling over an image; arguments are as for `sliding_window`.
+    """Return the window of a pooling over images; the arguments are those of `sliding_window`.
 
     Every position contains a cell of the image, because a window of padding has no result. A last,
     partial stride that leads beyond the image is dropped, whatever the rounding.
@@ -200,6 +208,7 @@ def check_window_positions(image_size: Shape, window: Window) -> None:
 
 
 def _check_step_sizes(size: Shape, strides: Shape, dilations: Shape) -> None:
+    """Raise unless the sizes, strides and dilations of a window are from 1 to 2**31 - 1."""
     if any(n < 1 or n >= 2**31 for n in (*size, *strides, *dilations)):
         raise ArgumentValueError(
             f"a window of {size} with strides {strides} and dilations {dilations}: all must be at least 1, and "
@@ -209,7 +218,7 @@ def _check_step_sizes(size: Shape, strides: Shape, dilations: Shape) -> None:
 
 @lru_cache(maxsize=1024)
 def window_margins(image: Shape, window: Window) -> Pairs:
-    """Return for each axis how many cells (before, after) the window extends beyond the image, padding included."""
+    """Return how many cells (before, after) a window extends beyond images of spatial sizes `image`, per axis."""
     return tuple(
         (before, max(after, (out - 1) * stride + (length - 1) * dilation + 1 - before - n))
         for n, length, stride, (before, after), dilation, out in zip(image, *window, strict=True)

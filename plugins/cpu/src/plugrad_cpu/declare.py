@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from plugrad.extend import Implementation, Kernel, KernelConfig, KernelTable
 
 Array = NDArray[Any]
+"""The type of arrays: NumPy arrays of any dtype."""
 table = KernelTable("cpu")
 """The implementations of this backend; importing a module of kernels adds to it."""
 
@@ -37,15 +38,15 @@ class FastPath(NamedTuple):
     """A function that computes the calls of some inputs quickly, and passes on all others."""
 
     make: Callable[[Implementation], Implementation]
-    """Returns a function that passes calls on to another one."""
+    """The function that, given another implementation, returns one that passes all other calls on to it."""
     pack: KernelTable
-    """The kernels of the pack that has registered it."""
+    """The table of the kernels of the pack that has registered the fast path."""
     equivalent_implementations: tuple[Implementation, ...]
-    """The implementations that give the same results; if another one is in effect, it is not used."""
+    """The implementations with the same results; if any other is in effect, the fast path is not used."""
 
 
 _fast_paths: Final[dict[str, FastPath]] = {}
-"""By the names of kernels."""
+"""The registered fast paths, by the name of the kernel."""
 
 
 def register_fast_path(
@@ -72,7 +73,7 @@ def with_fast_path(
     configs: Sequence[KernelConfig],
     function: Implementation,
 ) -> Implementation:
-    """Return a function that tries the fast path of a pack among the tables before the implementations of a kernel."""
+    """Return an implementation that tries a kernel's fast path, if a table has its pack, before `function`."""
     fast_path = _fast_paths.get(configs[0].kernel_name)
     if fast_path is None or not any(_holds_pack(table, fast_path.pack) for table in tables):
         return function

@@ -38,20 +38,22 @@ if TYPE_CHECKING:
     from plugrad.extend import KernelConfig, Shape
 
 ALL_DTYPES: Final = frozenset(DTYPES)
+"""The dtypes of arrays on this backend."""
 OUTER_PRODUCT_MIN_BYTES: Final = 512
-"""How many bytes a column and a row must have for their result to be possibly large."""
+"""The minimum bytes of a column and a row whose elementwise result may be large."""
 BROADCAST_MIN_ELEMENTS: Final = 1 << 11
-"""How many elements a result must have for a pack to broadcast faster than NumPy."""
+"""The minimum elements of a result that a kernel pack broadcasts faster than NumPy."""
 SHORT_ROW_MAX_ELEMENTS: Final = 16
-"""The most elements of a last axis that is too short for NumPy's loops."""
+"""The maximum elements of a last axis that is too short for NumPy's loops to be fast."""
 NUMPY_FLOAT32: Final = np.dtype(np.float32)
+"""NumPy's dtype of float32."""
 IGNORED_WARNINGS: Final = r"(divide by zero|invalid value|overflow|underflow) encountered"
-"""A pattern of the warnings of NumPy that are ignored, because results may be NaN or infinite."""
+"""A regular expression for the messages of NumPy's warnings that are ignored, as results may be NaN or infinite."""
 
 
 @lru_cache(maxsize=2)
 def _all_dtypes_with(more_dtypes: frozenset[DType]) -> frozenset[DType]:
-    """Return all dtypes and `more_dtypes`, from a cache: making the set takes as long as a small kernel."""
+    """Return a cached set of all dtypes and `more_dtypes`; making it takes as long as a small kernel."""
     return ALL_DTYPES | more_dtypes
 
 
@@ -59,6 +61,7 @@ class Cpu(Backend):
     """The backend ``"cpu"``. NumPy allocates the arrays, so the backend tracks them instead of allocating them."""
 
     name: ClassVar[str] = "cpu"
+    """The name of the backend."""
 
     def probe(self) -> Probe:
         """Return that the backend can start, and its one device."""
@@ -107,14 +110,14 @@ class Cpu(Backend):
     # --- memory ----------------------------------------------------------------------------------
 
     def wrap_implementation(self, kernel_name: str, function: Implementation) -> Implementation:
-        """Return an implementation that tracks its results, and that first checks the memory limit if there is one."""
+        """Return an implementation that first checks the memory limit, if there is one, and tracks its results."""
         contract = KERNELS.get(kernel_name)
         return _with_memory_limit(_with_memory_tracking(function, contract), contract)
 
     def join_implementations(
         self, config: KernelConfig, following: Implementation
     ) -> Implementation:
-        """Return a function that runs `config` for the inputs that it is meant for, and `following` for others."""
+        """Return an implementation that runs that of `config` for the inputs it is declared for, else `following`."""
         contract = KERNELS.get(config.kernel_name)
         if not _is_elementwise_without_attributes(contract) or len(contract.inputs) > 2:
             return super().join_implementations(config, following)
@@ -123,20 +126,21 @@ class Cpu(Backend):
     def complete_implementation(
         self, configs: Sequence[KernelConfig], function: Implementation
     ) -> Implementation:
-        """Return a function that tries the fast path of a pack first; no fast path asks for a memory limit."""
+        """Return an implementation that tries a pack's fast path before `function`, unless there is a memory limit."""
         function = super().complete_implementation(configs, function)
         if pool.limit is not None:
             return function
         return with_fast_path(self.kernels.values(), configs, function)
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
-        """Return a function that also takes bfloat16."""
+        """Return an implementation that also accepts bfloat16, which it computes in float32."""
         contract = KERNELS.get(kernel_name)
         if contract is None or kernel_name in DATA_MOVEMENT_KERNELS:
             return function
         return compute_in_float32(contract, function, self._cast, known_bfloat16())
 
     def _cast(self, x: Array, *, dtype: DType) -> Array:
+        """Return an array in another dtype, by the kernel `Cast`."""
         return self.functions["Cast"](x, dtype=dtype)
 
     def memory(self) -> Memory:
@@ -159,11 +163,12 @@ def _is_elementwise_without_attributes(
 def _with_memory_limit(
     function: Implementation, contract: Kernel[..., Any] | None
 ) -> Implementation:
-    """Return `function`, which first makes sure that its result fits the memory limit if there is one."""
+    """Return an implementation that raises before it calls `function` if the result would exceed the memory limit."""
     if pool.limit is None:
         return function
 
     def check_limit(*arrays: Any, **attrs: Any) -> Any:
+        """Raise if the result would exceed the limit, else return it."""
         if contract is not None and not contract.dynamic_shape:
             given = arrays if contract.inputs else ()
             pool.make_room(_output_nbytes(contract.infer(*given, **attrs)))
@@ -175,17 +180,19 @@ def _with_memory_limit(
 def _with_memory_tracking(
     function: Implementation, contract: Kernel[..., Any] | None
 ) -> Implementation:
-    """Return `function` with its results counted by `memory()`; one input and elementwise kernels take a short way."""
+    """Return an implementation that calls `function` and counts the memory of its results."""
     if are_results_tracked(function):
         return function
 
     def track(*arrays: Any, **attrs: Any) -> Any:
+        """Return the result of the function, counted if it is large."""
         result = function(*arrays, **attrs)
         if type(result) in SEQUENCE_TYPES or result.nbytes >= TRACKED_MIN_BYTES:
             _track_results(result)
         return result
 
     def track_unary(x: Any, **attrs: Any) -> Any:
+        """Return the result of a function of one array, counted if it is large."""
         result = function(x, **attrs)
         if type(result) in SEQUENCE_TYPES or result.nbytes >= TRACKED_MIN_BYTES:
             _track_results(result)
@@ -199,12 +206,14 @@ def _with_memory_tracking(
     if len(contract.inputs) == 1:
 
         def unary(x: Array) -> Any:
+            """Return the result of an elementwise function of one array, counted if it is large."""
             return function(x) if x.nbytes < TRACKED_MIN_BYTES else large(x)
 
         return unary
     if len(contract.inputs) == 2:
 
         def binary(a: Array, b: Array) -> Any:
+            """Return the result of an elementwise function of two arrays, counted if it is large."""
             if a.nbytes >= TRACKED_MIN_BYTES or b.nbytes >= TRACKED_MIN_BYTES:
                 return large(a, b)
             result = function(a, b)
@@ -217,11 +226,11 @@ def _with_memory_tracking(
 
 
 SEQUENCE_TYPES: Final = frozenset({list, tuple})
-"""The types of several results."""
+"""The types in which an implementation returns several results."""
 
 
 def _track_results(result: Any) -> None:
-    """Count one result of a kernel, or several."""
+    """Count the memory of the result, or the several results, of a kernel."""
     for array in cast("list[Array]", result if type(result) in SEQUENCE_TYPES else [result]):
         if array.nbytes >= TRACKED_MIN_BYTES:
             pool.count(array)
@@ -230,7 +239,7 @@ def _track_results(result: Any) -> None:
 def _choose_by_inputs(
     config: KernelConfig, following: Implementation, contract: Kernel[..., Any]
 ) -> Implementation:
-    """Return a function that calls an elementwise implementation where it is meant to run, and else `following`.
+    """Return a function that runs an elementwise implementation for the inputs it is for, else `following`.
 
     For small arrays, it costs what a kernel costs that has one implementation.
     """
@@ -246,6 +255,7 @@ def _choose_by_inputs(
     if len(contract.inputs) == 1:
 
         def unary(x: Array) -> Any:
+            """Return the result for one array, by the implementation for its dtype and size."""
             size = x.nbytes
             if size < few:
                 return following(x)
@@ -269,6 +279,7 @@ def _choose_by_inputs(
         return _has_contiguous_rows(a) and _has_contiguous_rows(b)
 
     def binary(a: Array, b: Array) -> Any:
+        """Return the result for two arrays, by the implementation for their dtype and sizes."""
         if (both := a.nbytes + b.nbytes) < fewest:
             return following(a, b)
         if both >= few:
@@ -302,7 +313,7 @@ def _has_contiguous_rows(x: Array) -> bool:
 
 @lru_cache(maxsize=1024)
 def _is_slow_in_numpy(a: Shape, b: Shape) -> bool:
-    """Return whether NumPy's loops over the result of two shapes are short, or have to fetch its memory."""
+    """Return whether NumPy's loops over the result of the two shapes `a` and `b` are short, or fetch new memory."""
     if len(a) != len(b):
         a, b = (1,) * (len(b) - len(a)) + a, (1,) * (len(a) - len(b)) + b
     shape = tuple(map(max, a, b))
@@ -320,12 +331,13 @@ def _has_out_parameter(function: Implementation) -> bool:
 
 
 def _write_into_pool(function: Implementation, contract: Kernel[..., Any]) -> Implementation:
-    """Wrap a function to write its result to an array of the pool with the memory layout of an input."""
+    """Return an implementation that writes the result of `function` to an array from the memory pool."""
     is_usual = len(contract.inputs) <= 2
     dtypes: dict[Any, np.dtype[Any]] = {}
     """The dtypes of results by those of inputs."""
 
     def compute_into_pool(*arrays: Array) -> Any:
+        """Return the result in memory of the pool."""
         first, last = arrays[0], arrays[-1]
         kind = first.dtype
         if (
@@ -361,7 +373,7 @@ def _write_into_pool(function: Implementation, contract: Kernel[..., Any]) -> Im
 
 
 def _drop_broadcast_repetitions(arrays: Sequence[Array], shape: Shape) -> list[Array] | None:
-    """Return views without the repetitions that all arrays share along an axis; None if there are none."""
+    """Return views of arrays, broadcast to `shape`, without the repetitions that all share; None if there are none."""
     repeated = [
         size > 1 and all(x.size == 1 or (x.shape == shape and not x.strides[axis]) for x in arrays)
         for axis, size in enumerate(shape)
@@ -373,6 +385,6 @@ def _drop_broadcast_repetitions(arrays: Sequence[Array], shape: Shape) -> list[A
 
 
 def _output_nbytes(specs: Any) -> int:
-    """Return the bytes of one output, or of several."""
+    """Return the bytes of one output or several, given shapes and dtypes."""
     outputs = [specs] if hasattr(specs, "dtype") else specs
     return sum(prod(output.shape) * output.dtype.itemsize for output in outputs)

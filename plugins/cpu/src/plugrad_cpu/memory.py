@@ -28,25 +28,26 @@ from numpy.typing import NDArray
 from plugrad.extend import Memory, OutOfMemory, Shape, hold_safely
 
 Array = NDArray[Any]
+"""The type of arrays: NumPy arrays of any dtype."""
 TRACKED_MIN_BYTES: Final = 1 << 17
-"""Arrays with fewer bytes are neither kept nor counted: it would take as long as computing them.
+"""The minimum bytes of an array that is counted, and whose memory is used again; for fewer, it takes too long.
 
 From so many bytes on, the allocators of Linux return the memory of a freed array at once.
 """
 POOL_MAX_BYTES: Final = 1 << 28
-"""The most bytes of blocks, in use or waiting. Beyond it, NumPy makes the arrays and frees them."""
+"""The maximum bytes of the pool's blocks, in use or free; beyond it, NumPy makes and frees arrays."""
 ARRAYS_BETWEEN_TRIMS: Final = 1024
-"""The number of allocations after which the blocks that none of them needed are freed."""
+"""The number of allocations after which blocks are freed that no array has needed since the last time."""
 
 
 class Block(np.ndarray[Any, Any]):
-    """A buffer that is reused by one array after another."""
+    """A buffer of bytes that is reused by one array after another."""
 
     __slots__ = ()
 
 
 class BlockOwner(np.ndarray[Any, Any]):
-    """The array that owns a block's memory. Its type differs, so that views of the block refer to the block."""
+    """The array that owns a block's memory; its own type lets views of the block refer to the block."""
 
     __slots__ = ()
 
@@ -67,7 +68,7 @@ class TrackedArray(ref[Array]):
 
     __slots__ = ("pool_entry",)
     pool_entry: tuple[dict[int, "TrackedArray"], int, int, Block | None, int]
-    """The array's register, its key there, its bytes, its block, and the bytes of the block that it would fill."""
+    """A dict of tracked arrays, the array's key in it, bytes of the array, its block, and bytes that it asked for."""
 
 
 class Pool:
@@ -111,7 +112,7 @@ class Pool:
         return array
 
     def count(self, array: Array) -> None:
-        """Count the buffer behind an array, until its last view is gone."""
+        """Count the memory behind an array until its last view is gone."""
         base: Any = array.base
         if type(base) is Block or (base is not None and type(base.base) is Block):
             return  # counted when it was made
@@ -129,7 +130,7 @@ class Pool:
         block: Block | None = None,
         needed_bytes: int = 0,
     ) -> None:
-        """Count an array, and note under its key what its death gives back."""
+        """Count an array, and store in `register` under `key` what its death gives back."""
         # The callback is C code, in which no signal arrives: an interrupt there would be lost.
         counted = TrackedArray(array, self._dead.append)
         counted.pool_entry = register, key, nbytes, block, needed_bytes
@@ -164,7 +165,7 @@ class Pool:
     # --- blocks ----------------------------------------------------------------------------------
 
     def _find_block(self, nbytes: int) -> Block | None:
-        """Return a larger block that waits, or a new one of `nbytes` bytes; None if the budget is spent.
+        """Return a larger free block, or a new one of `nbytes` bytes; None if the pool would become too large.
 
         A new block is made only if no other of about the size waits, and if there are not as many bytes of
         blocks as were ever needed at once: then a larger block serves, or else smaller ones are freed. So
@@ -189,7 +190,7 @@ class Pool:
             return allocate_aligned(nbytes)
 
     def _take_waiting(self, block_bytes: int) -> Block | None:
-        """Take the most recently released block of this size from the waiting list."""
+        """Take the most recently released block of a size in bytes from the free blocks; None if there is none."""
         blocks = self._waiting.get(block_bytes)
         while True:
             # Up to the subtraction, no statement calls a function.
@@ -204,19 +205,19 @@ class Pool:
                 return block
 
     def trim(self) -> None:
-        """Free all waiting blocks."""
+        """Free all blocks that are not in use."""
         for size, blocks in list(self._waiting.items()):
             self._free(size, len(blocks))
 
     def _free_unused_blocks(self) -> None:
-        """Free the blocks that no array has needed since the last call."""
+        """Free the blocks that no array has needed since the last call of this function."""
         self._turns = 0
         for size, blocks in list(self._waiting.items()):
             self._free(size, self._fewest[size])
             self._fewest[size] = len(blocks)
 
     def _free(self, block_bytes: int, max_count: int) -> None:
-        """Free up to `max_count` blocks of a size, those that have waited longest."""
+        """Free up to `max_count` free blocks of a size in bytes, those that have waited longest."""
         blocks = self._waiting[block_bytes]
         while max_count > 0:  # no statement of the loop calls a function
             if not blocks:
@@ -229,7 +230,7 @@ class Pool:
     # --- what is known ---------------------------------------------------------------------------
 
     def memory(self) -> Memory:
-        """Return the arrays that are alive, and their bytes now and at the peak."""
+        """Return the number of arrays that are alive, and their bytes now and at the peak."""
         self._collect_dead()
         return Memory(
             len(self._owners) + len(self._leases),
@@ -240,7 +241,7 @@ class Pool:
         )
 
     def make_room(self, size: int) -> None:
-        """Raise if `size` more bytes would exceed the limit."""
+        """Raise if `size` more bytes would exceed the memory limit."""
         if self.limit is None:
             return
         self._collect_dead()
@@ -273,35 +274,35 @@ class SharedPool(Pool):
             return super().empty(shape, dtype)
 
     def count(self, array: Array) -> None:
-        """Count the buffer behind an array, until its last view is gone."""
+        """Count the memory behind an array until its last view is gone."""
         with self._held:
             super().count(array)
 
     def trim(self) -> None:
-        """Free all waiting blocks."""
+        """Free all blocks that are not in use."""
         with self._held:
             super().trim()
 
     def memory(self) -> Memory:
-        """Return the arrays that are alive, and their bytes now and at the peak."""
+        """Return the number of arrays that are alive, and their bytes now and at the peak."""
         with self._held:
             return super().memory()
 
     def make_room(self, size: int) -> None:
-        """Raise if `size` more bytes would exceed the limit."""
+        """Raise if `size` more bytes would exceed the memory limit."""
         if self.limit is not None:
             with self._held:
                 super().make_room(size)
 
 
 def _count_sole_references() -> int:
-    """Return the reference count of an object that only one variable refers to."""
+    """Return what `sys.getrefcount` returns for an object that only one variable refers to."""
     alone = object()
     return sys.getrefcount(alone)
 
 
 SOLE_REFERENCE_COUNT: Final = _count_sole_references()
-"""The reference count of an object that only one variable refers to."""
+"""What `sys.getrefcount` returns for an object that only one variable refers to."""
 
 
 RUNS_THREADS_AT_ONCE: Final = not getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -311,9 +312,9 @@ pool: Final = SharedPool() if RUNS_THREADS_AT_ONCE else Pool()
 if isinstance(pool, SharedPool) and hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=pool.renew_lock)
 empty: Final = pool.empty
-"""Returns an uninitialized array whose memory comes from the pool: see `Pool.empty`."""
+"""Returns an uninitialized array whose memory comes from the pool, given a shape and a dtype."""
 make_room: Final = pool.make_room
-"""Raises if more bytes would exceed the limit: see `Pool.make_room`."""
+"""Raises if a number of further bytes would exceed the memory limit."""
 
 
 def empty_like(x: Array, dtype: np.dtype[Any] | None = None) -> Array:
@@ -342,7 +343,7 @@ def track_allocation(array: Array) -> Array:
 
 
 def zeros(shape: Shape, dtype: np.dtype[Any]) -> Array:
-    """Return zeros of numbers: as bytes, they are written in two thirds of the time."""
+    """Return zeros of a shape and a numeric dtype; written as bytes, they take two thirds of the time."""
     y = empty(shape, dtype)
     y.reshape(-1).view(np.uint8).fill(0)
     return y

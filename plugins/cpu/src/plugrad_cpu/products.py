@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from plugrad_cpu.declare import Array
 
 COMPILED_MIN_PRODUCTS: Final = 9_000
-"""How many elements the two factors must have, multiplied, for the function of a pack to be used."""
+"""The minimum product of the two factors' numbers of elements for which a pack's function is used."""
 
 
 class MatrixProducts:
-    """Products over the last two axes."""
+    """The function that multiplies matrices over the last two axes; a kernel pack can replace NumPy's."""
 
     def __init__(self) -> None:
         """Use NumPy."""
@@ -31,4 +31,4 @@ class MatrixProducts:
 
 
 multiply_matrices: Final = MatrixProducts()
-"""Multiplies matrices for other kernels, by NumPy or by the function that a kernel pack has set."""
+"""The function by which other kernels multiply matrices: NumPy's, or one that a kernel pack has set."""

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from plugrad_cpu.declare import Array
 
 PART_MULTIPLE_ELEMENTS: Final = 1 << 14
-"""All parts but the last have a multiple of this number of elements, which some functions compute at a time."""
+"""The number of elements of which a thread's part has a multiple; some functions compute so many at a time."""
 
 
 def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], out: Array) -> None:
-    """Call an elementwise function that writes to `out`: for parts of large arrays, in several threads.
+    """Call an elementwise function of `arrays` that writes to `out`, in several threads if the arrays are large.
 
     Args:
         function: takes the arrays and the keyword `out`, and lets other threads run.
@@ -69,7 +69,7 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
 
 
 def run_in_ranges(function: Callable[[int, int], object], row_count: int, step_count: int) -> None:
-    """Call a function for ranges of rows: the first row of each and the one behind its last, in several threads.
+    """Call a function for ranges of rows, given by first row and end, in several threads.
 
     Args:
         function: computes some rows, and lets other threads run meanwhile.
@@ -82,12 +82,12 @@ def run_in_ranges(function: Callable[[int, int], object], row_count: int, step_c
 
 
 def _call_with_last_as_out(function: Callable[..., object], *arrays: Array) -> None:
-    """Call an elementwise function with the last array as its parameter ``out``."""
+    """Call an elementwise function with the last of the arrays as its parameter ``out``."""
     function(*arrays[:-1], out=arrays[-1])
 
 
 def _flatten(arrays: Sequence[Array], out: Array) -> tuple[Array, ...] | None:
-    """Return the operands and `out` as vectors, or as single elements; None if their elements lie in another order."""
+    """Return the operands and `out` as vectors or single elements; None if their elements are not in one order."""
     dense = [x for x in (*arrays, out) if x.shape == out.shape]
     if len(dense) <= sum(x.size != 1 for x in arrays):
         return None
@@ -99,7 +99,7 @@ def _flatten(arrays: Sequence[Array], out: Array) -> tuple[Array, ...] | None:
 
 
 def _slice_axis(x: Array, axis: int, start: int, end: int) -> Any:
-    """Return a slice along an axis, counted from the end; an array that is broadcast along it is returned whole."""
+    """Return a slice along a negative axis, or the whole array if it is broadcast along that axis."""
     if -axis > x.ndim or x.shape[axis] == 1:
         return x
     return x[(..., slice(start, end), *(slice(None),) * (-axis - 1))]

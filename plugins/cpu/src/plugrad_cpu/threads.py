@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 Call: TypeAlias = tuple[Any, ...]
-"""A function and its arguments."""
+"""The type of a call: a function, followed by its arguments."""
 
 PARTS_PER_THREAD: Final = 3
-"""Into how many parts per thread work is divided whose parts cost nothing: a late thread does fewer."""
+"""The number of parts per thread into which work is divided: a thread that starts late does fewer."""
 PART_MIN_STEPS: Final = 1 << 16
-"""The minimum work of a part, in steps such as additions: then a second thread saves more than it costs."""
+"""The minimum work of a part, in additions, for which a second thread saves more time than it costs."""
 WAIT_POLL_SECONDS: Final = 1.0
-"""How long a thread waits before it checks again whether others still work."""
+"""The seconds that a thread waits before it checks again whether other threads still work."""
 
 
 class Job:
@@ -46,7 +46,7 @@ class Job:
         self.ended: SimpleQueue[None] = SimpleQueue()
 
     def work(self) -> None:
-        """Make calls until none is left."""
+        """Make the calls of the job until none is left."""
         while True:
             try:
                 function, *arguments = self.calls.pop()
@@ -66,7 +66,7 @@ class Job:
         self.ended.put(None)
 
     def finish(self) -> None:
-        """Drop the calls that have not begun, and return when all others are done."""
+        """Drop the calls that have not begun, and return when all others have ended."""
         self.calls.clear()
         while self.helping:
             with suppress(Empty):
@@ -77,9 +77,9 @@ class CompiledThreads(NamedTuple):
     """Functions of a kernel pack that run calls in threads without the interpreter, and return whether they did."""
 
     run_calls: Callable[[tuple[Call, ...], int], bool]
-    """Makes calls, in at most the given number of threads."""
+    """Makes a list of calls in at most a given number of threads; returns whether it knows the functions."""
     run_in_parts: Callable[..., bool]
-    """Takes what `ThreadPool.run_in_parts` takes, the multiple, the parts, and the number of threads."""
+    """Divides a call like `ThreadPool.run_in_parts`; returns whether it knows the function."""
 
 
 class ThreadPool:
@@ -95,19 +95,19 @@ class ThreadPool:
         self.reset()
 
     def count_parts(self, work: int, most: int, per_thread: int = 1) -> int:
-        """Return into how many parts to divide `work` steps such as additions: at most `most`."""
+        """Return the number of parts for `work`, in additions: at most `most`, and some per thread."""
         if self.count == 1:
             return 1
         return max(1, min(self.count * per_thread, most, work // self.part_min_work))
 
     def reset(self) -> None:
-        """Forget the threads: a forked child has none, and another one may have been using the queue."""
+        """Forget the threads, which a forked child does not have, and the queue that one may have been using."""
         self._is_used = False
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._size = 0  # how many threads have started
 
     def run(self, calls: Sequence[Call]) -> None:
-        """Make calls, in several threads unless those are busy, and return after the last one.
+        """Make calls, in several threads unless the threads are busy, and return after the last call.
 
         An interrupt is raised when the calls that have begun are done. Nothing keeps the calls then.
 
@@ -155,7 +155,7 @@ class ThreadPool:
         parts: int,
         multiple: int = 1,
     ) -> None:
-        """Run a function on `count` items in parts, in several threads, as `run` does.
+        """Call a function of `count` items in parts, in several threads, with slices of the arguments for each part.
 
         Args:
             function: what is called for each part.
@@ -196,7 +196,7 @@ class ThreadPool:
         self.run(calls)
 
     def _ask_for_help(self, job: Job, count: int) -> None:
-        """Give a job to `count` threads of the pool."""
+        """Give a job to `count` threads of the pool, which are started if necessary."""
         # At the end of a program no thread starts; the caller works alone.
         with suppress_failures(RuntimeError):
             while self._size < count:
@@ -218,7 +218,7 @@ def _help_with_jobs(jobs: SimpleQueue[Job]) -> None:
 
 
 def thread_count(options: Mapping[str, int | None]) -> int:
-    """Return the number of threads from the setting `cpu.threads`.
+    """Return the number of threads that the setting `cpu.threads` in `options` asks for.
 
     Without it, as many as OMP_NUM_THREADS, which also limits those of NumPy's BLAS, or else one for each
     processor that this process may use.
@@ -239,7 +239,7 @@ def thread_count(options: Mapping[str, int | None]) -> int:
 
 
 def count_processors() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -10,19 +10,19 @@ from plugrad_cpu.declare import Array
 from plugrad_cpu.memory import empty
 
 AxisSlices = tuple[slice, ...]
-"""A slice for each axis."""
+"""The type of an index: a slice for each axis."""
 
 
 @lru_cache(maxsize=1024)
 def padded_size(image_size: Shape, window: Window) -> tuple[Shape, AxisSlices]:
-    """Return the size of padded images, and the slices of the images in them."""
+    """Return the spatial size of images padded for a `Window`, and the slices of the images in them."""
     sides = list(zip(image_size, window_margins(image_size, window), strict=True))
     place = (slice(before, before + n) for n, (before, _) in sides)
     return tuple(before + n + after for n, (before, after) in sides), (slice(None), *place)
 
 
 def pad_images(x: Array, window: Window, padding_value: float) -> Array:
-    """Return images with margins of `padding_value`."""
+    """Return images with the padding of a `Window`, filled with `padding_value`."""
     sizes, place = padded_size(x.shape[1:-1], window)
     if sizes == x.shape[1:-1]:
         return x
@@ -36,12 +36,12 @@ def pad_images(x: Array, window: Window, padding_value: float) -> Array:
 
 
 def crop_padding(x: Array, image_size: Shape, window: Window) -> Array:
-    """Return a view of images without the margins that `pad_images` has added; `image_size` is without them."""
+    """Return a view of padded images without their padding; `image_size` is their size without it."""
     return x[padded_size(image_size, window)[1]]
 
 
 def window_patches(x: Array, window: Window) -> Array:
-    """Return a view (batch, *window positions, *filter cells, channels) of padded images."""
+    """Return a view (batch, *window positions, *filter cells, channels) of padded images for a `Window`."""
     by_batch, *by_axis, by_channel = x.strides
     return as_strided(
         x,
@@ -57,7 +57,7 @@ def window_patches(x: Array, window: Window) -> Array:
 
 
 def iter_cells(window: Window) -> list[tuple[Shape, AxisSlices]]:
-    """Return each cell of the filter with the slice of the padded images that it covers in all windows."""
+    """Return each cell of the windows with the slices of the padded images that it covers in all positions."""
     return [
         (cell, (slice(None), *map(slice, begin, end, window.strides)))
         for cell, begin, end in cell_slices(window)

@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     from plugrad.extend import Implementation, Kernel, Shape
 
 Array: TypeAlias = NDArray[Any]
+"""The type of arrays: NumPy arrays of any dtype."""
 CFunction: TypeAlias = Callable[..., Any]
+"""The type of a C function of the extension, as Python calls it."""
 CFunctionsByDtype: TypeAlias = Mapping[np.dtype[Any], CFunction]
+"""The type of the C functions of one kernel, by the dtype of their inputs."""
 
 MAX_ELEMENTS: Final = 2**31
 """The kernels count elements in 32 bits; NumPy takes arrays with more."""
@@ -43,7 +46,7 @@ The scratch memory of each part begins at one, as it may hold numbers of 8 bytes
 MAX_COPIED_DESCRIPTOR_NUMBERS: Final = 256
 """The maximum length of a descriptor that is copied for each thread."""
 MAX_STRIDE_BYTES: Final = 2**31 - 1
-"""The maximum bytes between two neighbours along an axis."""
+"""The maximum stride along an axis, in bytes, that C's descriptors can hold."""
 BOOL: Final = np.dtype(np.bool_)
 COMPLEX64: Final = np.dtype(np.complex64)
 FLOAT16: Final = np.dtype(np.float16)
@@ -52,7 +55,9 @@ FLOAT64: Final = np.dtype(np.float64)
 INT32: Final = np.dtype(np.int32)
 UINT64: Final = np.dtype(np.uint64)
 FLOAT_DTYPES: Final = ("float32", "float64")
+"""The names of the real dtypes for which most kernels have C functions."""
 INTEGER_DTYPES: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+"""The names of all integer dtypes."""
 
 FLOAT32_LANES: Final = current_variant().VECTOR_BYTES // 4
 """The number of float32 in a vector."""
@@ -70,7 +75,7 @@ def find_numpy_implementation(kernel: Kernel[..., Any]) -> Implementation | None
 
 
 def find_c_functions(kernel: str, *dtypes: str, suffix: str = "") -> CFunctionsByDtype:
-    """Return a kernel's C functions by dtype, such as ``relu_float32``."""
+    """Return C functions by dtype, by the names of a kernel and of dtypes: ``relu_float32`` and a suffix, if any."""
     return {
         np.dtype(dtype): current_variant().kernel(f"{kernel}_{dtype}{suffix}") for dtype in dtypes
     }
@@ -80,6 +85,7 @@ class SmallResults(NamedTuple):
     """The functions by which C computes the small results of a kernel, and the form of their arguments."""
 
     layout: Layout
+    """The form of the functions' arguments, such as ``"pairs"`` for two arrays."""
     functions: dict[tuple[np.dtype[Any], np.dtype[Any]], CompiledFunction | None]
     """C functions by the dtypes of the inputs and of the result; None means NumPy's cast."""
     attribute_names: tuple[str, ...]
@@ -135,7 +141,7 @@ def make_unary_kernel(
     functions: CFunctionsByDtype,
     result_dtype: np.dtype[Any] | None = None,
 ) -> Implementation:
-    """Return a unary elementwise implementation in C; `result_dtype` is by default the input's dtype."""
+    """Return a unary elementwise implementation by C functions; `result_dtype` is by default the input's dtype."""
     numpy_function = numpy_implementation(kernel)
 
     @mark_results_tracked
@@ -169,7 +175,7 @@ def make_binary_kernel(
     broadcast_functions: CFunctionsByDtype | None = None,
     result_dtype: np.dtype[Any] | None = None,
 ) -> Implementation:
-    """Return a binary elementwise implementation in C, which broadcasts if it has `broadcast_functions`.
+    """Return a binary elementwise implementation by C functions; it broadcasts if there are `broadcast_functions`.
 
     These also loop over the rows of operands that are not dense.
     """
@@ -246,13 +252,13 @@ C_MIN_BYTES: Final = 1024
 """The minimum bytes of inputs for which C may be faster than NumPy's own functions."""
 
 UNTRACKED_MAX_ELEMENTS: Final = 1024
-"""The elements of an array below which its memory is not tracked."""
+"""The number of elements below which the memory of an array is not tracked."""
 
 ELEMENTWISE_LAYOUTS: Final = ("each", "pairs")
 """The argument layouts of elementwise kernels, whose small and large results take the same loop in C."""
 
 PART_SIZE_MULTIPLE: Final = 256
-"""Each thread's part but the last has a multiple of so many elements, so results do not depend on the division."""
+"""The number of elements of which a thread's part has a multiple: results do not depend on the division."""
 
 
 def parallel_for(
@@ -265,7 +271,7 @@ def parallel_for(
     scratch_floats: int = 0,
     parts_per_thread: int = PARTS_PER_THREAD,
 ) -> None:
-    """Call a C function for independent items, in several threads if `work`, in additions, is large.
+    """Call a C function for independent items, in several threads if `work`, the cost in additions, is large.
 
     The function takes arrays, the number of items, attributes, and scratch memory, if any, which each part has for
     itself. Each operand is a dense array with the number of elements that belong to one item: 0 if all items share it.
@@ -300,7 +306,7 @@ def parallel_strided_loop(
     *attributes: object,
     work: int,
 ) -> None:
-    """Call a C function that loops over strided axes; threads share the first axis if `work`, in additions, is large.
+    """Call a C function that loops over strided axes; threads share the first if `work`, in additions, is large.
 
     The function takes arrays, the descriptor, and attributes. The descriptor is the number of axes, their sizes, and
     the strides of any number of arrays. Each operand is an array with the number of its strides, counted from 1, or 0
@@ -450,7 +456,7 @@ def as_contiguous(x: Array) -> Array:
 
 @lru_cache(maxsize=1024)
 def plan_copy_of_rows(shape: Shape, strides: Shape, item_size: int) -> tuple[Shape, Array] | None:
-    """Plan a contiguous copy of an array with gaps between rows, or with reversed rows, as `plan_transposition` does.
+    """Return the axis order and C's descriptor of a contiguous copy of an array with gaps or reversed rows.
 
     None if the elements of a row are not adjacent.
     """

@@ -35,8 +35,11 @@ if TYPE_CHECKING:
 BFLOAT16_PRODUCTS_PER_ADDITION: Final = 4 * FLOAT32_PRODUCTS_PER_ADDITION
 """How many products of bfloat16 take as long as one elementwise addition."""
 C_MATMUL_BFLOAT16: Final = current_variant().kernel("matmul_bfloat16")
+"""The C function that multiplies matrices of bfloat16."""
 C_CONVOLUTION_BFLOAT16: Final = current_variant().kernel("convolution_direct_bfloat16")
+"""The C function that convolves images and filters of bfloat16."""
 C_GET_BFLOAT16_SCRATCH_SIZE: Final = current_variant().kernel("brain_scratch")
+"""The C function that returns how many float32 of scratch memory such a convolution needs."""
 
 
 def make_matmul(fallback: Implementation) -> Implementation:
@@ -44,6 +47,7 @@ def make_matmul(fallback: Implementation) -> Implementation:
 
     @mark_results_tracked
     def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array:
+        """Return the matrix products over the last two axes."""
         found = multiply_matrices(a, b, transpose_a, transpose_b)
         if found is None:
             return fallback(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
@@ -69,7 +73,7 @@ def multiply_matrices(a: Array, b: Array, transpose_a: bool, transpose_b: bool) 
 def plan_bfloat16_matmul(
     a: Shape, b: Shape, transpose_a: bool, transpose_b: bool
 ) -> tuple[MatmulPlan, int] | None:
-    """Return how C multiplies matrices of two shapes, and the work in additions, or None if it does not."""
+    """Return how C multiplies matrices of shapes `a` and `b`, and the work in additions, or None if it does not."""
     plan = plan_matmul(a, b, transpose_a, transpose_b)
     sizes = [count_elements(shape) for shape in (a, b, plan.shape)]
     if not min(sizes[:2]) or max(sizes) >= MAX_ELEMENTS:
@@ -78,7 +82,7 @@ def plan_bfloat16_matmul(
 
 
 def correlate(x: Array, filter: Array, window: Window) -> Array | None:
-    """Return the cross-correlation of channels-last images with filters, or None if C does not support it."""
+    """Return the cross-correlation of channels-last images for a `Window`, or None if C does not support it."""
     descriptor = describe_window(x.shape, window)
     if descriptor is None or x.shape[-1] % 2:
         return None
@@ -110,6 +114,7 @@ def make_convolution(fallback: Implementation) -> Implementation:
     """Return the implementation of bfloat16 convolutions; `fallback` computes those that C does not support."""
 
     def convolution(x: Array, filter: Array, *, window: Window) -> Array:
+        """Return the cross-correlation of images with filters, for a `Window`."""
         found = correlate(x, filter, window)
         return fallback(x, filter, window=window) if found is None else found
 
@@ -120,6 +125,7 @@ def make_input_gradient(fallback: Implementation) -> Implementation:
     """Return the implementation of input gradients of bfloat16 convolutions, with a fallback for others."""
 
     def input_gradient(dy: Array, filter: Array, *, input_shape: Shape, window: Window) -> Array:
+        """Return the gradient of a convolution with respect to its images."""
         found = None
         if is_pointwise(input_shape, window) and dy.size and filter.size:
             found = multiply_matrices(as_pixel_rows(dy), as_pixel_rows(filter), False, True)
@@ -139,6 +145,7 @@ def make_filter_gradient(fallback: Implementation) -> Implementation:
     """Return the implementation of filter gradients of bfloat16 convolutions, with a fallback for others."""
 
     def filter_gradient(x: Array, dy: Array, *, filter_shape: Shape, window: Window) -> Array:
+        """Return the gradient of a convolution with respect to its filters."""
         found = None
         if is_pointwise(x.shape, window) and x.size and dy.size:
             found = multiply_matrices(as_pixel_rows(x), as_pixel_rows(dy), True, False)

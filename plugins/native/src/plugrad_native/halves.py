@@ -72,6 +72,7 @@ def dispatch_float16(
     """Return an implementation that calls `float16_implementation` for float16, and the other one for all else."""
 
     def implementation(x: Array, *other_inputs: Array | None, **attributes: Any) -> Any:
+        """Call one of the two implementations, depending on the dtype of x."""
         return (float16_implementation if x.dtype is FLOAT16 else other_implementation)(
             x, *other_inputs, **attributes
         )
@@ -87,7 +88,7 @@ def dispatch_float16(
 
 
 def _find_half_functions(name: str) -> dict[str, CFunction]:
-    """Return a kernel's C functions for float16 and bfloat16, by NumPy's letters for these dtypes."""
+    """Return the C functions of a kernel, given its name, by NumPy's letters for float16 and bfloat16."""
     return {
         DTYPE_CHARS[half]: current_variant().kernel(f"{name}_{half}")
         for half in ("float16", "bfloat16")
@@ -95,7 +96,9 @@ def _find_half_functions(name: str) -> dict[str, CFunction]:
 
 
 C_LAYER_NORM_BY_DTYPE_CHAR: Final = _find_half_functions("layer_norm")
+"""The C functions that standardize rows of halves, by NumPy's letters for the dtypes."""
 C_SCALE_ROWS_BY_DTYPE_CHAR: Final = _find_half_functions("scale_rows")
+"""The C functions that multiply rows of halves by factors and add offsets, by NumPy's letters for the dtypes."""
 
 
 def _as_float32_offset_or_scale(offset_or_scale: Array | None, size: int, default: float) -> Array:
@@ -112,6 +115,7 @@ def make_layer_norm(fallback: Float32ImplementationForHalves) -> Implementation:
     def layer_norm(
         x: Array, offset: Array | None, scale: Array | None, *, axis: int, variance_epsilon: float
     ) -> Array:
+        """Return the standardized rows of halves, times the scale plus the offset."""
         length = count_elements(x.shape[axis:])
         if not 0 < x.size < MAX_ELEMENTS:
             return fallback(x, offset, scale, axis=axis, variance_epsilon=variance_epsilon)
@@ -138,6 +142,7 @@ def make_batch_norm(fallback: Float32ImplementationForHalves) -> Implementation:
     """Return the implementation of batch norm for halves; `fallback` takes images whose channels are not last."""
 
     def batch_norm(x: Array, *channel_arrays: Array | None, variance_epsilon: float) -> Array:
+        """Return standardized channels of halves; the channel arrays are mean, variance, offset and scale."""
         mean, variance, offset, scale = channel_arrays
         channels = x.shape[-1] if x.ndim else 0
         is_served = 0 < x.size < MAX_ELEMENTS and all(
@@ -171,6 +176,7 @@ def make_sum(fallback: Float32ImplementationForHalves, *, is_mean: bool) -> Impl
     """Return the implementation of sums or means for bfloat16; float16 has its own in the module `reduction`."""
 
     def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
+        """Return the sums or the means along the axes."""
         if 0 < x.size < MAX_ELEMENTS:
             found = sum_halves(x, axis, keep_dims, is_mean=is_mean)
             if found is not None:
@@ -188,6 +194,7 @@ def make_pooling(c_name: str, fallback: Implementation) -> Implementation:
     functions = _find_half_functions(c_name)
 
     def implementation(x: Array, *, window: Window) -> Array:
+        """Return the results of all windows over images of halves."""
         descriptor = describe_pooling(x.shape, window)
         if descriptor is None:
             return fallback(x, window=window)
@@ -208,7 +215,7 @@ HALF_IMPLEMENTATION_MAKERS: Final = {
 }
 """By kernel: the function that makes its implementation for halves, which converts few elements at a time."""
 BFLOAT16_MIN_LANES: Final = 16
-"""The minimum float32 per vector with which the extension has products of bfloat16 in C."""
+"""The minimum number of float32 in a vector register for which the extension has C products of bfloat16."""
 
 
 def find_bfloat16_implementation_makers() -> Mapping[
@@ -255,6 +262,7 @@ class _SameFunctionForAllDtypes:
         self._run = run
 
     def get(self, dtype: object) -> CFunction:
+        """Return the one C function."""
         return self._run
 
     def __getitem__(self, dtype: object) -> CFunction:
@@ -293,7 +301,7 @@ BINARY_KERNEL_NAMES: Final = {
 
 
 def _find_bfloat16_function(name: str, suffix: str = "") -> Any:
-    """Return a kernel's C function for bfloat16, as a mapping that has it for every dtype."""
+    """Return the C function of a kernel, given its name, for bfloat16, as a mapping that has it for every dtype."""
     return _SameFunctionForAllDtypes(current_variant().kernel(f"{name}_bfloat16{suffix}"))
 
 

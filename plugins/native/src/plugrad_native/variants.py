@@ -36,13 +36,14 @@ Layout: TypeAlias = Literal[
     "take",
     "fill",
 ]
-"""What a C function takes besides arrays, such as axes; ``extension/small_results.h`` explains each name."""
+"""The form of a C function's arguments beside arrays, such as axes: see ``extension/small_results.h``."""
 
 
 class Variant(Protocol):
     """An extension module: the same sources compiled for one level of processors."""
 
     VECTOR_BYTES: int
+    """The size of a vector register in bytes."""
 
     def kernel(self, name: str, /) -> Callable[..., Any]:
         """Return a C function as a Python function with the same arguments.

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from plugrad_cpu.extend import Call
 
 MAX_SPATIAL_AXES: Final = 3
+"""The maximum number of spatial axes that C supports."""
 UNIT_WINDOW_AXIS: Final = (1, 1, 1, 1, 1, 0)
 """The numbers of a descriptor for an axis of size 1 and a window of one cell."""
 
 
 @lru_cache(maxsize=1024)
 def describe_window(image_shape: Shape, window: Window) -> Array | None:
-    """Return C's descriptor of windows over channels-last images: the fields of ``window`` in csrc/window.h.
+    """Return C's descriptor of a `Window` over channels-last images: the fields of ``window`` in csrc/window.h.
 
     None if C does not take them: there are too many axes, or a window reaches too far for 32 bits.
     """
@@ -46,13 +47,14 @@ class WindowPart(NamedTuple):
     """A part of the window positions in one image."""
 
     descriptor: Array
+    """C's descriptor of these positions."""
     positions: slice
-    """The positions of the part along the first axis that has several."""
+    """The window positions of the part along the first axis that has several."""
 
 
 @lru_cache(maxsize=1024)
 def split_image(descriptor_bytes: bytes, part_count: int) -> list[WindowPart]:
-    """Return parts of the window positions in a single image, whose descriptor is given as bytes.
+    """Return parts of the window positions in a single image, given its descriptor as bytes.
 
     The parts are kept, as it takes longer than a short call to find them.
     """
@@ -85,7 +87,7 @@ def run_windows(
     scratch_floats: int = 0,
     keeps_images_whole: bool = False,
 ) -> None:
-    """Call a C function for windows over images; threads share them if `work`, in additions, is large.
+    """Call a C function for windows over images; threads share them if `work`, the cost in additions, is large.
 
     Windows slide over the images, which are dense arrays like the results. `make_call` takes the descriptor, images,
     results and scratch memory, if any, of a part, and returns a function and its arguments. Each part has scratch
@@ -119,6 +121,7 @@ def run_windows(
     lines = [x.reshape(pieces[-1].positions.stop, -1) for x in results]
 
     def make_part_call(part: WindowPart) -> Call:
+        """Return the call for a part of the window positions."""
         others = (empty((scratch_floats,), FLOAT32),) if scratch_floats else ()
         return make_call(part.descriptor, *images, *(x[part.positions] for x in lines), *others)
 
@@ -126,7 +129,7 @@ def run_windows(
 
 
 def with_filter_rows(descriptor: Array, first_row: int, end_row: int) -> Array:
-    """Return a descriptor for the rows from `first_row` to before `end_row` of a two-dimensional filter."""
+    """Return C's descriptor for the rows from `first_row` to before `end_row` of a two-dimensional filter."""
     changed = descriptor.copy()
     height = changed[2:].reshape(MAX_SPATIAL_AXES, -1)[1]
     height[2] = end_row - first_row

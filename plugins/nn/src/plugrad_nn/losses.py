@@ -1,7 +1,8 @@
 """Losses of integer labels, which are the class of each example instead of a row of probabilities, and of embeddings.
 
 They complete `plugrad.losses`, whose page describes weights and reductions. An example whose label is negative,
-such as -1, does not count: its loss and its weight are 0. So it is with the label `ignore_index`.
+such as -1, does not count: its loss, its weight and its gradient are 0, even if its logits are NaN. So it is with the
+label `ignore_index`.
 
 A label that is too large is an error. On a device where finding out would mean waiting, `fit` and `evaluate` look at
 the labels once, if the loss passes them on as they are, and so does the setting ``debug`` each time. Otherwise, as
@@ -59,38 +60,43 @@ def sparse_softmax_cross_entropy(
     labels, logits, counted = _check_labels_and_logits(
         "sparse_softmax_cross_entropy", labels, logits, ignore_index
     )
-    weights = _example_weights(counted, weights, logits)
+    example_weights = _example_weights(counted, weights, logits)
     if label_smoothing:
         return plugrad.losses.softmax_cross_entropy(
             plugrad.one_hot(labels, logits.shape[-1], dtype=logits.dtype),
-            logits,
-            weights,
+            _without_ignored(counted, logits),
+            example_weights,
             label_smoothing=label_smoothing,
             reduction=reduction,
         )
     # A tensor of one-hot labels would be as large as the logits, and 0 times the logarithm of 0 no number.
-    each = _cross_entropy(plugrad.clip(labels, 0, logits.shape[-1] - 1), logits)
-    return plugrad.losses.compute_weighted_loss(each, weights, reduction=reduction)
+    each = _cross_entropy(plugrad.clip(labels, 0, logits.shape[-1] - 1), counted, logits)
+    return plugrad.losses.compute_weighted_loss(each, example_weights, reduction=reduction)
 
 
 @plugrad.custom_grad
 def _cross_entropy(
-    labels: Tensor, logits: Tensor, save_for_gradient: Callable[..., None]
+    labels: Tensor, counted: Tensor, logits: Tensor, save_for_gradient: Callable[..., None]
 ) -> tuple[Tensor, Callable[..., Any]]:
-    """Return the loss of each example; the gradient of the logits is the softmax, less 1 at the label."""
+    """Return the loss of each example; the gradient of the logits is the softmax, less 1 at the label.
+
+    Both are 0 for an example that does not count: 0 times its loss or its softmax may be NaN.
+    """
     place = {"axis": labels.ndim, "batch_dims": labels.ndim}
     shape, indices = logits.shape, plugrad.expand_dims(labels, -1)
     log_probabilities = plugrad.log_softmax(logits)
-    save_for_gradient(indices, log_probabilities)
+    save_for_gradient(indices, counted, log_probabilities)
 
-    def gradient(dy: Tensor, saved: list[Tensor]) -> tuple[None, Tensor]:
+    def gradient(dy: Tensor, saved: list[Tensor]) -> tuple[None, None, Tensor]:
         """Return the gradient for the logits."""
-        indices, log_probabilities = saved
+        indices, counted, log_probabilities = saved
         dy = plugrad.expand_dims(dy, -1)
         at_labels = indexing.gather_gradient(dy, indices, shape=shape, **place)
-        return None, dy * plugrad.exp(log_probabilities) - at_labels
+        found = dy * plugrad.exp(log_probabilities) - at_labels
+        return None, None, _without_ignored(counted, found)
 
-    return -plugrad.squeeze(indexing.gather(log_probabilities, indices, **place), -1), gradient
+    found = plugrad.squeeze(indexing.gather(log_probabilities, indices, **place), -1)
+    return plugrad.where(counted, -found, 0.0), gradient
 
 
 def sparse_hinge_loss(
@@ -115,8 +121,9 @@ def sparse_hinge_loss(
         raise ShapeError(
             f"sparse_hinge_loss: logits have shape {logits.shape}; there must be two classes or more"
         )
+    logits = _without_ignored(counted, logits)
     is_label = plugrad.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
-    own = plugrad.sum(is_label * logits, axis=-1)
+    own = plugrad.sum(plugrad.where(is_label > 0, logits, 0.0), axis=-1)
     lowest = float(plugrad.finfo(logits.dtype).min)
     other = plugrad.max(plugrad.where(is_label > 0, lowest, logits), axis=-1)
     return plugrad.losses.compute_weighted_loss(
@@ -291,7 +298,7 @@ def _euclidean_distance(a: Tensor, b: Tensor) -> Tensor:
 def _check_labels_and_logits(
     op: str, labels: Any, logits: Any, ignore_index: int | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return labels and logits as tensors, and a number for each label: 1 if it counts, else 0."""
+    """Return labels and logits as tensors, and whether each label counts."""
     logits = plugrad.asarray(logits)
     if not plugrad.isdtype(logits.dtype, "real floating"):
         raise DTypeError(f"{op}: logits are {logits.dtype}; they must be floating, such as float32")
@@ -312,11 +319,17 @@ def _check_labels_and_logits(
     if ignore_index is not None:
         ignored = check_integer(op, "ignore_index", ignore_index, least=-(2**31))
         counted = plugrad.logical_and(counted, labels != ignored)
-    return labels, logits, plugrad.astype(counted, logits.dtype)
+    return labels, logits, counted
+
+
+def _without_ignored(counted: Tensor, rows: Tensor) -> Tensor:
+    """Return the rows along the last axis, with zeros for the examples that do not count."""
+    return plugrad.where(plugrad.expand_dims(counted, -1), rows, 0.0)
 
 
 def _example_weights(is_counted: Tensor, weights: Any, logits: Tensor) -> Tensor:
     """Return the weights of the examples, 0 for those that do not count."""
+    is_counted = plugrad.astype(is_counted, logits.dtype)
     if weights is None:
         return is_counted
     if not isinstance(weights, plugrad.Tensor):

@@ -117,6 +117,7 @@ class Poisson(Distribution):
         rate = plugrad.where(is_large, 1.0, self.rate)[..., None]
         numbers = plugrad.arange(POISSON_ENTROPY_TERMS, dtype=rate.dtype, device=rate.device)
         terms = xlogy(numbers, rate) - rate - gammaln(numbers + 1)
+        terms = plugrad.where(plugrad.isinf(terms), 0.0, terms)  # numbers above 0 at a rate of 0
         low = -plugrad.sum(plugrad.exp(terms) * terms, axis=-1)
         inverse = 1 / plugrad.where(is_large, self.rate, 100.0)
         series = inverse * (1 / 12 + inverse * (1 / 24 + inverse * (19 / 360 + inverse * 9 / 80)))

@@ -1,4 +1,4 @@
-"""Values as the functions of C take them: as bit patterns, where elements are only moved, or as numbers."""
+"""Values as C functions take them: as bit patterns, if elements are only moved, or else as numbers."""
 
 from __future__ import annotations
 
@@ -58,12 +58,19 @@ class FillPlan(NamedTuple):
     """How an array is filled with one value: by a copy of bytes, or else by an export."""
 
     dtype: DType
+    """The dtype of the array."""
     size: int
-    capacity: int  # of the block
+    """The number of elements."""
+    capacity: int
+    """The bytes of the array's block."""
     nbytes: int
-    filled: bytes | None  # the bytes of a small array
+    """The bytes of the elements."""
+    filled: bytes | None
+    """The bytes of all elements of a small array, or None for an export."""
     export: str
+    """The name of the export."""
     bits: tuple[int, ...]
+    """The bits of the value, as 64-bit integers."""
 
 
 @lru_cache(maxsize=1024)
@@ -107,7 +114,7 @@ def round_to_float32(value: float) -> float:
 
 
 def attribute_converter(dtype: DType) -> Callable[[float], float]:
-    """Return the function that converts an attribute to the number that exports expect for a dtype."""
+    """Return a function that converts a kernel's attribute to the number that exports for a dtype take."""
     if dtype is uint64:  # beyond 2^63, its bits are those of a negative number
         return lambda value: scalar_to_int64_bits(int(value), dtype)[0]
     return int if dtype in INTEGER else round_to_float32 if dtype is float32 else float

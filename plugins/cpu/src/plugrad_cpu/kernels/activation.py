@@ -16,7 +16,9 @@ from plugrad_cpu.declare import Array, accumulation_dtype, table
 from plugrad_cpu.kernels.binary import select, zero_where_false
 
 SELU_SCALE = 1.0507009873554805
+"""The factor of selu (Klambauer et al., 2017)."""
 SELU_ALPHA = 1.6732632423543772
+"""The negative of selu's limit for negative numbers, before it is scaled."""
 
 
 def relu(x: Array, out: Array | None = None) -> Array:
@@ -69,12 +71,16 @@ def softplus(x: Array) -> Array:
 
 
 GELU_SLOPE = 2 * sqrt(2 / pi)
+"""The factor of x in the exponent of the approximation of gelu by tanh."""
 GELU_CUBIC = 0.044715
+"""The factor of x^3, relative to that of x, in the approximation of gelu by tanh."""
 BLOCK_ELEMENTS = 65_536
-"""How many elements are computed at a time: intermediate results stay in the cache, and calls are few."""
+"""The number of elements computed at a time: intermediate results stay in the cache, and calls are few."""
 # Where gelu has reached 0 or x, and its slope 0 or 1, in each precision: infinity is not multiplied by 0.
 GELU_ZERO_BEYOND = {np.dtype(np.float32): 14.5, np.dtype(np.float64): 40.0}
+"""By dtype: the absolute value beyond which gelu is 0 or x."""
 GELU_TANH_ZERO_BEYOND = 40
+"""The absolute value beyond which the approximation of gelu by tanh is 0 or x."""
 # P(-m) = exp(-m^2 / 2) p(t) / (m + k), where t = (m - k) / (m + k), for 0 <= m up to these limits. For each
 # precision, k and the polynomial p with the least relative error, the highest power first. The other backends use
 # the same ones.
@@ -122,14 +128,16 @@ NORMAL_TAIL_POLYNOMIALS: dict[np.dtype[Any], tuple[int, list[float]]] = {
         ],
     ),
 }
+"""By dtype: k and the coefficients of p, the highest power first."""
 UPPER_HALF_BIT_MASK = {np.dtype(np.float32): ~0xFFF, np.dtype(np.float64): ~0x7FFFFFF}
-"""The bits of the upper half of the digits of a number."""
+"""By dtype: a mask for the bits of a number without the lower half of its digits."""
 
 
 def compute_in_blocks(formula: Callable[..., Array]) -> Callable[..., Array]:
-    """Return a function that computes a formula in blocks, whose many intermediate results stay in the cache."""
+    """Return an implementation that computes an elementwise formula in blocks, so that results stay in the cache."""
 
     def compute(*arrays: Array) -> Array:
+        """Return the formula of arrays, broadcast to one shape."""
         shape, dtype = arrays[0].shape, arrays[0].dtype
         wide = accumulation_dtype(dtype)
         if any(x.shape != shape for x in arrays):

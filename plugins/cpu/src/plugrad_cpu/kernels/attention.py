@@ -13,7 +13,7 @@ from plugrad_cpu.declare import Array, accumulation_dtype, table
 from plugrad_cpu.products import multiply_matrices
 
 MAX_BLOCK_WEIGHTS = 1 << 16
-"""How many attention weights are computed at a time, so that they stay in the cache."""
+"""The maximum number of attention weights computed at a time, so that they stay in the cache."""
 
 
 @table.implements(contracts.attention)
@@ -60,11 +60,12 @@ def _flatten_batch(x: Array) -> Array:
 
 
 def _as_float32(x: Array) -> Array:
+    """Return an array in float32 if it is of halves, else as it is."""
     return x.astype(accumulation_dtype(x.dtype), copy=False)
 
 
 def _broadcast_mask(mask: Array | None, q: Array, k: Array) -> Array | None:
-    """Return the masks, repeated for queries and keys, for one batch or for all, as a view."""
+    """Return a view of the mask as (batch or 1, queries, keys), or None if there is no mask."""
     if mask is None:
         return None
     masks = _flatten_batch(mask)
@@ -72,7 +73,7 @@ def _broadcast_mask(mask: Array | None, q: Array, k: Array) -> Array | None:
 
 
 def _iter_blocks(q: Array, k: Array) -> Iterator[tuple[slice, slice]]:
-    """Yield slices of the batches and of the queries; none if there are no keys."""
+    """Yield a slice of the batches and one of the queries for each block of weights; none if there are no keys."""
     batches, queries, keys = len(q), q.shape[1], k.shape[1]
     if not keys:
         return
@@ -86,7 +87,7 @@ def _iter_blocks(q: Array, k: Array) -> Iterator[tuple[slice, slice]]:
 def _block_weights(
     q: Array, k: Array, masks: Array | None, batches: slice, queries: slice, scale: float
 ) -> tuple[Array, Array]:
-    """Return exponentials of the scores, and their sums along rows, which are 1 where the mask leaves no key."""
+    """Return exponentials of some batches' and queries' scores, and their sums along rows, 1 if no key is left."""
     scores = multiply_matrices(_as_float32(q) * scale, _as_float32(k).swapaxes(1, 2))
     if masks is not None:
         scores += masks[batches if len(masks) > 1 else slice(None), queries]

@@ -29,12 +29,13 @@ def minimum(a: Array, b: Array, out: Array | None = None) -> Array:
 def compute_float32_in_blocks(
     formula: Callable[[Array, Array], Array], function: Callable[..., Array], dtype: type
 ) -> Callable[..., Array]:
-    """Return an implementation that computes float32 in blocks by a formula, and everything else by NumPy's function.
+    """Return an implementation that computes float32 in blocks by a formula, and all else by a NumPy function.
 
     The formula gets operands in `dtype`, and returns NaN where it does not hold; blocks with NaN are left to NumPy.
     """
 
     def compute(a: Array, b: Array, out: Array | None = None) -> Array:
+        """Return the result for two arrays, written to `out` if it is given."""
         is_number = b.size == 1 and b.ndim <= a.ndim
         if (
             a.dtype != np.float32
@@ -61,12 +62,13 @@ def compute_float32_in_blocks(
 
 
 BLOCK_ELEMENTS: Final = 16_384
-"""How many elements a formula computes at a time, so that intermediate results stay in the cache."""
+"""The number of elements that a formula computes at a time, so that intermediate results stay in the cache."""
 MAX_EXACT_QUOTIENT: Final = 2.0**29
-"""Quotients up to here are exact: doubles have 29 more bits than the operands."""
+"""The largest quotient of float32 numbers whose whole part is exact in double precision, with 29 more bits."""
 
 
 def _whole_quotient(a: Array, b: Array) -> Array:
+    """Return the whole part of a / b, rounded down, or NaN if a quotient is too large to be exact."""
     q = a / b
     np.floor(q, out=q)
     if not np.abs(q).max() < MAX_EXACT_QUOTIENT:  # also if it is NaN
@@ -75,6 +77,7 @@ def _whole_quotient(a: Array, b: Array) -> Array:
 
 
 def _remainder(a: Array, b: Array) -> Array:
+    """Return the remainder of a / b with the sign of b, or NaN if a quotient is too large to be exact."""
     q = _whole_quotient(a, b)
     q *= b
     np.subtract(a, q, out=q)
@@ -92,7 +95,7 @@ def _hypotenuse_or_nan(a: Array, b: Array) -> Array:
 
 
 MIN_ACCURATE_SQUARE_SUM: Final = 2.0**-100
-"""Sums of squares above it have all digits in float32, also if one of the squares is too small for the dtype."""
+"""The minimum sum of squares that is accurate in float32, even if one of the squares is too small for the dtype."""
 
 
 def log_add_exp(a: Array, b: Array) -> Array:
@@ -117,7 +120,7 @@ POWER_FUNCTIONS_BY_EXPONENT: Final[dict[float, Callable[[Array, Array], Array]]]
     0.5: lambda a, y: square_root_as_power(a, y),
     -0.5: lambda a, y: np.reciprocal(square_root_as_power(a, y), out=y),
 }
-"""The common exponents: a few products take a hundredth of the time of `np.power` with a negative base.
+"""By common exponent: a function that multiplies, in a hundredth of the time of `np.power`.
 
 The functions take the base and where the result goes.
 """
@@ -151,11 +154,11 @@ def power(a: Array, b: Array, out: Array | None = None) -> Array:
 
 
 NUMPY_WHERE_MAX_ELEMENTS: Final = 4096
-"""The most elements for which `np.where` is faster; in larger arrays, branches are not predicted."""
+"""The maximum elements for which `np.where` is faster; in larger arrays, branches are not predicted."""
 
 
 SELECT_PART_MIN_ELEMENTS: Final = 2048
-"""How many elements a part must have for its copy to take much longer than a round of Python's loop."""
+"""The minimum elements chosen by one bool for which a Python loop over slices is faster."""
 
 
 def select(condition: Array, t: Array, e: Array) -> Array:
@@ -178,7 +181,7 @@ def select(condition: Array, t: Array, e: Array) -> Array:
 
 
 def condition_axes(condition: Array, t: Array, e: Array) -> int | None:
-    """Return along how many leading axes a condition varies, if it chooses long parts of t and e, else None."""
+    """Return how many leading axes a condition varies along if it chooses long parts of t and e, else None."""
     shape = t.shape
     if (
         not 0 < condition.size * SELECT_PART_MIN_ELEMENTS <= t.size

@@ -17,7 +17,7 @@ from plugrad_cpu.windows import crop_padding, iter_cells, pad_images, padded_siz
 
 
 def iter_window_rows(x: Array, window: Window) -> Iterator[tuple[slice, Array]]:
-    """Yield slices of the batch, each with a matrix that has one row of cells for each window of its images.
+    """Yield slices of the batch, each with a matrix that has one row of cells for each window of the images in it.
 
     The next rows overwrite these.
     """
@@ -45,7 +45,7 @@ def iter_batch_blocks(x: Array, window: Window) -> Iterator[slice]:
 
 
 MAX_BLOCK_BYTES = 2**20
-"""The most bytes of the window rows that are made at a time."""
+"""The maximum bytes of the window rows that are made at a time."""
 
 
 def filter_columns(filter: Array) -> Array:
@@ -54,13 +54,13 @@ def filter_columns(filter: Array) -> Array:
 
 
 def correlate(x: Array, filter: Array, *, window: Window) -> Array:
-    """Return the cross-correlation of images with filters: the rows of windows times a column for each filter."""
+    """Return the cross-correlation of images with filters: windows as rows, times a column for each filter."""
     y = multiply_windows(x, window, filter_columns(filter))
     return y.reshape(x.shape[0], *window.out, filter.shape[-1])
 
 
 def multiply_windows(x: Array, window: Window, columns: Array) -> Array:
-    """Return the rows of all windows times columns."""
+    """Return the cells of all windows of a `Window` over images, as rows, times a matrix of columns."""
     y = empty((x.shape[0], math.prod(window.out), columns.shape[1]), x.dtype)
     for few, rows in iter_window_rows(x, window):
         np.matmul(rows, columns, out=y[few].reshape(len(rows), columns.shape[1]))
@@ -76,7 +76,7 @@ def filter_gradient(x: Array, dy: Array, *, filter_shape: Shape, window: Window)
 
 
 def input_gradient(dy: Array, filter: Array, *, input_shape: Shape, window: Window) -> Array:
-    """Return the gradient for the images: dy times the filters, with each cell of a window added to its pixel."""
+    """Return the gradient for the images: dy times the filters, added to the pixel under each cell of a window."""
     batch, *size, channels = input_shape
     if max(window.strides) == 1:
         return _input_gradient_stride_1(dy, filter, window, tuple(size))
@@ -87,7 +87,7 @@ def input_gradient(dy: Array, filter: Array, *, input_shape: Shape, window: Wind
 
 
 def _input_gradient_stride_1(dy: Array, filter: Array, window: Window, image_size: Shape) -> Array:
-    """Return the input gradient for stride 1: dy correlated with the reversed filters."""
+    """Return the input gradient for stride 1 and images of a size: dy correlated with the reversed filters."""
     margins: list[tuple[int, int]] = []
     kept = [slice(None)]
     for n, out, (start, _), length, step in zip(

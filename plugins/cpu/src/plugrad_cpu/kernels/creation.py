@@ -42,7 +42,7 @@ def fill(backend: Backend, *, shape: Shape, value: Scalar | str, dtype: DType) -
 
 
 MAX_EXACT_FLOAT32_INTEGER: Final = 2**24
-"""The integer up to which float32 has every integer."""
+"""The integer up to which float32 represents every integer."""
 
 
 @table.implements(creation.range)
@@ -86,4 +86,4 @@ def _few_equally_spaced(start: complex, stop: complex, num: int, dtype: DType) -
 
 
 CACHED_MAX_ELEMENTS: Final = 1024
-"""The most elements of arrays that are cached, and are made faster than by `np.linspace`."""
+"""The maximum elements of arrays that are cached, and made faster than by `np.linspace`."""

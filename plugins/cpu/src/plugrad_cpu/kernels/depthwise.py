@@ -13,7 +13,7 @@ from plugrad_cpu.windows import crop_padding, iter_cells, pad_images, padded_siz
 
 
 def repeat_channels(x: Array, multiplier: int) -> Array:
-    """Return channels-last images in which each channel is repeated."""
+    """Return channels-last images in which each channel is repeated `multiplier` times."""
     return x if multiplier == 1 else np.repeat(x, multiplier, axis=-1)
 
 
@@ -24,7 +24,7 @@ def merge_channel_axes(filter: Array) -> Array:
 
 @table.implements(depthwise.depthwise_conv2d)
 def depthwise_conv2d(x: Array, filter: Array, *, window: Window) -> Array:
-    """Return the sum over the cells of the filters."""
+    """Return the convolution of each channel with its own filters: the sum over cells of weights times pixels."""
     image = repeat_channels(pad_images(x, window, 0), filter.shape[-1])
     weights = merge_channel_axes(filter)
     y = zeros((x.shape[0], *window.out, weights.shape[-1]), accumulation_dtype(x.dtype))

@@ -16,6 +16,7 @@ ACTIVATIONS_IN_PLACE: dict[str, Callable[[Array], Array]] = {
     "elu": activations.elu,
     "sigmoid": activations.sigmoid,
 }
+"""By name of an activation: a function that may write its result over its argument."""
 
 
 def add_bias_and_activate(
@@ -25,7 +26,7 @@ def add_bias_and_activate(
     activation: str,
     leakyrelu_alpha: float,
 ) -> Array:
-    """Return the activation of y plus the bias; y is overwritten."""
+    """Return the activation of y plus the bias; `weights` are PReLU's; y is overwritten."""
     if bias is not None:
         y += bias
     if weights is not None:
@@ -47,7 +48,7 @@ def matmul(
     activation: str,
     leakyrelu_alpha: float,
 ) -> Array:
-    """Return the product with its bias and activation."""
+    """Return the matrix product plus a bias, after an activation."""
     y = linalg.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     return add_bias_and_activate(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
 
@@ -63,7 +64,7 @@ def conv2d(
     activation: str,
     leakyrelu_alpha: float,
 ) -> Array:
-    """Return the convolution with its bias and activation."""
+    """Return the convolution plus a bias, after an activation."""
     y = convolution.correlate(x, filter, window=window)
     return add_bias_and_activate(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
 
@@ -79,6 +80,6 @@ def depthwise_conv2d(
     activation: str,
     leakyrelu_alpha: float,
 ) -> Array:
-    """Return the depthwise convolution with its bias and activation."""
+    """Return the depthwise convolution plus a bias, after an activation."""
     y = depthwise.depthwise_conv2d(x, filter, window=window)
     return add_bias_and_activate(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)

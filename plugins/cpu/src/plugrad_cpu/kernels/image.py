@@ -16,11 +16,14 @@ from plugrad_cpu.declare import Array, table
 
 
 class SampledPixels(NamedTuple):
-    """The image pixels that the result's pixels sample: positions, weights, and whether they lie inside the image."""
+    """The image pixels that the result's pixels show: positions, weights, and whether they lie inside the image."""
 
     positions: Array
+    """The indices of pixels, with all images flattened to one axis."""
     weights: Array
+    """The factors of the pixels in the interpolation."""
     is_inside: Array
+    """Whether each pixel lies inside the image."""
 
 
 @table.implements(kernels.crop_and_resize)
@@ -43,7 +46,7 @@ def crop_and_resize(
 def crop_and_resize_image_gradient(
     dy: Array, boxes: Array, box_ind: Array, *, image_shape: Shape, method: Interpolation
 ) -> Array:
-    """Return the images' gradient: dy added to the pixels that its boxes show."""
+    """Return the gradient for the images: dy added to the pixels that the boxes show."""
     return _scatter_to_images(
         dy, _sample_boxes(image_shape, boxes, box_ind, dy.shape[1:3], method), image_shape
     )
@@ -65,7 +68,7 @@ def rotate_with_offset(
 
 @table.implements(kernels.rotate_with_offset_gradient)
 def rotate_with_offset_gradient(dy: Array, *, radians: float, center: tuple[float, ...]) -> Array:
-    """Return the images' gradient: dy added to the pixels that the result shows."""
+    """Return the gradient for the images: dy added to the pixels that the rotated images show."""
     return _scatter_to_images(dy, _sample_rotated(dy.shape, radians, center), dy.shape)
 
 
@@ -79,7 +82,7 @@ def transform(
     fill_value: FillValue,
     output_shape: Shape,
 ) -> Array:
-    """Return the images that projective transforms show."""
+    """Return the images, seen through projective transforms of their coordinates."""
     shown = _sample_transformed(image.shape, transforms, output_shape, interpolation, fill_mode)
     return _weighted_sum(image, shown, fill_value)
 
@@ -93,7 +96,7 @@ def transform_image_gradient(
     interpolation: Interpolation,
     fill_mode: FillMode,
 ) -> Array:
-    """Return the images' gradient: dy added to the pixels that the result shows."""
+    """Return the gradient for the images: dy added to the pixels that the transformed images show."""
     shown = _sample_transformed(image_shape, transforms, dy.shape[1:3], interpolation, fill_mode)
     return _scatter_to_images(dy, shown, image_shape)
 
@@ -104,7 +107,7 @@ def transform_image_gradient(
 def _sample_boxes(
     images: Shape, boxes: Array, box_ind: Array, size: Shape, method: Interpolation
 ) -> list[SampledPixels]:
-    """Return the pixels that crops show.
+    """Return the pixels of images of a shape that crops of a size show.
 
     Raises:
         TensorIndexError: the image of a box does not exist.
@@ -126,7 +129,7 @@ def _sample_boxes(
 def _sample_points(
     start_fraction: Array, end_fraction: Array, point_count: int, axis_length: int
 ) -> Array:
-    """Return equally spaced points between two fractions of an axis; a single point is in the middle."""
+    """Return equally spaced coordinates between two fractions of an axis; a single one is in the middle."""
     shares = np.linspace(0, 1, point_count) if point_count > 1 else np.array([0.5])
     return (start_fraction[:, None] * (1 - shares) + end_fraction[:, None] * shares) * (
         axis_length - 1
@@ -136,7 +139,7 @@ def _sample_points(
 def _sample_rotated(
     images: Shape, radians: float, center: tuple[float, ...]
 ) -> list[SampledPixels]:
-    """Return the pixels that rotated images show."""
+    """Return the pixels of images of a shape that rotated images show."""
     count, height, width, _ = images
     middle_x, middle_y = center[0] * width - 0.5, center[1] * height - 0.5
     y: Array = np.arange(height)[:, None] - middle_y
@@ -156,7 +159,7 @@ def _sample_transformed(
     interpolation: Interpolation,
     fill_mode: FillMode,
 ) -> list[SampledPixels]:
-    """Return the pixels that transformed images show."""
+    """Return the pixels of images of a shape that transformed images of a size show."""
     y, x = np.arange(size[0])[:, None], np.arange(size[1])
     a, b, c, d, e, f, g, h = transforms.astype(np.float64).T[:, :, None, None]
     depth = g * x + h * y + 1
@@ -179,7 +182,7 @@ def _sample_pixels(
     interpolation: Interpolation,
     fill_mode: FillMode,
 ) -> list[SampledPixels]:
-    """Return the pixels for points of the images at some indices.
+    """Return the pixels around points, given by image indices and coordinates, for images of a shape.
 
     They are the nearest pixel, or the four pixels around; for a point on a row, both rows are this one.
     """
@@ -215,7 +218,7 @@ def _sample_pixels(
 
 
 def _extend_positions(positions: Array, length: int, fill_mode: FillMode) -> Array:
-    """Return the positions, from 0 to length - 1, that continue an axis to places beyond its ends."""
+    """Return positions on an axis of a length for those beyond its ends, as the fill mode says."""
     if fill_mode == "wrap":
         positions = np.mod(positions, length)
     elif fill_mode == "reflect":
@@ -227,7 +230,7 @@ def _extend_positions(positions: Array, length: int, fill_mode: FillMode) -> Arr
 def _weighted_sum(
     image: Array, sampled_pixels: list[SampledPixels], fill_value: FillValue
 ) -> Array:
-    """Return the sum of the weighted pixels, with `fill_value` for those that do not exist."""
+    """Return the sum of the weighted pixels of an image, with `fill_value` for those outside."""
     count, height, width, channels = image.shape
     pixels = image.reshape(count * height * width, channels)
     filling = np.asarray(fill_value, image.dtype)
@@ -243,7 +246,7 @@ def _weighted_sum(
 
 
 def _scatter_to_images(dy: Array, sampled_pixels: list[SampledPixels], image_shape: Shape) -> Array:
-    """Return images in which each pixel is the weighted sum of dy over the places that show it."""
+    """Return images in which each pixel is the weighted sum of dy over the results that show it."""
     channels, size = image_shape[3], int(np.prod(image_shape))
     total = np.zeros(size)
     for positions, weights, is_inside in sampled_pixels:

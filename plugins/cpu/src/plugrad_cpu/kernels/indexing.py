@@ -12,13 +12,13 @@ from plugrad_cpu.kernels.creation import cached_arange
 from plugrad_cpu.memory import empty, track_allocation, zeros
 
 POSITION_DTYPE: Final = np.dtype(np.intp)
-"""The dtype of positions that NumPy takes as they are."""
+"""The dtype of indices that NumPy takes as they are."""
 
 
 @table.implements(indexing.gather)
 @mark_results_tracked
 def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
-    """Return the elements at the given positions.
+    """Return the slices of x at the given indices along an axis.
 
     Raises:
         TensorIndexError: a position is outside the axis.
@@ -36,7 +36,7 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
 
 
 def _gather_in_batches(x: Array, positions: Array, axis: int, batch_dims: int) -> Array:
-    """Return the elements at the positions of each batch: `x` is seen as (batch, before, size, after)."""
+    """Return the elements at the positions of each batch; x is reshaped to (batch, before, axis size, after)."""
     shape, picked = x.shape, positions.shape[batch_dims:]
     batch, before = math.prod(shape[:batch_dims]), math.prod(shape[batch_dims:axis])
     size = shape[axis]
@@ -58,7 +58,7 @@ def _gather_in_batches(x: Array, positions: Array, axis: int, batch_dims: int) -
 
 
 def out_of_range_error(kernel: str, indices: Array, axis: int, axis_size: int) -> TensorIndexError:
-    """Return the error for the first position that is out of range for an axis of a size."""
+    """Return the error for the first index that is out of range for an axis, in a call of `kernel`."""
     worst = indices[(indices < -axis_size) | (indices >= axis_size)].flat[0]
     return TensorIndexError(
         f"{kernel}: index {worst} is out of range for axis {axis} of size {axis_size}; "
@@ -71,7 +71,7 @@ def out_of_range_error(kernel: str, indices: Array, axis: int, axis_size: int) -
 
 
 def flat_positions(kernel: str, indices: Array, shape: Shape) -> Array:
-    """Return the position of each row of coordinates when the first axes of `shape` are flattened.
+    """Return the index of each row of coordinates after the first axes of `shape` are flattened.
 
     Raises:
         TensorIndexError: a coordinate is outside its axis.
@@ -94,7 +94,7 @@ def flat_positions(kernel: str, indices: Array, shape: Shape) -> Array:
 def gather_gradient(
     dy: Array, indices: Array, *, shape: Shape, axis: int, batch_dims: int
 ) -> Array:
-    """Return zeros of a shape with each part of dy added where it was taken from.
+    """Return zeros of a shape with each slice of dy added at its index.
 
     Raises:
         TensorIndexError: a position is outside the axis.
@@ -112,14 +112,14 @@ def gather_gradient(
 
 @table.implements(indexing.gather_nd)
 def gather_nd(params: Array, indices: Array) -> Array:
-    """Return the parts at the given coordinates."""
+    """Return the slices of `params` at the given coordinates."""
     depth = indices.shape[-1]
     parts = params.reshape(math.prod(params.shape[:depth]), *params.shape[depth:])
     return parts[(flat_positions("GatherNd", indices, params.shape), ...)]
 
 
 ONE_HOT_COMPARISON_MAX_ELEMENTS: Final = 1024
-"""The largest result that is made by comparing every position with the index."""
+"""The maximum elements of a result that is made by comparing every position with the index."""
 
 
 @table.implements(indexing.one_hot)
@@ -159,7 +159,7 @@ def unsorted_segment_sum(x: Array, segment_ids: Array, *, num_segments: int) -> 
 
 
 def segment_sums(rows: Array, segment_ids: Array, segment_count: int) -> Array:
-    """Return the sum of the rows with each id; other ids are ignored.
+    """Return a row for each segment: the sum of the rows with its id; other ids are ignored.
 
     NumPy adds at the positions of elements far faster than at those of rows.
     """
@@ -175,7 +175,7 @@ def segment_sums(rows: Array, segment_ids: Array, segment_count: int) -> Array:
 
 
 def scatter_sums(positions: Array, values: Array, position_count: int) -> Array:
-    """Return the sum of the values at each position; sums of floats are in double precision."""
+    """Return the sum of the values at each of `position_count` positions; floats are added in double precision."""
     if values.dtype.kind == "f":
         return np.bincount(positions, values, position_count).astype(values.dtype)
     sums = np.zeros(position_count, values.dtype)

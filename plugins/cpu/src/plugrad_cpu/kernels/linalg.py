@@ -43,7 +43,7 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
 
 
 def is_exact_in_float64(a: Array, b: Array, depth: int) -> bool:
-    """Return whether a product of integers is exact in double precision, for which there is BLAS."""
+    """Return whether a product of integer matrices is exact in double precision, for which there is BLAS."""
     largest = [max(abs(int(x.min())), abs(int(x.max()))) for x in (a, b)]
     return math.prod(largest) * depth < 2**53
 
@@ -72,7 +72,7 @@ def einsum(*inputs: Array, equation: str) -> Array:
 
 
 def _prepare_operand(x: Array, steps: OperandPreparation) -> Array:
-    """Return an operand after sums over axes, in a new order of the others, and in a shape."""
+    """Return an operand of `einsum` after sums, a transposition and a reshape, as `steps` says."""
     if steps.summed:
         x = np.add.reduce(x, axis=steps.summed)
     if steps.order:
@@ -101,14 +101,14 @@ def band_part(input: Array, num_lower: Array, num_upper: Array) -> Array:
 
 
 BAND_MASK_MAX_ELEMENTS: Final = 1024
-"""The largest matrices whose band is chosen by a matrix of bools, which is faster than copies of rows."""
+"""The maximum elements of a matrix whose band is chosen by a mask of bools, faster than by copies of rows."""
 
 
 @lru_cache(maxsize=64)
 def _band_mask(
     row_count: int, column_count: int, lower_diagonals: int, upper_diagonals: int
 ) -> Array:
-    """Return whether each element of a matrix is in a band; a negative number of diagonals means all."""
+    """Return a matrix of bools: whether each element is in a band; a negative number of diagonals means all."""
     offset = np.arange(column_count) - np.arange(row_count)[:, None]
     return ((lower_diagonals < 0) | (-offset <= lower_diagonals)) & (
         (upper_diagonals < 0) | (offset <= upper_diagonals)

@@ -11,7 +11,7 @@ from plugrad_cpu.windows import crop_padding, iter_cells, pad_images, padded_siz
 
 
 def iter_cell_sums(x: Array, filter: Array, window: Window) -> Iterator[tuple[Array, Array]]:
-    """Yield, for each cell of the filter, its sums with all windows, and a mask that is False in the padding."""
+    """Yield for each cell of the filter the pixels under it plus its weight, and a mask, False in the padding."""
     image = pad_images(x, window, 0)
     is_pixel = pad_images(np.ones((1, *x.shape[1:3], 1), bool), window, False)
     for cell, place in iter_cells(window):
@@ -19,7 +19,7 @@ def iter_cell_sums(x: Array, filter: Array, window: Window) -> Iterator[tuple[Ar
 
 
 def argmax_cells(x: Array, filter: Array, window: Window) -> Array:
-    """Return, for each window, the number of the first cell with the largest sum; -1 if all are padding."""
+    """Return for each window the index of the first cell with the largest sum; -1 if all are padding."""
     shape = x.shape[0], *window.out, x.shape[3]
     best, winner = np.zeros(shape, x.dtype), np.full(shape, -1)
     for i, (total, counts) in enumerate(iter_cell_sums(x, filter, window)):

@@ -39,11 +39,11 @@ def reshape(x: Array, *, shape: Shape) -> Array:
 
 
 MAX_STRIDED_COPIES: Final = 4
-"""The maximum number of repetitions for which one strided copy each is faster than copying short rows."""
+"""The maximum repetitions of elements for which one strided copy for each is faster than copying short rows."""
 
 
 def copy_elements(x: Array, y: Array) -> None:
-    """Copy x to y, an array of the same shape; x may have repeated elements."""
+    """Copy the elements of x to y, an array of the same shape; x may be broadcast."""
     if x.ndim and x.strides[-1] == 0 and 1 < x.shape[-1] <= MAX_STRIDED_COPIES:
         for turn in range(x.shape[-1]):
             y[..., turn] = x[..., 0]
@@ -70,12 +70,12 @@ def broadcast_to(x: Array, *, shape: Shape) -> Array:
 
 
 BROADCAST_VIEW_MIN_ELEMENTS: Final = 4096
-"""How many elements a result must have to be a view; for fewer, kernels save more time with a copy than it takes."""
+"""The minimum elements of a broadcast result that is a view; to copy fewer saves later kernels more time."""
 
 
 @lru_cache(maxsize=1024)
 def _as_slices(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:
-    """Return slices; with a negative stride, the end -1 is before the first element, which slices write as None."""
+    """Return a slice for each axis; for a negative stride, the end -1 is before the first element."""
     return tuple(
         slice(b, None if e < 0 else e, s) if range(b, e, s) else slice(0)
         for b, e, s in zip(begin, end, strides, strict=True)
@@ -85,7 +85,7 @@ def _as_slices(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:
 @table.implements(movement.slice)
 @mark_results_tracked
 def slice_(x: Array, *, begin: Shape, size: Shape, drop: Shape) -> Array:
-    """Return a view of a block."""
+    """Return a view of a block of x, given by begin and size."""
     return x[_block_key(begin, size, drop)]
 
 
@@ -132,7 +132,7 @@ def strided_slice_update(
 def _split_at_block(
     shape: Shape, begin: Shape, end: Shape, strides: Shape
 ) -> tuple[tuple[Any, ...], Sequence[tuple[Any, ...]]]:
-    """Return the slices of a block that is replaced, and those to copy: its borders if the block is large, or all."""
+    """Return the slices of a block that is replaced, and of the parts to copy: its borders if it is large, or all."""
     slices = _as_slices(begin, end, strides)
     block = list(zip(begin, end, strict=True))
     replaced = math.prod([max(b - a, 0) for a, b in block]) * math.prod(shape[len(block) :])
@@ -155,7 +155,7 @@ def concat(*inputs: Array, axis: int) -> Array:
 
 
 def concatenate(parts: Sequence[Array], axis: int) -> Array:
-    """Return arrays of one dtype joined along an axis: a view if they are large, and adjacent in memory."""
+    """Return arrays of one dtype joined along an axis: a view if they are large and adjacent in memory."""
     nbytes = 0
     for x in parts:  # which takes less time than a sum of a list
         nbytes += x.nbytes
@@ -168,7 +168,7 @@ def concatenate(parts: Sequence[Array], axis: int) -> Array:
 
 
 def join_adjacent_views(parts: Sequence[Array], axis: int, shape: Shape) -> Array | None:
-    """Return a view of parts that follow each other in the memory of one array, or None if they do not.
+    """Return a view of parts that follow each other in one array's memory, or None if they do not.
 
     Neighbouring slices do, and so do the blocks of overlapping frames of a signal.
     """
@@ -185,7 +185,7 @@ def join_adjacent_views(parts: Sequence[Array], axis: int, shape: Shape) -> Arra
 
 
 def _data_address(x: Array) -> int:
-    """Return the memory address of the first element."""
+    """Return the memory address of the first element of x."""
     return x.__array_interface__["data"][0]
 
 
@@ -209,20 +209,20 @@ def unpack(value: Array, *, axis: int) -> tuple[Array, ...]:
 
 @lru_cache(maxsize=64)
 def _unpack_keys(count: int, axis: int) -> list[tuple[Any, ...]]:
-    """Return for each position along an axis the NumPy index of the slice there, without the axis."""
+    """Return NumPy indices of the slices along an axis, one for each of its `count` positions."""
     return [(*(slice(None),) * axis, i, ...) for i in range(count)]
 
 
 @table.implements(movement.split)
 @mark_results_tracked
 def split(x: Array, *, num_or_size_splits: Shape, axis: int) -> tuple[Array, ...]:
-    """Return views of parts with given sizes."""
+    """Return views of consecutive parts of x along an axis."""
     return tuple([x[key] for key in _part_keys(num_or_size_splits, axis)])
 
 
 @lru_cache(maxsize=1024)
 def _part_keys(sizes: Shape, axis: int) -> list[tuple[Any, ...]]:
-    """Return the NumPy indices of consecutive parts along an axis."""
+    """Return NumPy indices of consecutive parts of given sizes along an axis."""
     ends = list(accumulate(sizes, initial=0))
     return [(*(slice(None),) * axis, slice(*ends), ...) for ends in pairwise(ends)]
 
@@ -240,7 +240,7 @@ def pad(x: Array, *, paddings: Pairs, constant_value: Scalar | str) -> Array:
 
 @lru_cache(maxsize=1024)
 def _padded_shape_and_key(shape: Shape, paddings: Pairs) -> tuple[Shape, tuple[slice, ...]]:
-    """Return the shape of a padded array, and the NumPy index of its part within the padding."""
+    """Return the shape of a padded array, and the slices of the original array in it."""
     sizes = [(n, *pair) for n, pair in zip(shape, paddings, strict=True)]
     return tuple([b + n + a for n, b, a in sizes]), tuple([slice(b, b + n) for n, b, _ in sizes])
 
@@ -255,7 +255,7 @@ def tile(x: Array, *, reps: Shape) -> Array:
 
 
 MAX_JOINED_PARTS: Final = 16
-"""The maximum number of repetitions along an axis for which concatenation is faster."""
+"""The maximum repetitions along an axis that `tile` makes faster by concatenation."""
 
 
 @table.implements(movement.reverse)

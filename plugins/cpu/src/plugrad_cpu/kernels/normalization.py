@@ -13,7 +13,7 @@ from plugrad_cpu.memory import empty, empty_like
 from plugrad_cpu.sharing import run_in_ranges
 
 BLOCK_ELEMENTS = 65_536
-"""How many elements are computed at a time: intermediate results stay in the cache, and calls are few."""
+"""The number of elements computed at a time: intermediate results stay in the cache, and calls are few."""
 
 
 @table.implements(normalization.softmax)
@@ -86,7 +86,7 @@ def layer_norm(
 def layer_norm_gradient(
     dy: Array, x: Array, scale: Array | None, *, axis: int, variance_epsilon: float
 ) -> list[Array]:
-    """Return s (g - mean(g) - h mean(g h)), with g = dy * scale, and h = (x - mean(x)) s the standardized rows.
+    """Return the gradients for x, offset and scale: for x, s (g - mean(g) - h mean(g h)), where g = dy * scale.
 
     The other gradients are the sums of dy and of dy h over all rows.
     """
@@ -114,7 +114,7 @@ def layer_norm_gradient(
 
 
 def _iter_row_groups(rows: Array) -> Iterator[slice]:
-    """Yield slices of a matrix with about `BLOCK_ELEMENTS` elements each."""
+    """Yield slices of the rows of a matrix, with about `BLOCK_ELEMENTS` elements each."""
     count = max(1, BLOCK_ELEMENTS // rows.shape[1])
     return (slice(first, first + count) for first in range(0, len(rows), count))
 
@@ -128,6 +128,7 @@ def _standardize_rows(x: Array, variance_epsilon: float) -> tuple[Array, Array]:
 
 
 def _mean_of_rows(x: Array) -> Array:
+    """Return the mean of each row, as a column."""
     return np.add.reduce(x, axis=1, keepdims=True) / x.dtype.type(x.shape[1])
 
 
@@ -199,7 +200,7 @@ def batch_norm_gradient(
 
 
 class _ChannelView:
-    """An array as (outer, channels, inner), with averages over outer and inner."""
+    """An array reshaped to (outer, channels, inner), and its averages over outer and inner."""
 
     def __init__(self, x: Array, axis: int) -> None:
         channels, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
@@ -214,7 +215,7 @@ class _ChannelView:
         return (slice(i, i + self.count) for i in range(0, len(self.parts), self.count))
 
     def means(self, compute_values: Callable[[slice], Array]) -> Array:
-        """Return the averages of the values computed for each slice, whose sums are added in double precision."""
+        """Return averages by channel of the values that a function returns for each slice of the outer axis."""
         total = np.zeros(self.parts.shape[1])
         for few in self.groups():
             part = compute_values(few)
@@ -233,9 +234,10 @@ class _ChannelView:
 def local_response_normalization(
     x: Array, *, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Array:
-    """Return x divided by a power of the sum of squares in its neighbourhood."""
+    """Return x divided by a power of the sum of squares of neighbouring channels."""
 
     def normalize(x: Array) -> Array:
+        """Return some images, normalized."""
         return x * (bias + alpha * _sum_neighbours(x * x, depth_radius)) ** -beta
 
     return _map_images(normalize, x)
@@ -252,9 +254,10 @@ def local_response_normalization_gradient(
     alpha: float,
     beta: float,
 ) -> Array:
-    """Return the gradient for x, which acts directly and as a neighbour of other elements."""
+    """Return the gradient for x, given the result y and its gradient dy."""
 
     def differentiate(x: Array, y: Array, dy: Array) -> Array:
+        """Return the gradient for some images."""
         norm = bias + alpha * _sum_neighbours(x * x, depth_radius)
         through_norms = _sum_neighbours(dy * y / norm, depth_radius)
         return dy * norm**-beta - 2 * alpha * beta * x * through_norms
@@ -263,14 +266,15 @@ def local_response_normalization_gradient(
 
 
 RESPONSE_COST_IN_ADDITIONS: Final = 32
-"""How long the normalization of an element takes, in additions."""
+"""The cost of normalizing an element by its neighbours, in additions."""
 
 
 def _map_images(function: Callable[..., Array], *arrays: Array) -> Array:
-    """Return the results of a function for all images; threads compute some images each."""
+    """Return the results of a function for all images in arrays; threads compute some images each."""
     out = empty(arrays[0].shape, arrays[0].dtype)
 
     def compute(first_image: int, end_image: int) -> None:
+        """Write the results for the images from `first_image` to before `end_image`."""
         out[first_image:end_image] = function(*[x[first_image:end_image] for x in arrays])
 
     run_in_ranges(compute, len(out), RESPONSE_COST_IN_ADDITIONS * out.size)

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from plugrad_cpu.declare import Array
 
 BLOCK_ELEMENTS: Final = 1 << 14
-"""How many elements a formula computes at a time, so that intermediate results stay in the cache."""
+"""The number of elements that a formula computes at a time, so that intermediate results stay in the cache."""
 
 
 def run_in_blocks(kernel: Kernel[..., Any], body: Implementation) -> Implementation:
-    """Return an implementation that calls the body of a kernel for one block of a variable after the other."""
+    """Return an implementation of an optimizer that calls `body`, the core's formula, for blocks of each variable."""
     lists = optimizers.LIST_COUNT_OF_KERNEL[kernel]
 
     def implementation(coefficients: Array, *tensors: Array) -> list[Array]:
+        """Return the new variables and slots, given coefficients and the tensors of all variables."""
         count = len(tensors) // lists
         moved: list[list[Array]] = []
         for i in range(count):

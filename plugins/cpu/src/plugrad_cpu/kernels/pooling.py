@@ -19,7 +19,7 @@ def max_pool(x: Array, *, window: Window) -> Array:
 
 @table.implements(pooling.max_pool_gradient)
 def max_pool_gradient(dy: Array, input: Array, output: Array, *, window: Window) -> Array:
-    """Return dy at the first cell of each window that is equal to the window's maximum, or NaN like it."""
+    """Return dy at the first cell of each window that equals the window's maximum `output`, or is NaN like it."""
     image = pad_images(input, window, -math.inf)
     size = input.shape[1:-1]
     do_windows_tile = (
@@ -52,7 +52,7 @@ def avg_pool(x: Array, *, window: Window) -> Array:
 
 @table.implements(pooling.avg_pool_gradient)
 def avg_pool_gradient(dy: Array, input: Array, *, window: Window) -> Array:
-    """Return dy divided by the number of cells in its window, added to each of them."""
+    """Return the gradient for the images: dy divided by the number of cells in its window, added to each of them."""
     image = pad_images(input, window, 0)
     dx = zeros(image.shape, image.dtype)
     share = dy / count_valid_cells(input, window)
@@ -65,7 +65,7 @@ def avg_pool_gradient(dy: Array, input: Array, *, window: Window) -> Array:
 def max_pool_with_argmax(
     x: Array, *, window: Window, include_batch_in_index: bool
 ) -> tuple[Array, Array]:
-    """Return the largest elements and the position of the first cell with each; NaN is the largest."""
+    """Return the maxima, and the flat index of the first cell with each; NaN counts as the maximum."""
     shape = x.shape if include_batch_in_index else (1, *x.shape[1:])
     count = math.prod(shape)
     dtype = position_dtype(count).numpy
@@ -81,12 +81,12 @@ def max_pool_with_argmax(
 
 @table.implements(pooling.pool)
 def pool(input: Array, *, window: Window, pooling_type: pooling.PoolingType) -> Array:
-    """Return the largest elements or the averages of windows of dilated cells."""
+    """Return the maxima or the averages of windows with dilated cells."""
     return window_maximum(input, window) if pooling_type == "max" else window_average(input, window)
 
 
 def window_maximum(x: Array, window: Window) -> Array:
-    """Return the largest element of each window."""
+    """Return the maximum of each window of a `Window` over images."""
     image = pad_images(x, window, lowest_value(x))
     (_, first), *rest = iter_cells(window)
     y = empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
@@ -97,7 +97,7 @@ def window_maximum(x: Array, window: Window) -> Array:
 
 
 def window_average(x: Array, window: Window) -> Array:
-    """Return the average over the cells of each window that lie in the image."""
+    """Return the average over the cells of each window of a `Window` that lie in the image."""
     image = pad_images(x, window, 0)
     y = zeros((x.shape[0], *window.out, x.shape[-1]), accumulation_dtype(x.dtype))
     for _, place in iter_cells(window):
@@ -106,7 +106,7 @@ def window_average(x: Array, window: Window) -> Array:
 
 
 def count_valid_cells(x: Array, window: Window) -> Array:
-    """Return the number of cells of each window that lie in the image."""
+    """Return the number of cells of each window of a `Window` that lie in the image."""
     inside = pad_images(np.ones((1, *x.shape[1:-1], 1), accumulation_dtype(x.dtype)), window, 0)
     found = np.zeros((1, *window.out, 1), inside.dtype)
     for _, place in iter_cells(window):
@@ -115,5 +115,5 @@ def count_valid_cells(x: Array, window: Window) -> Array:
 
 
 def lowest_value(x: Array) -> float:
-    """Return the least number of the dtype of x."""
+    """Return the lowest number of the dtype of x."""
     return -math.inf if x.dtype.kind == "f" else int(np.iinfo(x.dtype).min)

@@ -10,19 +10,19 @@ from plugrad.kernels.random import greatest_chosen_word
 from plugrad_cpu.declare import Array, table
 
 numpy_implementations: Final = host_implementations(random)
-"""The implementations of the core, by kernel."""
+"""The core's implementations of random kernels in NumPy, by kernel."""
 table.update(numpy_implementations)
 
 
 def drop_elements(
     draw_bits: Implementation, x: Array, state: Array, rate: float, noise_shape: Shape
 ) -> Array:
-    """Return x / (1 - rate) where the random word of `draw_bits` is small enough for the rate, and 0 elsewhere."""
+    """Return x / (1 - rate) where the word that `draw_bits` draws for `state` is small enough, and 0 elsewhere."""
     is_chosen = draw_bits(state, shape=noise_shape) <= greatest_chosen_word(rate)
     return np.where(is_chosen, x / np.array(1 - rate, x.dtype), np.array(0, x.dtype))
 
 
 @table.implements(random.dropout)
 def dropout(x: Array, state: Array, *, rate: float, noise_shape: Shape) -> Array:
-    """Return the elements that random words choose, divided by 1 - rate, and 0 in place of the others."""
+    """Return x / (1 - rate) where a random word is small enough for the rate, and 0 elsewhere."""
     return drop_elements(numpy_implementations[random.random_bits], x, state, rate, noise_shape)

@@ -15,13 +15,13 @@ from plugrad_cpu.declare import Array, table
 
 
 def rearrange(x: Array, steps: Rearrangement) -> Array:
-    """Return the elements of an array after the reshapes and the transposition of a `Rearrangement`."""
+    """Return x after the reshape to cells, the transposition and the reshape that a `Rearrangement` says."""
     return x.reshape(steps.cells).transpose(steps.order).reshape(steps.shape)
 
 
 @table.implements(rearrangement.batch_to_space_nd)
 def batch_to_space_nd(x: Array, *, block_shape: Shape, crops: Pairs) -> Array:
-    """Return the blocks joined along the spatial axes, cropped."""
+    """Return images joined from blocks of the batch, cropped."""
     large = rearrange(x, plan_batch_to_space(x.shape, block_shape))
     place = [
         slice(before, n - after) for n, (before, after) in zip(large.shape[1:], crops, strict=False)
@@ -31,7 +31,7 @@ def batch_to_space_nd(x: Array, *, block_shape: Shape, crops: Pairs) -> Array:
 
 @table.implements(rearrangement.space_to_batch_nd)
 def space_to_batch_nd(x: Array, *, block_shape: Shape, paddings: Pairs) -> Array:
-    """Return the cells of each block as elements of the batch."""
+    """Return images in whose batch the cells of each block of pixels have become elements."""
     filling = np.zeros((), x.dtype).item()  # the empty string for strings
     margins = ((0, 0), *paddings, *((0, 0),) * (x.ndim - 1 - len(paddings)))
     x = np.pad(x, margins, constant_values=filling)

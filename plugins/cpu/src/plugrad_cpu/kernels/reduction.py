@@ -10,16 +10,16 @@ from plugrad_cpu.declare import Array, accumulation_dtype, table
 from plugrad_cpu.kernels.indexing import scatter_sums
 
 PAIRWISE_MAX_ELEMENTS = 4096
-"""How many elements are added at most one after the other: rounding errors stay small."""
+"""The maximum elements that are added one after the other, so that rounding errors stay small."""
 BLAS_ROW_MAX_ELEMENTS = 1024
-"""The length of the parts of long rows that are summed by a product with ones."""
+"""The maximum elements of a row that is summed by a product with ones; longer rows are divided."""
 MAX_HALVED_ELEMENTS = 16
-"""How many factors of a product may be left after one half of an axis is multiplied by the other."""
+"""The maximum factors of a product that are left after one half of an axis is multiplied by the other."""
 
 
 @table.implements(reduction.sum)
 def sum(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
-    """Return the sum."""
+    """Return the sum of the elements along axes."""
     if (
         x.size <= BLAS_ROW_MAX_ELEMENTS and x.dtype.char in "fd"
     ):  # few elements: no way is faster than the shortest
@@ -28,7 +28,7 @@ def sum(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
 
 
 def sum_accurately(x: Array, axis: tuple[int, ...], keep_dims: bool) -> Array:
-    """Return the sum; sums of float16 are float32. Rows and columns are summed by products with ones, which are faster.
+    """Return sums along axes, in float32 for float16; rows and columns are summed by products with ones.
 
     NumPy uses pairwise summation only along the last axes. Along other axes it adds one element after the
     other, and rounding errors accumulate, so that long axes are split in halves first.
@@ -59,7 +59,7 @@ def sum_accurately(x: Array, axis: tuple[int, ...], keep_dims: bool) -> Array:
 
 
 def _sum_rows(x: Array, length: int) -> Array:
-    """Return the sums of rows of `length` elements; long rows are summed in parts."""
+    """Return the sums of x, reshaped to rows of `length` elements; long rows are summed in parts."""
     if length <= PAIRWISE_MAX_ELEMENTS:
         return x.reshape(-1, length) @ np.ones(length, x.dtype)
     whole = length - length % BLAS_ROW_MAX_ELEMENTS
@@ -75,7 +75,7 @@ def _sum_rows(x: Array, length: int) -> Array:
 
 @table.implements(reduction.prod)
 def prod(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
-    """Return the product."""
+    """Return the product of the elements along axes."""
     factors = x.astype(accumulation_dtype(x.dtype), copy=False)
     if len(axis) == x.ndim and x.flags.c_contiguous and x.size > BLAS_ROW_MAX_ELEMENTS:
         whole = x.size - x.size % BLAS_ROW_MAX_ELEMENTS
@@ -89,7 +89,7 @@ def prod(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
 
 
 def _multiply_pairs(x: Array) -> Array:
-    """Multiply one half of the last axis by the other, repeatedly until few factors are left: NumPy vectorizes that."""
+    """Multiply one half of the last axis by the other, again and again, until few factors are left."""
     while (half := x.shape[-1] // 2) > MAX_HALVED_ELEMENTS:
         rest = x[..., 2 * half :]
         x = x[..., :half] * x[..., half : 2 * half]
@@ -100,7 +100,7 @@ def _multiply_pairs(x: Array) -> Array:
 
 @table.implements(reduction.mean)
 def mean(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
-    """Return the average; NaN if there are no elements."""
+    """Return the average of the elements along axes; NaN if there are none."""
     total = sum_accurately(x, axis, keep_dims)
     count = np.prod([x.shape[i] for i in axis], dtype=int)
     with np.errstate(invalid="ignore"):
@@ -109,7 +109,7 @@ def mean(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
 
 @table.implements(reduction.variance)
 def variance(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
-    """Return the average of the squared differences from the mean; NaN if there are no elements."""
+    """Return the average of the squared differences from the mean along axes; NaN if there are no elements."""
     wide = x.astype(accumulation_dtype(x.dtype), copy=False)
     if x.size:
         # The average of large numbers is rounded; that of their differences from one of them hardly is.
@@ -119,14 +119,14 @@ def variance(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
 
 
 MAX_SAFE_SQUARE_SUM = 2.0**800
-"""The largest sum of float64 squares that is trusted; the smallest one is its inverse."""
+"""The maximum sum of float64 squares that is taken without scaling; the minimum is its inverse."""
 SQUARE_SUM_SCALE = 2.0**700
-"""The factor for float64 numbers whose squares are too small, and the divisor if they are too large."""
+"""The factor of float64 numbers whose squares are too small, and the divisor of those too large to square."""
 
 
 @table.implements(reduction.euclidean_norm)
 def euclidean_norm(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
-    """Return the root of the sum of squares, which are float64, or float32 if x is float16."""
+    """Return the root of the sum of squares along axes, which are added in float64, or float32 if x is float16."""
     wide = x.astype(np.float32 if x.dtype.itemsize < 4 else np.float64, copy=False)
     squares = sum_accurately(np.square(wide), axis, True)
     scale = 1.0
@@ -142,49 +142,49 @@ def euclidean_norm(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array
 
 @table.implements(reduction.max)
 def max(x: Array, *, reduction_indices: tuple[int, ...], keep_dims: bool) -> Array:
-    """Return the largest element."""
+    """Return the largest element along axes."""
     return np.maximum.reduce(x, axis=reduction_indices, keepdims=keep_dims)
 
 
 @table.implements(reduction.min)
 def min(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
-    """Return the smallest element."""
+    """Return the smallest element along axes."""
     return np.minimum.reduce(x, axis=axis, keepdims=keep_dims)
 
 
 @table.implements(reduction.all)
 def all(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
-    """Return whether every element is True."""
+    """Return whether every element along axes is True."""
     return np.logical_and.reduce(x, axis=axis, keepdims=keep_dims)
 
 
 @table.implements(reduction.any)
 def any(x: Array, *, axis: tuple[int, ...], keep_dims: bool) -> Array:
-    """Return whether any element is True."""
+    """Return whether any element along axes is True."""
     return np.logical_or.reduce(x, axis=axis, keepdims=keep_dims)
 
 
 @table.implements(reduction.argmax)
 def argmax(x: Array, *, axis: int) -> Array:
-    """Return the first position of the largest element."""
+    """Return the index of the first largest element along an axis."""
     return x.argmax(axis).astype(position_dtype(x.shape[axis]).numpy)
 
 
 @table.implements(reduction.argmin)
 def argmin(x: Array, *, axis: int) -> Array:
-    """Return the first position of the smallest element."""
+    """Return the index of the first smallest element along an axis."""
     return x.argmin(axis).astype(position_dtype(x.shape[axis]).numpy)
 
 
 @table.implements(reduction.bincount)
 def bincount(x: Array, weights: Array | None, *, size: int) -> Array:
-    """Return the counts of all elements."""
+    """Return how often each integer below `size` occurs among all elements, or the sums of their weights."""
     return _weighted_bincount(x.reshape(-1), None if weights is None else weights.reshape(-1), size)
 
 
 @table.implements(reduction.dense_bincount)
 def dense_bincount(x: Array, weights: Array | None, *, size: int, binary_output: bool) -> Array:
-    """Return the counts of each row, or whether each count is not 0."""
+    """Return how often each integer occurs in each row, or whether it does."""
     if not binary_output:
         return _weighted_bincount(x, weights, size)
     return (_weighted_bincount(x, None, size) > 0).astype(
@@ -193,7 +193,7 @@ def dense_bincount(x: Array, weights: Array | None, *, size: int, binary_output:
 
 
 def _weighted_bincount(x: Array, weights: Array | None, size: int) -> Array:
-    """Return the sums of the weights along the last axis, with separate bins for each row."""
+    """Return the sums of the weights along the last axis for each integer below `size`, row by row."""
     shape, counts = (*x.shape[:-1], size), position_dtype(x.size + 1).numpy
     if x.ndim == 1 and weights is None and x.size and x.min() >= 0 and x.max() < size:
         return np.bincount(x, minlength=size).astype(counts)

@@ -13,7 +13,7 @@ from plugrad_cpu.memory import empty
 def resize_bilinear(
     images: Array, *, size: Shape, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
-    """Return images interpolated between rows, then between columns."""
+    """Return images resized to a height and a width, interpolated between rows, then between columns."""
     y = images if images.dtype.kind == "f" else images.astype(np.float32)
     for axis in (1, 2):
         low, high, share = _neighbour_positions(
@@ -35,7 +35,7 @@ def resize_bilinear(
 def resize_bilinear_gradient(
     images: Array, dy: Array, *, size: Shape, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
-    """Return dy distributed between columns, then between rows."""
+    """Return the gradient for the images: dy distributed between columns, then between rows."""
     as_products = (
         dy.dtype.char in "fd" and dy.size and np.isfinite(sum_accurately(dy, (0, 1, 2, 3), False))
     )
@@ -62,7 +62,7 @@ def resize_bilinear_gradient(
 def resize_nearest_neighbor(
     images: Array, *, size: Shape, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
-    """Return images resized by nearest neighbour: their source rows, then source columns, are gathered."""
+    """Return images resized to a height and a width by nearest neighbours: rows, then columns, are gathered."""
     for axis in (1, 2):
         shown = _nearest_positions(
             images.shape[axis], size[axis - 1], align_corners, half_pixel_centers
@@ -75,7 +75,7 @@ def resize_nearest_neighbor(
 def resize_nearest_neighbor_gradient(
     images: Array, dy: Array, *, size: Shape, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
-    """Return the sums of dy over the columns that show the same column, then over rows."""
+    """Return the gradient for the images: the sums of dy over the pixels that show the same pixel."""
     for axis in (2, 1):
         length = images.shape[axis]
         shown = _nearest_positions(length, size[axis - 1], align_corners, half_pixel_centers)
@@ -86,7 +86,7 @@ def resize_nearest_neighbor_gradient(
 def _neighbour_positions(
     images: Array, axis: int, output_size: int, align_corners: bool, half_pixel_centers: bool
 ) -> tuple[Array, Array, Array]:
-    """Return, for each place along an axis, the positions before and after it and its distance from the first.
+    """Return for each output pixel along an axis the input positions around it, and its distance from the first.
 
     The distance has as many axes as the images, so that it can be multiplied with them.
     """
@@ -107,7 +107,7 @@ def _neighbour_positions(
 def _nearest_positions(
     input_size: int, output_size: int, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
-    """Return the position that each place along an axis shows; integers avoid rounding errors."""
+    """Return for each output pixel along an axis the position of the nearest input pixel."""
     steps = np.arange(output_size)
     if align_corners and output_size > 1:
         return (2 * steps * (input_size - 1) + output_size - 1) // (2 * (output_size - 1))
@@ -117,7 +117,7 @@ def _nearest_positions(
 
 
 def _scatter_along_axis(parts: Array, positions: Array, axis_size: int, axis: int) -> Array:
-    """Return zeros of a length along an axis with each part added at its place; places are sorted.
+    """Return zeros of a length along an axis, with each part added at its position; positions are sorted.
 
     First the first part of every place is added, then the second one of those that have two, and so on.
     """

@@ -6,25 +6,25 @@ from plugrad.kernels import scan
 from plugrad_cpu.declare import Array, accumulation_dtype, table
 
 FLOAT32_SCAN_MAX_ELEMENTS = 1024
-"""The longest axis along which float32 is added in single precision."""
+"""The maximum elements of an axis along which float32 is added in single precision."""
 BLOCK_ELEMENTS = 65_536
-"""How many elements are added at a time, whose sums in double precision stay in the cache."""
+"""The number of elements added at a time, whose sums in double precision stay in the cache."""
 
 
 @table.implements(scan.cumsum)
 def cumsum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
-    """Return the running sums."""
+    """Return the running sums along an axis."""
     return _scan(np.add, x, axis, exclusive, reverse)
 
 
 @table.implements(scan.cumprod)
 def cumprod(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
-    """Return the running products."""
+    """Return the running products along an axis."""
     return _scan(np.multiply, x, axis, exclusive, reverse)
 
 
 def _scan(combine: np.ufunc, x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
-    """Return the running results of a NumPy ufunc along an axis."""
+    """Return the running results of a NumPy ufunc, such as `np.add`, along an axis."""
     if reverse:
         return np.flip(_scan(combine, np.flip(x, axis), axis, exclusive, False), axis)
     if exclusive:

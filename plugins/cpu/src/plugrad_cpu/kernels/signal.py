@@ -12,32 +12,32 @@ from plugrad_cpu.memory import empty
 
 @table.implements(signal.fft)
 def fft(input: Array) -> Array:
-    """Return the transform of each row."""
+    """Return the Fourier transform of each row."""
     return _transform_rows(np.fft.fft, input, empty(input.shape, input.dtype))
 
 
 @table.implements(signal.ifft)
 def ifft(input: Array) -> Array:
-    """Return the inverse transform of each row."""
+    """Return the inverse Fourier transform of each row."""
     return _transform_rows(np.fft.ifft, input, empty(input.shape, input.dtype))
 
 
 @table.implements(signal.rfft)
 def rfft(input: Array) -> Array:
-    """Return the first half of the transform of each row."""
+    """Return the non-negative frequencies of the Fourier transform of each row."""
     shape, dtype = signal.rfft.infer(input)
     return _transform_rows(np.fft.rfft, input, empty(shape, dtype.numpy))
 
 
 @table.implements(signal.irfft)
 def irfft(input: Array, *, length: int) -> Array:
-    """Return real rows, given the first half of the transform of each."""
+    """Return real rows of a length, given the non-negative frequencies of their Fourier transforms."""
     shape, dtype = signal.irfft.infer(input, length=length)
     return _transform_rows(partial(np.fft.irfft, n=length), input, empty(shape, dtype.numpy))
 
 
 def _transform_rows(transform: Callable[..., Array], x: Array, out: Array) -> Array:
-    """Write the transform of each row to `out`, and return it.
+    """Write the result of a NumPy function such as `np.fft.fft` for each row to `out`, and return it.
 
     In single precision, the error would grow with the length.
     """

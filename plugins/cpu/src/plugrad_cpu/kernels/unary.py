@@ -70,12 +70,12 @@ def tan(x: Array, out: Array | None = None) -> Array:
 
 
 def _write_signed_zeros(part: Any, signs: Any, where: Any) -> None:
-    """Write zeros with given signs into a part of complex numbers, where the sign is known."""
+    """Write zeros to a part of complex numbers, with the signs of another array, where a mask is True."""
     np.copysign(0, signs, out=part, where=where & ~np.isnan(signs))
 
 
 def erf(x: Array) -> Array:
-    """Return the error function, computed in blocks whose many intermediate results stay in the cache."""
+    """Return the error function of x, computed in blocks whose intermediate results stay in the cache."""
     formula = _erf_float64 if x.dtype == np.float64 else _erf_float32
     if x.size <= BLOCK_ELEMENTS:
         return formula(x)
@@ -87,7 +87,7 @@ def erf(x: Array) -> Array:
 
 
 def _erf_float32(x: Array) -> Array:
-    """Return the error function of float32: a polynomial below 1, and 1 minus an exponential above."""
+    """Return the error function of float32 numbers: a polynomial below 1, and 1 minus an exponential above."""
     m = np.minimum(np.abs(x, dtype=np.float32), 4)  # where erf has reached 1
     small = m + m * np.polyval(ERF_BELOW_1, m * m)
     large = 1 - np.exp(np.polyval(LOG_ERFC_ABOVE_1, m))
@@ -95,7 +95,7 @@ def _erf_float32(x: Array) -> Array:
 
 
 def _erf_float64(x: Array) -> Array:
-    """Return x P(x^2) / Q(x^2) near 0, and 1 - exp(-x^2) R(x) / S(x) elsewhere: Cody, Math. Comp. 23 (1969), 631."""
+    """Return the error function of float64 numbers: Cody, Math. Comp. 23 (1969), 631."""
     m = np.minimum(np.abs(x), 6)  # where erf has reached 1
     small = m * np.polyval(ERF_CODY_P, m * m) / np.polyval(ERF_CODY_Q, m * m)
     large = 1 - np.exp(-m * m) * np.polyval(ERFC_CODY_R, m) / np.polyval(ERFC_CODY_S, m)
@@ -103,7 +103,7 @@ def _erf_float64(x: Array) -> Array:
 
 
 BLOCK_ELEMENTS = 16_384
-"""How many elements a formula computes at a time, so that intermediate results stay in the cache."""
+"""The number of elements that a formula computes at a time, so that intermediate results stay in the cache."""
 # Polynomials with the least relative error of erf in single precision, the highest power first. The
 # other backends use the same ones.
 ERF_BELOW_1 = np.array(
@@ -141,7 +141,9 @@ ERF_CODY_P = [
     377.485237685302021,
     3209.37758913846947,
 ]
+"""The coefficients of Cody's P for erf near 0, the highest power first."""
 ERF_CODY_Q = [1, 23.6012909523441209, 244.024637934444173, 1282.61652607737228, 2844.23683343917062]
+"""The coefficients of Cody's Q for erf near 0, the highest power first."""
 ERFC_CODY_R = [
     2.15311535474403846e-8,
     0.564188496988670089,
@@ -153,6 +155,7 @@ ERFC_CODY_R = [
     2051.07837782607147,
     1230.33935479799725,
 ]
+"""The coefficients of Cody's R for 1 - erf, the highest power first."""
 ERFC_CODY_S = [
     1,
     15.7449261107098347,
@@ -164,15 +167,16 @@ ERFC_CODY_S = [
     3439.36767414372164,
     1230.33935480374942,
 ]
+"""The coefficients of Cody's S for 1 - erf, the highest power first."""
 
 
 def skip_integers(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Wrap a rounding function to return integers unchanged, which NumPy's may turn into floats."""
+    """Return a rounding function that returns integers unchanged, which NumPy's may turn into floats."""
     return lambda x: x if x.dtype.kind in "iu" else function(x)
 
 
 def identity(x: Array) -> Array:
-    """Return the array itself: tensors do not change."""
+    """Return x itself."""
     return x
 
 

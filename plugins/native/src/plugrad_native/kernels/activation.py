@@ -24,10 +24,14 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 NUMBER_DTYPES = ("float16", *FLOAT_DTYPES, *INTEGER_DTYPES)
+"""The names of the dtypes of integers and floats, except bfloat16."""
 FLOAT_DTYPES_WITH_FLOAT16 = ("float16", *FLOAT_DTYPES)
+"""The names of the dtypes of floats, except bfloat16."""
 C_LEAKY_RELU = find_c_functions("leaky_relu", *FLOAT_DTYPES)
+"""The C functions ``leaky_relu_…``, by dtype."""
 
 numpy_leaky_relu: Final = numpy_implementation(activation.leaky_relu)
+"""NumPy's implementation of the kernel `leaky_relu`."""
 
 
 @table.implements(activation.leaky_relu)
@@ -43,12 +47,12 @@ def leaky_relu(x: Array, *, alpha: float) -> Array:
 
 
 def make_unary_activation(name: str, *dtypes: str) -> Implementation:
-    """Return the implementation of a kernel of one tensor that has the same name in C."""
+    """Return the implementation of the kernel of one tensor called `name`, as its C functions are."""
     return make_unary_kernel(vars(activation)[name], find_c_functions(name, *dtypes))
 
 
 def make_binary_activation(name: str) -> Implementation:
-    """Return the implementation of a kernel of two tensors that has the same name in C."""
+    """Return the implementation of the kernel of two tensors called `name`, as its C functions are."""
     return make_binary_kernel(
         vars(activation)[name],
         find_c_functions(name, *FLOAT_DTYPES_WITH_FLOAT16),

@@ -19,27 +19,33 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 C_ATTENTION = current_variant().kernel("attention_float32")
+"""The C function of attention in float32."""
 C_ATTENTION_GRADIENT = current_variant().kernel("attention_gradient_float32")
+"""The C function of the gradient of attention in float32."""
 C_ATTENTION_OF_SMALL_HEADS = current_variant().kernel("attention_of_small_heads_float32")
+"""The C function of attention in float32 for heads with few queries and keys."""
 C_GRADIENT_OF_SMALL_HEADS = current_variant().kernel("attention_of_small_heads_gradient_float32")
+"""The C function of the gradient of attention in float32 for heads with few queries and keys."""
 QUERIES_PER_TILE: Final = 64
-"""The queries that C computes at a time, as in csrc/attention.c."""
+"""The number of queries that C computes at a time, as in csrc/attention.c."""
 KEYS_PER_TILE: Final = 512
-"""The keys that C reads at a time, as in csrc/attention.c."""
+"""The number of keys that C reads at a time, as in csrc/attention.c."""
 MAX_STORED_WEIGHTS: Final = 1 << 17
-"""The maximum weights that the gradient stores at a time, unless one query has more."""
+"""The maximum number of attention weights that the gradient stores at a time, unless one query has more."""
 
 QUERIES_PER_BLOCK: Final = 32
-"""The queries of a small head that C computes at a time: a multiple of those in csrc/heads.c."""
+"""The number of queries of a small head that C computes at a time: a multiple of those in csrc/heads.c."""
 SMALL_HEAD_MIN_QUERIES: Final = 8
-"""The minimum queries of a head for which blocks of queries side by side are faster."""
+"""The minimum number of queries of a head for which C computes blocks of queries side by side faster."""
 SMALL_HEAD_MAX_ROWS: Final = 128
-"""The maximum queries, and the maximum keys, of a small head."""
+"""The maximum number of queries, and the maximum number of keys, of a small head."""
 SMALL_HEAD_MAX_WIDTH: Final = 64
 """The maximum length of a query or a value of a small head."""
 
 numpy_attention: Final = numpy_implementation(contracts.attention)
+"""NumPy's implementation of the kernel `attention`."""
 numpy_attention_gradient: Final = numpy_implementation(contracts.attention_gradient)
+"""NumPy's implementation of the kernel `attention_gradient`."""
 
 
 def is_supported(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
@@ -60,7 +66,7 @@ def is_small_head(query_count: int, key_count: int, query_length: int, value_len
 
 
 def count_scratch_elements(query_count: int, key_count: int, *row_lengths: int) -> int:
-    """Return how many elements of scratch memory the attention of a small head needs."""
+    """Return how many elements of scratch memory the attention of a head with rows of some lengths needs."""
     blocks = -(-query_count // QUERIES_PER_BLOCK)
     return QUERIES_PER_BLOCK * (key_count * (blocks + 2) + sum(row_lengths))
 

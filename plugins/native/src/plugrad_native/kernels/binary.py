@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 COMPARISON_NAMES: Final = ("equal", "not_equal", "less", "less_equal")
+"""The names of the comparisons that have C functions; the others are these with swapped operands."""
 
 BROADCAST_INTEGER_DTYPES: Final = ("int32", "int64", "uint8")
+"""The names of the integer dtypes for which C broadcasts operands faster than NumPy."""
 BROADCAST_DTYPES_BY_KERNEL: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("add", "subtract", "multiply"), (*FLOAT_DTYPES, *BROADCAST_INTEGER_DTYPES)),
     "divide": FLOAT_DTYPES,
@@ -58,9 +60,10 @@ def make_c_binary_kernel(
 
 
 def swap_operands(implementation: Implementation) -> Implementation:
-    """Return an implementation with swapped operands."""
+    """Return a binary implementation that calls another one with `a` and `b` exchanged."""
 
     def with_swapped_operands(a: Array, b: Array) -> Array:
+        """Return the result for the operands in the other order."""
         return implementation(b, a)
 
     return with_swapped_operands
@@ -70,6 +73,7 @@ float16_comparisons: Final = {
     vars(binary)[name]: make_c_binary_kernel(name, "float16", result_dtype=BOOL)
     for name in COMPARISON_NAMES
 }
+"""By kernel: the implementation in C of a comparison of float16."""
 float16_comparisons[binary.greater] = swap_operands(float16_comparisons[binary.less])
 float16_comparisons[binary.greater_equal] = swap_operands(float16_comparisons[binary.less_equal])
 table.update(float16_comparisons, dtypes=["float16"], min_bytes=C_MIN_BYTES)
@@ -116,13 +120,15 @@ for names, min_bytes in (
 NUMPY_POWER_MAX_BYTES: Final = 4096
 """The bytes of an array below which NumPy's `power` takes less time than the choice of a faster function."""
 C_POWER: Final = find_c_functions("power", *FLOAT_DTYPES)
+"""The C functions ``power_…``, by dtype."""
 SINGLE_PASS_EXPONENTS: Final = (3, 4, -1)
 """The exponents for which C takes one pass. NumPy is as fast for 2, and faster for others."""
 numpy_power: Final = numpy_implementation(binary.power)
+"""NumPy's implementation of the kernel `power`."""
 
 
 def power_in_threads(numpy_function: Callable[..., Array], a: Array, b: Array) -> Array:
-    """Return a to the power of b, computed by a NumPy function in several threads."""
+    """Return a to the power of b, computed by a NumPy function such as `np.power` in several threads."""
     if a.shape != b.shape and (b.size != 1 or b.ndim > a.ndim):
         return numpy_power(a, b)
     out = empty_like(a)
@@ -157,6 +163,7 @@ C_SELECT_BY_ITEM_SIZE: Final = {
 }
 """The C functions of `select`, by the bytes of an element."""
 numpy_select: Final = numpy_implementation(binary.select)
+"""NumPy's implementation of the kernel `select`."""
 for _dtype in map(np.dtype, ("bool", *FLOAT_DTYPES, "int32", "int64", "uint8")):
     register_small_result_functions(
         binary.select, "each", {_dtype: C_SELECT_BY_ITEM_SIZE[_dtype.itemsize]}

@@ -35,20 +35,27 @@ if TYPE_CHECKING:
     from plugrad_cpu.extend import Call
 
 C_CONVOLUTION_FLOAT32 = current_variant().kernel("convolution_direct_float32")
+"""The C function that convolves images and filters of float32."""
 C_CONVOLUTION_FLOAT64 = current_variant().kernel("convolution_float64")
+"""The C function that convolves images and filters of float64."""
 C_FILTER_GRADIENT_FLOAT32 = current_variant().kernel("convolution_direct_filter_gradient_float32")
+"""The C function of the gradient of a convolution with respect to its filters in float32."""
 C_FILTER_GRADIENT_FLOAT64 = current_variant().kernel("convolution_filter_gradient_float64")
+"""The C function of the gradient of a convolution with respect to its filters in float64."""
 C_INPUT_GRADIENT = find_c_functions("convolution_input_gradient", *FLOAT_DTYPES)
+"""The C functions of the gradient of a convolution with respect to its images, by dtype."""
 C_GET_DIRECT_SCRATCH_SIZE = current_variant().kernel("direct_scratch")
+"""The C function that returns how many float32 of scratch memory a convolution of float32 needs."""
 C_GET_CHUNK_SCRATCH_SIZE = current_variant().kernel("chunk_scratch")
+"""The C function that returns how many elements of scratch memory other convolutions and gradients need."""
 
 
 NO_CLIPPING: Final = -math.inf, math.inf
-"""The limits that clamp nothing."""
+"""The lower and the upper limit with which results are not clamped: minus and plus infinity."""
 
 
 def is_in_range(image_shape: Shape, filter_shape: Shape, window: Window) -> bool:
-    """Return whether images and filters are neither empty nor too large for C."""
+    """Return whether images and filters of these shapes, and the results for a `Window`, are of a size for C."""
     positions = image_shape[0] * count_elements(window.out)
     largest = max(
         count_elements(image_shape), count_elements(filter_shape), positions * filter_shape[-1]
@@ -64,7 +71,7 @@ def is_supported(
 
 
 def is_pointwise(image_shape: Shape, window: Window) -> bool:
-    """Return whether each window is one pixel, so that gradients are matrix products."""
+    """Return whether each window of a `Window` over images is one pixel, so that gradients are matrix products."""
     is_dense = window.out == image_shape[1:-1] and not any(before for before, _ in window.padding)
     return is_dense and count_elements(window.size) == 1
 
@@ -87,13 +94,14 @@ def correlate_channels_last(
     bias: Array | None = None,
     limits: tuple[float, float] = NO_CLIPPING,
 ) -> Array:
-    """Return the cross-correlation of images with filters, in float32 plus a bias and clamped to `limits`."""
+    """Return the cross-correlation of images with filters plus a bias, clamped to a lower and an upper limit."""
     filter = as_contiguous(filter)
     bias = bias if bias is None else as_contiguous(bias)
     channels = filter.shape[-1]
     out = empty((x.shape[0], *window.out, channels), x.dtype)
 
     def make_c_call(part_descriptor: Array, x: Array, out: Array, scratch: Array) -> Call:
+        """Return the call of C for a part of the window positions, whose geometry the descriptor holds as an array."""
         if is_direct:
             return (
                 C_CONVOLUTION_FLOAT32,
@@ -133,7 +141,7 @@ def convolve(
     bias: Array | None = None,
     limits: tuple[float, float] = NO_CLIPPING,
 ) -> Array | None:
-    """Return a convolution plus a bias, clamped to `limits`, or None if C does not support it."""
+    """Return a convolution plus a bias, clamped to a lower and an upper limit, or None if C does not support it."""
     descriptor = describe_window(x.shape, window)
     if descriptor is None or not is_supported(x.shape, filter.shape, window, x.dtype):
         return None
@@ -143,10 +151,11 @@ def convolve(
 
 
 def make_convolution(kernel: Kernel[..., Any]) -> Callable[..., Array]:
-    """Return the implementation of a convolution."""
+    """Return the implementation of a kernel of convolution, such as `conv2d`."""
     numpy_correlate = numpy_implementation(kernel)
 
     def implementation(x: Array, filter: Array, *, window: Window) -> Array:
+        """Return the cross-correlation of images with filters, for a `Window`."""
         y = convolve(x, filter, window)
         if y is None:
             return numpy_correlate(x, filter, window=window)
@@ -160,6 +169,7 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, filter: Array, *, input_shape: Shape, window: Window) -> Array:
+        """Return the gradient with respect to images of shape `input_shape`."""
         descriptor = describe_window(input_shape, window)
         if descriptor is None or not is_supported(input_shape, filter.shape, window, dy.dtype):
             return numpy_gradient(dy, filter, input_shape=input_shape, window=window)
@@ -193,7 +203,7 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
 def find_reversed_window(
     dy_shape: Shape, dtype: np.dtype[Any], input_shape: Shape, window: Window
 ) -> Window | None:
-    """Return the window of a correlation of dy with reversed filters, or None if a product and a scatter are faster."""
+    """Return the `Window` to correlate dy with reversed filters, or None if a product and a scatter are faster."""
     is_dense = dtype == FLOAT32 and max(window.strides) == 1
     if not is_dense or not prefers_reversed_filters(count_elements(window.size), input_shape[-1]):
         return None
@@ -215,7 +225,7 @@ def prefers_reversed_filters(window_cells: int, channels: int) -> bool:
 
 
 def add_filter_gradient(x: Array, dy: Array, dfilter: Array, descriptor: Array) -> None:
-    """Add the gradient to `dfilter`; threads share the weights of the filter."""
+    """Add the gradient for the filters to `dfilter`, by C's descriptor of windows; threads share the weights."""
     channels = dfilter.shape[-1]
     depth = dfilter.size // channels
     parts = thread_pool.count_parts(estimate_work(x, dy, dy.size * depth), depth)
@@ -237,6 +247,7 @@ def make_filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(x: Array, dy: Array, *, filter_shape: Shape, window: Window) -> Array:
+        """Return the gradient with respect to filters of shape `filter_shape`."""
         descriptor = describe_window(x.shape, window)
         if descriptor is None or not is_supported(x.shape, filter_shape, window, x.dtype):
             return numpy_gradient(x, dy, filter_shape=filter_shape, window=window)

@@ -9,6 +9,7 @@ from plugrad_native.kernels.convolution import (
 )
 
 FILTER_GRADIENT_KERNEL = convolution3d.conv3d_filter_gradient
+"""The kernel of the gradient of a convolution over three axes with respect to its filters."""
 
 table.update(
     {

@@ -26,15 +26,18 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array, CFunction, CFunctionsByDtype
 
 C_SOLVE: Final = find_c_functions("solve", *FLOAT_DTYPES)
+"""The C functions that solve linear equations, by dtype."""
 PANEL_COLUMNS: Final = 16
-"""The number to a multiple of which C pads rows and columns, as in csrc/lu.c."""
+"""The number of columns that C eliminates at a time, as in csrc/lu.c; it pads matrices to a multiple of it."""
 MAX_MATRIX_ROWS: Final = 512
 """The maximum rows of a matrix that C factors, as in csrc/lu.c."""
 SOLVE_PRODUCTS_PER_ADDITION: Final = 16
-"""How many products take as long as one elementwise addition."""
+"""How many multiplications of a solver take as long as one elementwise addition."""
 
 numpy_inverse: Final = numpy_implementation(decomposition.inverse)
+"""NumPy's implementation of the kernel `inverse`."""
 numpy_solve: Final = numpy_implementation(decomposition.solve)
+"""NumPy's implementation of the kernel `solve`."""
 
 
 @table.implements(decomposition.inverse)
@@ -85,9 +88,13 @@ def solve_or_invert(matrix: Array, rhs: Array | None, result_columns: int) -> Ar
 
 
 C_DETERMINANT: Final = find_c_functions("determinant", *FLOAT_DTYPES)
+"""The C functions that compute determinants, by dtype."""
 C_CHOLESKY: Final = find_c_functions("cholesky", *FLOAT_DTYPES)
+"""The C functions that compute Cholesky factors, by dtype."""
 C_QR: Final = find_c_functions("qr", *FLOAT_DTYPES)
+"""The C functions of the QR decomposition, by dtype."""
 C_TRIANGULAR_SOLVE: Final = find_c_functions("triangular_solve", *FLOAT_DTYPES)
+"""The C functions that solve equations with triangular matrices, by dtype."""
 MAX_SIDE_BY_SIDE_ROWS: Final = 32
 """The maximum rows and columns of matrices that C factors side by side, one in each lane of a vector."""
 MAX_SINGLE_MATRIX_ROWS: Final = 16
@@ -96,15 +103,20 @@ MIN_LARGER_MATRICES: Final = 4
 """The minimum number of matrices with more than `MAX_SINGLE_MATRIX_ROWS` rows that C factors."""
 
 numpy_determinant: Final = numpy_implementation(decomposition.determinant)
+"""NumPy's implementation of the kernel `determinant`."""
 numpy_log_determinant: Final = numpy_implementation(decomposition.log_determinant)
+"""NumPy's implementation of the kernel `log_determinant`."""
 numpy_cholesky: Final = numpy_implementation(decomposition.cholesky)
+"""NumPy's implementation of the kernel `cholesky`."""
 numpy_qr: Final = numpy_implementation(decomposition.qr)
+"""NumPy's implementation of the kernel `qr`."""
 numpy_triangular_solve: Final = numpy_implementation(decomposition.triangular_solve)
+"""NumPy's implementation of the kernel `triangular_solve`."""
 
 
 @table.implements(decomposition.determinant)
 def determinant(input: Array) -> Array:
-    """Return the determinants."""
+    """Return the determinants of square matrices."""
     found = find_binary_determinants(input)
     if found is None:
         return numpy_determinant(input)
@@ -162,7 +174,7 @@ def cholesky(input: Array) -> Array:
 
 @table.implements(decomposition.qr)
 def qr(input: Array, *, full_matrices: bool) -> list[Array]:
-    """Return Q and R."""
+    """Return the factors Q and R of matrices."""
     *batch, rows, columns = input.shape
     width = rows if full_matrices else min(rows, columns)
     if is_side_by_side(C_QR, input):
@@ -223,7 +235,7 @@ def factor_side_by_side(
     products_per_matrix: int,
     scratch_numbers_per_matrix: int,
 ) -> bool:
-    """Call a C function for a batch of matrices; return False if it leaves one of them to LAPACK.
+    """Call a C function that factors a batch of matrices; return False if it leaves one of them to LAPACK.
 
     The function takes the arrays, a number that it sets if it fails, the number of matrices, the sizes and flags, and
     scratch memory. Each operand is an array with the number of elements of one matrix.

@@ -32,21 +32,27 @@ if TYPE_CHECKING:
     from plugrad_cpu.extend import Call
 
 C_DEPTHWISE = find_c_functions("depthwise", *FLOAT_DTYPES)
+"""The C functions of depthwise convolutions, by dtype."""
 C_DEPTHWISE_INPUT_GRADIENT = find_c_functions("depthwise_input_gradient", *FLOAT_DTYPES)
+"""The C functions of the gradient of a depthwise convolution with respect to its images, by dtype."""
 C_DEPTHWISE_FILTER_GRADIENT = find_c_functions("depthwise_filter_gradient", *FLOAT_DTYPES)
+"""The C functions of the gradient of a depthwise convolution with respect to its filters, by dtype."""
 
 DEPTHWISE_PRODUCTS_PER_ADDITION: Final = 4
 """How many products with filters take as long as one elementwise addition."""
 
 numpy_depthwise_conv2d: Final = numpy_implementation(depthwise.depthwise_conv2d)
+"""NumPy's implementation of the kernel `depthwise_conv2d`."""
 numpy_input_gradient: Final = numpy_implementation(depthwise.depthwise_conv2d_input_gradient)
+"""NumPy's implementation of the kernel `depthwise_conv2d_input_gradient`."""
 numpy_filter_gradient: Final = numpy_implementation(depthwise.depthwise_conv2d_filter_gradient)
+"""NumPy's implementation of the kernel `depthwise_conv2d_filter_gradient`."""
 
 
 def describe_depthwise(
     image_shape: Shape, filter_shape: Shape, window: Window, dtype: np.dtype[Any]
 ) -> Array | None:
-    """Return C's descriptor of windows over images with repeated channels, or None if C does not support them."""
+    """Return C's descriptor of a `Window` over images with repeated channels, or None if C does not support it."""
     repeated = (*image_shape[:-1], image_shape[-1] * filter_shape[-1])
     sizes = (*repeated, *window.out, *filter_shape)
     largest = (
@@ -62,7 +68,7 @@ def describe_depthwise(
 
 
 def repeat_channels(x: Array, multiplier: int) -> Array:
-    """Return contiguous images with each channel repeated."""
+    """Return contiguous images with each channel repeated `multiplier` times."""
     return as_contiguous(x) if multiplier == 1 else np.repeat(x, multiplier, axis=-1)
 
 
@@ -74,12 +80,13 @@ def depthwise_channels_last(
     bias: Array | None = None,
     limits: tuple[float, float] = NO_CLIPPING,
 ) -> Array:
-    """Return the convolution of images with repeated channels, plus a bias, clamped to `limits`."""
+    """Return the convolution of images with repeated channels, plus a bias, clamped to a lower and an upper limit."""
     filter = as_contiguous(filter)
     bias = bias if bias is None else as_contiguous(bias)
     out = empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
 
     def make_c_call(part_descriptor: Array, x: Array, out: Array, scratch: Array) -> Call:
+        """Return the call of C for a part of the window positions, whose geometry the descriptor holds as an array."""
         return C_DEPTHWISE[x.dtype], x, filter, out, part_descriptor, bias, *limits, scratch
 
     cells = count_elements(window.size)
@@ -97,7 +104,7 @@ def convolve(
     bias: Array | None = None,
     limits: tuple[float, float] = NO_CLIPPING,
 ) -> Array | None:
-    """Return the convolution plus a bias, clamped to `limits`, or None if C does not support it."""
+    """Return the convolution plus a bias, clamped to a lower and an upper limit, or None if C does not support it."""
     descriptor = describe_depthwise(x.shape, filter.shape, window, x.dtype)
     if descriptor is None:
         return None

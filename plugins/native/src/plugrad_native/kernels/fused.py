@@ -26,15 +26,17 @@ if TYPE_CHECKING:
     from plugrad.extend import Window
 
 C_ADD_BIAS_AND_ACTIVATE = find_c_functions("finish", *FLOAT_DTYPES)
+"""The C functions that add a bias to an array and apply an activation in place, by dtype."""
 
 CLAMPING_ACTIVATIONS: Final[dict[str, tuple[float, float]]] = {
     "linear": NO_CLIPPING,
     "relu": (0, math.inf),
     "relu6": (0, 6),
 }
-"""By activation: the limits to which it clamps numbers, which a convolution does before it stores them."""
+"""By name of an activation: its lower and upper limit, to which a convolution clamps before it stores."""
 
 native_conv2d: Final = make_convolution(convolutions.conv2d)
+"""The implementation of `conv2d` by C, without a bias and an activation."""
 
 
 def add_bias_and_activate_in_c(
@@ -44,7 +46,7 @@ def add_bias_and_activate_in_c(
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> Array:
-    """Add the bias to y in place, apply the activation, and return y."""
+    """Add the bias to y in place, apply the activation called `activation`, and return y."""
     if y.dtype not in C_ADD_BIAS_AND_ACTIVATE or y.size >= MAX_ELEMENTS or not y.flags.c_contiguous:
         return add_bias_and_activate(y, bias, prelu_weights, activation, leakyrelu_alpha)
     if y.size and (bias is not None or activation != "linear"):

@@ -41,12 +41,14 @@ C_GATHER_ELEMENTS_BY_ITEM_SIZE: Final = {
 }
 """The C functions that gather single elements, by the bytes of an element."""
 C_NORMALIZE_INDICES: Final = find_c_functions("wrapped", "int32", "int64")
+"""The C functions that make negative indices non-negative and check them, by dtype."""
 GATHER_MIN_INDICES: Final = 256
 """The minimum number of indices for which C gathers faster than NumPy, from batches of short slices."""
 LONG_SLICE_MIN_ELEMENTS: Final = 16
 """The minimum elements of a slice for which NumPy gathers as fast as C, and threads share the sums of segments."""
 
 numpy_gather: Final = numpy_implementation(indexing.gather)
+"""NumPy's implementation of the kernel `gather`."""
 
 
 @table.implements(indexing.gather)
@@ -95,7 +97,7 @@ def gather(x: Array, indices: Array, *, axis: int, batch_dims: int) -> Array:
 
 
 def gather_in_threads(x: Array, indices: Array, axis: int) -> Array | None:
-    """Return the slices at `indices`, which threads share, or None if NumPy is as fast."""
+    """Return the slices of x at `indices` along an axis, copied by several threads, or None if NumPy is as fast."""
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     size, count = count_elements(shape), indices.size
     parts = thread_pool.count_parts(2 * size, count, PARTS_PER_THREAD)
@@ -141,11 +143,16 @@ def normalize_indices(indices: Array, axis_size: int) -> Array | None:
 
 
 C_SEGMENT_SUM = find_c_functions("segment_sum", "float64", *INTEGER_DTYPES)
+"""The C functions that add slices by segment, by dtype."""
 C_SEGMENT_SUM_OF_ELEMENTS = current_variant().kernel("segment_sum_of_elements_float32")
+"""The C function that adds single float32 by segment."""
 C_SEGMENT_SUM_OF_ROWS = current_variant().kernel("segment_sum_of_rows_float32")
+"""The C function that adds rows of float32 by segment."""
 
 numpy_segment_sum: Final = numpy_implementation(indexing.unsorted_segment_sum)
+"""NumPy's implementation of the kernel `unsorted_segment_sum`."""
 numpy_gather_gradient: Final = numpy_implementation(indexing.gather_gradient)
+"""NumPy's implementation of the kernel `gather_gradient`."""
 
 
 def is_segment_sum_supported(x: Array, segment_ids: Array, result_shape: Shape) -> bool:
@@ -194,12 +201,13 @@ def run_segment_sum(
     id_count_and_slice_size: tuple[int, int],
     scratch_floats: int,
 ) -> None:
-    """Write the sums of slices by segment; threads share the segments, and each reads all ids."""
+    """Write the sums of the slices of each segment to `out`; threads share the segments, and each reads all ids."""
     segments = out.shape[0]
     parts = thread_pool.count_parts(x.size + out.size, segments)
     bounds = [segments * i // parts for i in range(parts + 1)]
 
     def sum_part(first_segment: int, end_segment: int) -> tuple[object, ...]:
+        """Return the call that sums the segments from `first_segment` to before `end_segment`."""
         others = (empty((scratch_floats,), FLOAT32),) if scratch_floats else ()
         some = segment_ids - np.int32(first_segment) if first_segment else segment_ids
         return (

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array, CFunction
 
 C_MATMUL = find_c_functions("matmul", *INTEGER_DTYPES, *FLOAT_DTYPES)
+"""The C functions that multiply matrices, by dtype."""
 HAS_FAST_FLOAT32_MATMUL: Final = FLOAT32_LANES >= 16
 """Whether C multiplies float32 faster than NumPy's BLAS: it does with registers for 24 vectors of sums."""
 INTEGER_MATMUL_MAX_PRODUCTS: Final = 1 << 26
@@ -75,11 +76,12 @@ FLOAT32_PRODUCTS_PER_ADDITION: Final = 64
 VECTOR_PRODUCTS_PER_ADDITION: Final = 2
 """How many products of a matrix and a vector take as long as one elementwise addition."""
 MATMUL_TILE_ROWS: Final = 8
-"""The rows of a tile of the result in csrc/matmul.h, or twice as many; a thread's part has whole tiles."""
+"""A multiple of the rows of a tile in csrc/matmul.h; a thread's part has whole tiles."""
 MATMUL_COLUMN_MULTIPLE: Final = 64
-"""If the result is one column, each thread's part has a multiple of so many elements: whole vectors."""
+"""The number of elements of which a thread's part has a multiple, for a result of one column: whole vectors."""
 
 numpy_matmul: Final = numpy_implementation(linalg.matmul)
+"""NumPy's implementation of the kernel `matmul`."""
 
 
 class MatmulPlan(NamedTuple):
@@ -95,7 +97,7 @@ class MatmulPlan(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def plan_matmul(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> MatmulPlan:
-    """Return the geometry of a product of contiguous arrays of two shapes."""
+    """Return the geometry of a product of contiguous arrays with the shapes `a` and `b`."""
     depth, rows = a[-2:] if transpose_a else a[-2:][::-1]
     columns = b[-2] if transpose_b else b[-1]
     batch = broadcast(a[:-2], b[:-2])
@@ -117,7 +119,7 @@ def plan_matmul(a: Shape, b: Shape, transpose_a: bool, transpose_b: bool) -> Mat
 def is_multiplied_in_c(
     dtype: np.dtype[Any], a: Shape, b: Shape, transpose_a: bool, transpose_b: bool
 ) -> bool:
-    """Return whether C multiplies these float matrices: BLAS would divide them among threads, or take longer."""
+    """Return whether C multiplies float matrices of shapes `a` and `b`: BLAS would use threads, or take longer."""
     plan = plan_matmul(a, b, transpose_a, transpose_b)
     rows, columns, depth = plan.sizes_and_strides[:3]
     if is_divided_by_blas(rows, columns, depth):
@@ -145,8 +147,9 @@ class FloatMatmulPlan(NamedTuple):
     """How C multiplies float matrices."""
 
     geometry: MatmulPlan
+    """The sizes and strides that C takes."""
     work: int
-    """About how many additions take as long."""
+    """The cost of the product, in elementwise additions."""
     are_factors_swapped: bool
     """Whether the product of a row and a matrix is computed as that of the matrix and a column, which threads share."""
 
@@ -155,7 +158,7 @@ class FloatMatmulPlan(NamedTuple):
 def plan_float_matmul(
     dtype: np.dtype[Any], a: Shape, b: Shape, transpose_a: bool, transpose_b: bool
 ) -> FloatMatmulPlan | None:
-    """Return how C multiplies float matrices of these shapes, or None if BLAS does."""
+    """Return how C multiplies float matrices with the shapes `a` and `b`, or None if BLAS does."""
     plan = plan_matmul(a, b, transpose_a, transpose_b)
     rows, columns, depth = plan.sizes_and_strides[:3]
     size = count_elements(plan.shape)
@@ -229,7 +232,7 @@ def multiply_floats(a: Array, b: Array, transpose_a: bool, transpose_b: bool) ->
 
 
 def multiply_complex(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -> Array:
-    """Return products of complex matrices: large ones by the four products of their parts, in one call."""
+    """Return products of complex matrices; a large one is computed by four products of real and imaginary parts."""
     left, right = (
         x.swapaxes(-1, -2) if turned else x for x, turned in ((a, transpose_a), (b, transpose_b))
     )
@@ -262,7 +265,7 @@ def multiply(a: Array, b: Array) -> Array:
 def run_matmul(
     c_function: CFunction, a: Array, b: Array, out: Array, plan: MatmulPlan, work: int
 ) -> None:
-    """Write the products; threads share them, or the rows of a single one, if `work`, in additions, is large."""
+    """Write planned products to `out`; threads share them, or one product's rows, if `work`, in additions, is large."""
     if work < thread_pool.part_min_work or plan.batch_descriptor[0] > 1:
         c_function(a, b, out, *plan.sizes_and_strides, plan.batch_descriptor)
         return
@@ -306,6 +309,7 @@ C_BAND_PART_BY_ITEM_SIZE: Final = {
 """The C functions of `band_part`, by the bytes of an element."""
 
 numpy_band_part: Final = numpy_implementation(linalg.band_part)
+"""NumPy's implementation of the kernel `band_part`."""
 
 
 register_small_result_functions(

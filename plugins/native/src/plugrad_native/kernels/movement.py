@@ -37,8 +37,11 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 numpy_concat: Final = numpy_implementation(movement.concat)
+"""NumPy's implementation of the kernel `concat`."""
 numpy_pack: Final = numpy_implementation(movement.pack)
+"""NumPy's implementation of the kernel `pack`."""
 numpy_pad: Final = numpy_implementation(movement.pad)
+"""NumPy's implementation of the kernel `pad`."""
 
 
 @table.implements(movement.reshape)
@@ -68,7 +71,7 @@ def is_copied_in_threads(element_count: int, dtype: np.dtype[Any]) -> bool:
 
 
 def copy_to_block(x: Array, out: Array, first_position: int, block_strides: Shape) -> None:
-    """Copy an array to a block of `out`, which is contiguous; threads share the block's first axis.
+    """Copy an array to a block of `out`, given by first position and strides; threads share its first axis.
 
     `first_position` counts the elements of `out` before the block, and `block_strides` are in bytes.
     """
@@ -87,7 +90,7 @@ def copy_to_block(x: Array, out: Array, first_position: int, block_strides: Shap
 def plan_copy_to_block(
     shape: Shape, source_strides: Shape, target_strides: Shape, item_size: int
 ) -> Array | None:
-    """Return C's descriptor of a copy between strides in bytes; None if there is none, or NumPy is as fast.
+    """Return C's descriptor of a copy between arrays with strides in bytes, or None if C does not support it.
 
     Adjacent axes are one if both arrays move along them in equal steps, but two axes remain, of which threads share the
     first one.
@@ -161,19 +164,20 @@ def depth_to_space(x: Array, *, block_size: int, data_format: DataFormat) -> Arr
 
 
 SMALL_CONCATENATION_MAX_BYTES: Final = 1 << 16
-"""The bytes of a result from which on it is tracked, may be a view, or may be copied by threads."""
+"""The bytes of a result below which C concatenates: larger ones are tracked, or may be views."""
 SMALL_CONCATENATION_DTYPES: Final = tuple(
     [
         np.dtype(name)
         for name in ("bool", "float16", *FLOAT_DTYPES, *INTEGER_DTYPES, "complex64", "complex128")
     ]
 )
+"""The dtypes of the arrays that C concatenates."""
 
 
 def with_small_concatenations_in_c(
     kernel: Kernel[..., Any], fallback: Implementation
 ) -> Implementation:
-    """Return an implementation of `concat` or `pack` that joins small arrays in C, in half of NumPy's time."""
+    """Return an implementation of `concat` or `pack` that joins small arrays in C; `fallback` joins others."""
     is_stack = kernel is movement.pack
     return mark_results_tracked(
         current_variant().make_small_concatenation(

@@ -50,7 +50,7 @@ EXP_COST_IN_ADDITIONS = 4
 def make_kernel_along_axis(
     kernel: Kernel[..., Any], c_name: str, axis_attribute: str
 ) -> Callable[..., Array]:
-    """Return the implementation of a kernel along an axis: C functions for rows, and for columns of float32."""
+    """Return the implementation of a kernel along an axis by C functions whose names begin with `c_name`."""
     rows = find_c_functions(c_name, *FLOAT_DTYPES)
     columns, pitched = (
         current_variant().kernel(f"{c_name}_{lines}_float32") for lines in ("columns", "pitched")
@@ -58,6 +58,7 @@ def make_kernel_along_axis(
     numpy_function = numpy_implementation(kernel)
 
     def compute_along_axis(x: Array, axis: int) -> Array:
+        """Return the result for a real array along an axis."""
         outer, length, inner = find_sizes_around_axis(x.shape, axis)
         if inner != 1 and (x.dtype != FLOAT32 or inner < FLOAT32_LANES):
             moved = compute_along_axis(np.moveaxis(x, axis, -1), x.ndim - 1)
@@ -78,6 +79,7 @@ def make_kernel_along_axis(
         return out
 
     def implementation(x: Array, axis: int) -> Array:
+        """Return the result along an axis, or NumPy's where C has no function."""
         run = rows.get(x.dtype)
         size = x.size
         if run and 0 < size < UNTRACKED_MAX_ELEMENTS and axis == x.ndim - 1:
@@ -95,9 +97,11 @@ def make_kernel_along_axis(
 
 
 softmax_along_axis: Final = make_kernel_along_axis(normalization.softmax, "softmax", "dim")
+"""The implementation of `softmax`, given an array and an axis."""
 log_softmax_along_axis: Final = make_kernel_along_axis(
     normalization.log_softmax, "log_softmax", "axis"
 )
+"""The implementation of `log_softmax`, given an array and an axis."""
 
 
 @table.implements(normalization.softmax)
@@ -122,8 +126,10 @@ for _kernel, _name, _axis in (
 
 
 C_BATCH_NORM = find_c_functions("batch_norm", *FLOAT_DTYPES)
+"""The C functions of batch norm with given means and variances, by dtype."""
 
 numpy_batch_norm: Final = numpy_implementation(normalization.batch_norm)
+"""NumPy's implementation of the kernel `batch_norm`."""
 
 
 @table.implements(normalization.batch_norm)
@@ -152,15 +158,24 @@ def batch_norm(
 
 
 C_LAYER_NORM = find_c_functions("layer_norm", *FLOAT_DTYPES)
+"""The C functions of layer norm, by dtype."""
 C_LAYER_NORM_GRADIENT = find_c_functions("layer_norm_gradient", *FLOAT_DTYPES)
+"""The C functions of the gradient of layer norm with respect to its input, by dtype."""
 C_LAYER_NORM_SUMS = find_c_functions("layer_norm_sums", *FLOAT_DTYPES)
+"""The C functions that sum the gradients of layer norm for offset and scale, by dtype."""
 C_BATCH_NORM_TRAINING = find_c_functions("batch_norm_training", *FLOAT_DTYPES)
+"""The C functions of batch norm with the means and variances of the batch, by dtype."""
 C_BATCH_NORM_GRADIENT = find_c_functions("batch_norm_gradient", *FLOAT_DTYPES)
+"""The C functions of the gradient of batch norm in training, by dtype."""
 
 numpy_layer_norm: Final = numpy_implementation(normalization.layer_norm)
+"""NumPy's implementation of the kernel `layer_norm`."""
 numpy_layer_norm_gradient: Final = numpy_implementation(normalization.layer_norm_gradient)
+"""NumPy's implementation of the kernel `layer_norm_gradient`."""
 numpy_batch_norm_training: Final = numpy_implementation(normalization.batch_norm_training)
+"""NumPy's implementation of the kernel `batch_norm_training`."""
 numpy_batch_norm_gradient: Final = numpy_implementation(normalization.batch_norm_gradient)
+"""NumPy's implementation of the kernel `batch_norm_gradient`."""
 
 
 def as_offset_or_scale(
@@ -235,16 +250,19 @@ def layer_norm_gradient(
 
 
 def find_channel_layout(x: Array, axis: int) -> tuple[int, int, int, int]:
-    """Return the channels, the blocks before them, and the elements of a block and of a channel in it."""
+    """Return four numbers: channels, blocks before them, elements per block, and elements per channel in a block."""
     channels, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
     return channels, x.size // (channels * inner), channels * inner, inner
 
 
 ROWS_PER_PART: Final = 2048
-"""The rows that are summed at a time, as in csrc/normalization.c."""
+"""The number of rows that are summed at a time, as in csrc/normalization.c."""
 C_CHANNEL_SUMS: Final = find_c_functions("channel_sums", *FLOAT_DTYPES)
+"""The C functions that sum parts of the rows by channel: x, or (x - mean)^2; by dtype."""
 C_CHANNEL_GRADIENT_SUMS: Final = find_c_functions("channel_slopes", *FLOAT_DTYPES)
+"""The C functions that sum parts of the rows by channel: dy, and dy (x - mean); by dtype."""
 C_COMBINE_CHANNELS: Final = find_c_functions("combine_channels", *FLOAT_DTYPES)
+"""The C functions that write dy a + (x - mean) b + c, with numbers a, b and c for each channel; by dtype."""
 
 
 def run_for_channels(
@@ -253,7 +271,7 @@ def run_for_channels(
     channel_layout: tuple[int, int, int, int],
     epsilon: float,
 ) -> None:
-    """Call a C function on images and on arrays of one number per channel; threads share the channels."""
+    """Call a C function on images and arrays of a number per channel, for the counts of `find_channel_layout`."""
     channels, outer, pitch, inner = channel_layout
     places = [(x, inner if x.ndim > 1 else 1) for x in arrays]
     work = 3 * channels * outer * inner if inner > 1 else 0  # columns are not divided
@@ -261,7 +279,7 @@ def run_for_channels(
 
 
 def has_shared_rows(channel_layout: tuple[int, int, int, int]) -> bool:
-    """Return whether channels are columns with enough rows to be shared by threads."""
+    """Return whether channels are columns with enough rows for threads, by the counts of `find_channel_layout`."""
     channels, outer, _, inner = channel_layout
     return (
         inner == 1 and thread_pool.count_parts(3 * channels * outer, -(-outer // ROWS_PER_PART)) > 1
@@ -275,7 +293,7 @@ def sum_rows_by_parts(
     channels: int,
     sum_count: int,
 ) -> Array:
-    """Return sums over all rows in double precision, computed by parts of fixed size.
+    """Return what a C function sums over all rows, in double precision, computed by parts of fixed size.
 
     The function writes `sum_count` sums for each part. Each input is an array, and whether it has all rows of
     channels.

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 
 def make_optimizer_kernel(kernel: Kernel[..., Any], c_name: str) -> Implementation:
-    """Return the implementation of an optimizer kernel by its C functions, which `c_name` and the dtypes name."""
+    """Return the implementation of an optimizer kernel by C functions, whose names begin with `c_name`."""
     functions = find_c_functions(c_name, *FLOAT_DTYPES)
     lists = optimizers.LIST_COUNT_OF_KERNEL[kernel]
     numpy_function = numpy_implementation(kernel)
 
     def implementation(coefficients: Array, *tensors: Array) -> list[Array]:
+        """Return the new variables and slots, given coefficients and the tensors of all variables."""
         count = len(tensors) // lists
         sizes = tuple([x.size for x in tensors[:count]])
         largest = max(sizes, default=0)
@@ -59,7 +60,7 @@ def make_optimizer_kernel(kernel: Kernel[..., Any], c_name: str) -> Implementati
 
 @lru_cache(maxsize=64)
 def as_array_of_sizes(sizes: tuple[int, ...]) -> Array:
-    """Return sizes as a cached array of int32; each training step asks for the same ones."""
+    """Return sizes in elements as a cached array of int32; each training step asks for the same ones."""
     return np.array(sizes, np.int32)
 
 

@@ -26,17 +26,24 @@ if TYPE_CHECKING:
     from plugrad_native.declare import CFunction, CFunctionsByDtype
 
 C_MAX_POOL = find_c_functions("max_pool", *FLOAT_DTYPES, *INTEGER_DTYPES)
+"""The C functions of max pooling, by dtype."""
 C_MAX_POOL_GRADIENT = find_c_functions("max_pool_gradient", *FLOAT_DTYPES)
+"""The C functions of the gradient of max pooling, by dtype."""
 C_MAX_POOL_WITH_ARGMAX = find_c_functions("max_pool_with_argmax", *FLOAT_DTYPES, *INTEGER_DTYPES)
+"""The C functions of max pooling that also return the index of each maximum, by dtype."""
 C_AVERAGE_POOL = find_c_functions("avg_pool", *FLOAT_DTYPES)
+"""The C functions of average pooling, by dtype."""
 C_AVERAGE_POOL_GRADIENT = find_c_functions("avg_pool_gradient", *FLOAT_DTYPES)
+"""The C functions of the gradient of average pooling, by dtype."""
 
 numpy_pool: Final = numpy_implementation(pooling.pool)
+"""NumPy's implementation of the kernel `pool`."""
 numpy_max_pool_with_argmax: Final = numpy_implementation(pooling.max_pool_with_argmax)
+"""NumPy's implementation of the kernel `max_pool_with_argmax`."""
 
 
 def describe_pooling(image_shape: Shape, window: Window) -> Array | None:
-    """Return C's descriptor of windows over images, or None if it would be empty or exceed 32 bits."""
+    """Return C's descriptor of a `Window` over images, or None if it would be empty or exceed 32 bits."""
     largest = max(
         count_elements(image_shape), image_shape[0] * image_shape[-1] * count_elements(window.out)
     )
@@ -48,12 +55,12 @@ def describe_pooling(image_shape: Shape, window: Window) -> Array | None:
 def describe_pooling_if_supported(
     functions: CFunctionsByDtype, images: Array, window: Window
 ) -> Array | None:
-    """Return C's descriptor of windows over images, or None if C does not support them."""
+    """Return C's descriptor of a `Window` over images, or None if the C functions do not support them."""
     return describe_pooling(images.shape, window) if images.dtype in functions else None
 
 
 def run_pooling(c_function: CFunction, x: Array, window: Window, descriptor: Array) -> Array:
-    """Return the maxima or the averages of windows, computed by a C function."""
+    """Return the maxima or the averages of the windows over images, computed by a C function for C's descriptor."""
     out = empty((x.shape[0], *window.out, x.shape[-1]), x.dtype)
     run_windows(
         lambda some, x, out: (c_function, x, out, some),
@@ -66,10 +73,11 @@ def run_pooling(c_function: CFunction, x: Array, window: Window, descriptor: Arr
 
 
 def make_pooling(kernel: Kernel[..., Any], functions: CFunctionsByDtype) -> Callable[..., Array]:
-    """Return the implementation of a pooling without dilations."""
+    """Return the implementation of a pooling kernel without dilations, by C functions by dtype."""
     in_python = numpy_implementation(kernel)
 
     def implementation(x: Array, *, window: Window) -> Array:
+        """Return the maximum or the average of each window."""
         descriptor = describe_pooling_if_supported(functions, x, window)
         if descriptor is None:
             return in_python(x, window=window)
@@ -83,6 +91,7 @@ def make_max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, input: Array, output: Array, *, window: Window) -> Array:
+        """Return the gradient for the images, given the images and the maxima."""
         descriptor = describe_pooling_if_supported(C_MAX_POOL_GRADIENT, input, window)
         if descriptor is None:
             return numpy_gradient(dy, input, output, window=window)
@@ -106,6 +115,7 @@ def make_avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, input: Array, *, window: Window) -> Array:
+        """Return the gradient for the images."""
         descriptor = describe_pooling_if_supported(C_AVERAGE_POOL_GRADIENT, input, window)
         if descriptor is None:
             return numpy_gradient(dy, input, window=window)

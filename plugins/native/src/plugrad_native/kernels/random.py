@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 RANDOM_NUMBER_COST_IN_ADDITIONS: Final = 4
 """The cost of a random number, in additions."""
 PART_SIZE_MULTIPLE: Final = 1024
-"""Each thread's part but the last has a multiple of so many numbers: whole blocks of words."""
+"""The number of random words of which each thread's part has a multiple: whole blocks of Philox."""
 PHILOX_BLOCK_WORDS: Final = 4
 """The words of 32 bits that Philox makes from one counter."""
 
@@ -45,6 +45,7 @@ def make_random_kernel(
     numpy_function = numpy_implementation(kernel)
 
     def implementation(state: Array, *, shape: Shape) -> Array:
+        """Return random numbers in an array of a shape, given a key and a counter as `state`."""
         count = count_elements(shape)
         if count >= MAX_ELEMENTS:
             return numpy_function(state, shape=shape)
@@ -59,7 +60,7 @@ def make_random_kernel(
 def draw_in_parts(
     c_function: CFunction, state: Array, arrays: Sequence[Array], *attributes: object
 ) -> None:
-    """Call a C function that draws a word for each element of contiguous arrays, in threads if it takes long."""
+    """Call a C function that draws a random word per element of contiguous arrays; threads share long work."""
     count = arrays[0].size
     parts = thread_pool.count_parts(
         RANDOM_NUMBER_COST_IN_ADDITIONS * count, count // PART_SIZE_MULTIPLE
@@ -79,7 +80,9 @@ def draw_in_parts(
 
 
 C_DROPOUT: Final = find_c_functions("dropout", *FLOAT_DTYPES)
+"""The C functions of dropout, by dtype."""
 draw_bits: Final = make_random_kernel(random.random_bits, "random_bits", INT32)
+"""The implementation of `random_bits`, which returns random words of 32 bits."""
 
 
 @table.implements(random.dropout)

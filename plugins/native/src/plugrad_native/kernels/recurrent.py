@@ -25,6 +25,7 @@ CELL_COST_IN_ADDITIONS: Final = 24
 """How many additions take as long as the activations of one unit of a cell."""
 
 C_SIGMOID: Final = find_c_functions("sigmoid", *FLOAT_DTYPES)
+"""The C functions of the sigmoid, by dtype."""
 
 
 def _sigmoid(x: Array) -> Array:
@@ -38,11 +39,12 @@ def _sigmoid(x: Array) -> Array:
 def _make_kernel(
     kernel: Kernel[..., Any], c_name: str, shape_inputs: tuple[int, ...]
 ) -> Implementation:
-    """Return the implementation of a recurrent cell; each result has the shape of an input, by its position."""
+    """Return the implementation of a recurrent cell; `shape_inputs` has, by result, the input that has its shape."""
     run = current_variant().kernel(f"{c_name}_float32")
     numpy_function = numpy_implementation(kernel)
 
     def implementation(*inputs: Array) -> Any:
+        """Return the results of the cell, or of NumPy's if C does not support the inputs."""
         state = inputs[-1]
         units = state.shape[-1]
         size = state.size

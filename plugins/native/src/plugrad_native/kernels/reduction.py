@@ -47,11 +47,11 @@ ROWS_REDUCED_TOGETHER = 8
 LONG_ROW_PART_ELEMENTS: Final = 1 << 17
 """The elements in each part of a long row, as in csrc/reduction.c."""
 UNSHARED_MAX_COLUMNS: Final = 16
-"""The maximum columns of which C reduces several rows at a time; threads do not share so few columns."""
+"""The maximum columns of a matrix that threads do not share: C reduces several rows of so few at a time."""
 COLUMNS_REDUCED_TOGETHER: Final = 64
 """The number of columns that C reduces side by side."""
 REDUCED_BY_RUNS_MIN_ELEMENTS: Final = 1 << 15
-"""The minimum elements for which it pays to order the axes as in memory, which takes about 10 microseconds."""
+"""The minimum elements of an array whose axes are ordered as in memory, which takes about 10 microseconds."""
 REDUCED_IN_COPIES_MIN_ELEMENTS: Final = 1 << 11
 """The minimum elements for which C computes variances of a copy faster than NumPy, which makes two copies."""
 
@@ -60,7 +60,7 @@ REDUCED_IN_COPIES_MIN_ELEMENTS: Final = 1 << 11
 def find_reduction_layout(
     shape: Shape, axes: Shape, keep_dims: bool
 ) -> tuple[Shape, int, int, int] | None:
-    """Return the result's shape, and the sizes before, of and after the sorted reduced axes.
+    """Return the result's shape, and the numbers of elements before, in and after the sorted reduced axes.
 
     None if the axes are not adjacent, or the array is empty or very large.
     """
@@ -98,7 +98,7 @@ def reduce_in_memory_order(
     *,
     is_stepwise_exact: bool,
 ) -> Array | None:
-    """Return the reduction of axes that are not adjacent, in the order of memory, or None if NumPy is as fast.
+    """Return the reduction of axes that are not adjacent, taken in memory order, or None if NumPy is as fast.
 
     NumPy does so with small arrays, with those that repeat elements, of which a copy may be large, and with those that
     have gaps, unless it makes copies itself: it does if the reduction of some axes and then of the others is not the
@@ -166,6 +166,7 @@ def make_reduction(
 
     @mark_results_tracked
     def implementation(x: Array, *, keep_dims: bool, **axes: Shape) -> Array:
+        """Return the reduction of x along the axes in the attribute."""
         axis = axes[axes_attribute]
         run = functions.get(x.dtype)
         plan = find_reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
@@ -218,6 +219,7 @@ def make_reduction(
         return out
 
     def reduce(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
+        """Return the reduction of x along the axes."""
         return implementation(x, keep_dims=keep_dims, **{axes_attribute: axis})
 
     register_small_result_functions(kernel, "axes", functions, axes_attribute)
@@ -235,7 +237,7 @@ def reduce_long_row_by_parts(
     out: Array,
     divisor: int,
 ) -> None:
-    """Reduce all elements to one number by fixed parts, which threads share.
+    """Reduce all elements to one number, which is written to `out`, by parts of fixed size that threads share.
 
     The part functions reduce parts of a row to numbers in double precision, and these to one number, divided.
     """
@@ -259,7 +261,7 @@ def reduce_long_row_by_parts(
 
 
 def reduce_long_row_in_any_order(c_function: CFunction, x: Array, out: Array) -> None:
-    """Reduce all elements to one number by parts that threads share, where the order of elements does not matter."""
+    """Write the reduction of all elements, such as the maximum, to `out`; threads share parts of any size."""
     size, x = x.size, x.reshape(-1)
     whole, rest = divmod(size, LONG_ROW_PART_ELEMENTS)
     totals = np.empty((whole + bool(rest),), x.dtype)
@@ -298,6 +300,7 @@ for _kernel, _name in ((reduction.all, "min_uint8"), (reduction.any, "max_uint8"
 # --- variances and norms -----------------------------------------------------------------------------
 
 C_MOMENTS: Final = find_c_functions("moments", *FLOAT_DTYPES)
+"""The C functions that sum the differences from a number and their squares, by dtype."""
 MAX_SAFE_SQUARE_SUM: Final = 2.0**800
 """The maximum sum of squares in float64 that is taken without scaling, to be sure that none overflowed."""
 OVERFLOW_GUARD_SCALE: Final = 2.0**700
@@ -305,7 +308,7 @@ OVERFLOW_GUARD_SCALE: Final = 2.0**700
 
 
 def compute_row_moments(x: Array, start: float, scale: float = 1.0) -> tuple[float, float]:
-    """Return the sum of ``(x - start) * scale`` and the sum of its squares, computed by parts in several threads."""
+    """Return the sum of ``(x - start) * scale`` and of its squares, where `start` is a number near the mean."""
     x = x.reshape(-1)
     totals = np.empty((-(-x.size // LONG_ROW_PART_ELEMENTS), 2))
     parts = [
@@ -357,6 +360,7 @@ def make_moments(
 
     @mark_results_tracked
     def implementation(x: Array, *, axis: Shape, keep_dims: bool) -> Array:
+        """Return the variances or the norms along the axes."""
         run = functions.get(x.dtype)
         plan = find_reduction_layout(x.shape, axis, keep_dims) if x.flags.c_contiguous else None
         if run is None or plan is None:
@@ -416,6 +420,7 @@ def make_arg_reduction(kernel: Kernel[..., Any], c_name: str) -> Callable[..., A
 
     @mark_results_tracked
     def implementation(x: Array, *, axis: int) -> Array:
+        """Return the index of the first extreme value along an axis."""
         if x.size < UNTRACKED_MAX_ELEMENTS:  # a call of NumPy takes less than the decision
             return numpy_function(x, axis=axis)
         run = functions.get(x.dtype)
@@ -453,10 +458,12 @@ table.update(
 
 
 C_COUNT_IDS = current_variant().kernel("count_ids")
+"""The C function that counts how often each id occurs."""
 COUNT_COST_IN_ADDITIONS: Final = 4
 """The cost of counting one element, in additions."""
 
 numpy_bincount: Final = numpy_implementation(reduction.bincount)
+"""NumPy's implementation of the kernel `bincount`."""
 
 
 def count_elements_by_value(x: Array, value_count: int) -> Array:

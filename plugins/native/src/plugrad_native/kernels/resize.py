@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array, CFunction
 
 C_RESIZE_BILINEAR: Final = find_c_functions("resize_bilinear", *FLOAT_DTYPES)
+"""The C functions of bilinear resizing, by dtype."""
 C_RESIZE_NEAREST_BY_ITEM_SIZE: Final = {
     size: current_variant().kernel(f"resize_nearest_{size}") for size in (1, 2, 4, 8)
 }
 """The C functions of nearest-neighbour resizing, by the bytes of an element."""
 C_RESIZE_GRADIENT: Final = find_c_functions("resize_gradient", *FLOAT_DTYPES)
+"""The C functions of the gradients of both kinds of resizing, by dtype."""
 SCRATCH_FLOATS_PER_COLUMN: Final = 4
 """The float32 of scratch memory for each column of the result: a struct ``place`` of csrc/resize.c."""
 
@@ -54,7 +56,7 @@ def run_resize(
     size_and_flags: tuple[Pair, bool, bool],
     *is_nearest: bool,
 ) -> Array:
-    """Call a C function that writes resized images or gradients to `out`, and return `out`."""
+    """Call a C function that writes resized images or gradients to `out`, given the size and the flags of a resize."""
     count, (_, width), itemsize = image_shape[0], size_and_flags[0], x.itemsize
     parallel_for(
         c_function,
@@ -82,6 +84,7 @@ def make_resize(
     def implementation(
         images: Array, *, size: Pair, align_corners: bool, half_pixel_centers: bool
     ) -> Array:
+        """Return the images resized to `size`, a height and a width."""
         shape = (images.shape[0], *size, images.shape[3])
         run = find_function(images)
         if run is None or not is_supported(images.shape, shape):
@@ -104,6 +107,7 @@ def make_resize_gradient(kernel: Kernel[..., Any], *, is_nearest: bool) -> Calla
     def implementation(
         images: Array, dy: Array, *, size: Pair, align_corners: bool, half_pixel_centers: bool
     ) -> Array:
+        """Return the gradient for the images, given the gradient for the result."""
         run = C_RESIZE_GRADIENT.get(dy.dtype)
         if run is None or not is_supported(images.shape, dy.shape):
             return numpy_function(

@@ -32,11 +32,12 @@ ROWS_SCANNED_TOGETHER = 8
 COLUMNS_SCANNED_TOGETHER = 16
 """The columns that C scans at a time, as in csrc/scan.c."""
 NUMBER_DTYPES = (*FLOAT_DTYPES, *INTEGER_DTYPES)
+"""The names of the dtypes of integers and floats, except halves."""
 
 
 @lru_cache(maxsize=1024)
 def find_sizes_around_axis(shape: Shape, axis: int) -> tuple[int, int, int]:
-    """Return the sizes before, of and after an axis."""
+    """Return the numbers of elements before, along and after an axis."""
     return count_elements(shape[:axis]), shape[axis], count_elements(shape[axis + 1 :])
 
 
@@ -50,6 +51,7 @@ def make_scan(kernel: Kernel[..., Any], c_name: str) -> Callable[..., Array]:
 
     @mark_results_tracked
     def implementation(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
+        """Return the running sums or products along an axis."""
         run = functions.get(x.dtype)
         if run is None or not 0 < x.size < MAX_ELEMENTS:
             if x.dtype == FLOAT16:

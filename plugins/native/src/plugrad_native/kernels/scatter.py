@@ -1,4 +1,4 @@
-"""Sums at positions."""
+"""Sums of updates at coordinates."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 numpy_scatter: Final = numpy_implementation(scatter.scatter_nd)
+"""NumPy's implementation of the kernel `scatter_nd`."""
 
 
 @table.implements(scatter.scatter_nd)

@@ -26,31 +26,42 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array, CFunction
 
 C_FILL_FFT_TABLE: Final = current_variant().kernel("fft_table")
+"""The C function that writes the twiddle factors of a transform."""
 C_GET_FFT_TABLE_SIZE: Final = current_variant().kernel("fft_table_size")
+"""The C function that returns how many float64 the twiddle factors take."""
 C_FFT: Final = current_variant().kernel("fft_complex64")
+"""The C function of the Fourier transform of rows of complex64."""
 C_RFFT: Final = current_variant().kernel("rfft_float32")
+"""The C function of the Fourier transform of rows of float32."""
 C_IRFFT: Final = current_variant().kernel("irfft_complex64")
+"""The C function that returns rows of float32 from their Fourier transforms."""
 MAX_ROW_ELEMENTS: Final = 1 << 24
 """The maximum length of a row; longer rows would need large tables of twiddle factors."""
 
 numpy_fft: Final = numpy_implementation(signal.fft)
+"""NumPy's implementation of the kernel `fft`."""
 numpy_ifft: Final = numpy_implementation(signal.ifft)
+"""NumPy's implementation of the kernel `ifft`."""
 numpy_rfft: Final = numpy_implementation(signal.rfft)
+"""NumPy's implementation of the kernel `rfft`."""
 numpy_irfft: Final = numpy_implementation(signal.irfft)
+"""NumPy's implementation of the kernel `irfft`."""
 
 
 class FftPlan(NamedTuple):
     """The FFT of rows of one length: the struct ``plan`` of csrc/signal.c, and the twiddle factors."""
 
     descriptor: Array
+    """The fields of the struct, as an array of int32."""
     twiddle_factors: Array
+    """Roots of unity, as pairs of float64."""
     transform_length: int
     """The complex numbers of a transform, more than those of a row if it has a large prime factor."""
 
 
 @lru_cache(maxsize=32)
 def plan_complex_fft(row_length: int, real_row_length: int = 0) -> FftPlan:
-    """Plan the FFT of complex rows; `real_row_length` is the length of the real rows that they stand for, or 0."""
+    """Plan the FFT of complex rows, which may be real rows of length `real_row_length` seen as pairs; 0 if not."""
     size, radices = plan_fft_stages(row_length)
     descriptor = np.array([row_length, size, real_row_length, len(radices), *radices], INT32)
     factors = np.empty(C_GET_FFT_TABLE_SIZE(descriptor, 0), FLOAT64)
@@ -66,7 +77,7 @@ def plan_real_fft(row_length: int) -> FftPlan:
 def transform_rows(
     c_function: CFunction, plan: FftPlan, x: Array, out: Array, *flags: bool
 ) -> Array:
-    """Write the transforms of the rows of x to the rows of `out`, and return `out`."""
+    """Write the transforms of the rows of x, computed by a C function, to the rows of `out`, and return `out`."""
     row = x.shape[-1]
     parallel_for(
         c_function,

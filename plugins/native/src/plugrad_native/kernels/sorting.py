@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 C_ARGSORT = find_c_functions("argsort", "float16", "float32", "float64", *INTEGER_DTYPES)
+"""The C functions that sort indices by elements, by dtype."""
 
 SORT_COST_IN_ADDITIONS: Final = 8
 """The cost of sorting one element, in additions."""
@@ -33,8 +34,11 @@ LONG_ROW_MIN_ELEMENTS: Final = 1 << 13
 """The minimum elements of a vector for which C's radix sort is faster than NumPy, twice as fast for a million."""
 
 numpy_sort: Final = numpy_implementation(sorting.sort)
+"""NumPy's implementation of the kernel `sort`."""
 numpy_argsort: Final = numpy_implementation(sorting.argsort)
+"""NumPy's implementation of the kernel `argsort`."""
 numpy_top_k: Final = numpy_implementation(sorting.top_k)
+"""NumPy's implementation of the kernel `top_k`."""
 
 
 @table.implements(sorting.argsort)

@@ -42,6 +42,7 @@ C_STEP_BY_DTYPE_CHAR: Final = {
     DTYPE_CHARS[dtype]: current_variant().kernel(f"step_{dtype}")
     for dtype in ("float16", "bfloat16", *FLOAT_DTYPES)
 }
+"""The C functions of `step`, by NumPy's letters for the dtypes."""
 C_CASTS_BY_DTYPE_CHARS: Final = {
     DTYPE_CHARS[source] + DTYPE_CHARS[target]: current_variant().kernel(f"cast_{source}_{target}")
     for source, targets in (
@@ -63,7 +64,9 @@ which threads share.
 """
 
 numpy_step: Final = numpy_implementation(unary.step)
+"""NumPy's implementation of the kernel `step`."""
 numpy_cast: Final = numpy_implementation(unary.cast)
+"""NumPy's implementation of the kernel `cast`."""
 
 
 @table.implements(unary.step)
@@ -113,10 +116,12 @@ def cast(x: Array, *, dtype: DType) -> Array:
 
 
 def _cast_to_float32(x: Array) -> Array:
+    """Cast float16 to float32 by a call from Python."""
     return cast(x, dtype=float32)
 
 
 def _cast_to_float16(x: Array) -> Array:
+    """Cast float32 to float16 by a call from Python."""
     return cast(x, dtype=float16)
 
 

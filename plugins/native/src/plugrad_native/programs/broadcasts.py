@@ -21,7 +21,7 @@ BROADCASTING_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
 
 
 def bypass_broadcasts(graph: Graph) -> Graph:
-    """Return the graph with elementwise calls that read the inputs of broadcasts, where their results stay the same."""
+    """Return the graph with elementwise calls that read the inputs of broadcasts, where results stay the same."""
     sources: dict[Value, Value] = {}
     steps: list[Step] = []
     for step in graph.steps:
@@ -42,7 +42,7 @@ def bypass_broadcasts(graph: Graph) -> Graph:
 def _replace_broadcast_inputs(
     step: Call, graph: Graph, broadcast_sources: dict[Value, Value]
 ) -> Call:
-    """Return a call that reads the inputs of broadcasts, if its other inputs have the full shape."""
+    """Return a call that reads the sources of broadcasts, as far as its result keeps its shape."""
     shape, inputs = graph.specs[step.outputs[0]].shape, [*step.inputs]
     for place, value in enumerate(step.inputs):
         source = broadcast_sources.get(value) if value is not None else None

@@ -18,37 +18,44 @@ class InputOperand(NamedTuple):
     """An operand of a C call: the array of a value that the call reads."""
 
     value: Value
+    """The value of the graph."""
 
 
 class OutputOperand(NamedTuple):
     """An operand of a C call: the array of a value that the call writes."""
 
     value: Value
+    """The value of the graph."""
 
 
 class OffsetOperand(NamedTuple):
     """An operand of a C call: the part of a value's array after an offset."""
 
     value: Value
+    """The value of the graph."""
     offset_bytes: int
+    """The bytes of the array before the part."""
 
 
 class StepOperand(NamedTuple):
-    """An operand of a C call: the step of a value, 1 if it has an element per result element, else 0."""
+    """An operand of a C call: 1 if a value has an element for each element of the result, 0 if it is one number."""
 
     value: Value
+    """The value of the graph."""
 
 
 class ConstantOperand(NamedTuple):
     """An operand of a C call: a constant array of the program."""
 
     array: Array
+    """The array, which the program keeps alive."""
 
 
 class ScratchOperand(NamedTuple):
     """An operand of a C call: scratch memory."""
 
     nbytes: int
+    """The size of the scratch memory."""
 
 
 class CountOperand(NamedTuple):
@@ -78,16 +85,22 @@ class CCall(NamedTuple):
     function: str
     """The name of the function."""
     operands: tuple[Operand, ...]
+    """The operands, one for each argument of the function."""
 
 
 class UfuncCall(NamedTuple):
     """A call of an inner loop of a NumPy ufunc: elementwise, or generalized with sizes and steps in bytes."""
 
     ufunc: np.ufunc
+    """The ufunc of NumPy."""
     loop_index: int
+    """The index of the loop for the dtypes among the ufunc's loops."""
     operands: tuple[InputOperand | ConstantOperand | OutputOperand, ...]
+    """The inputs, followed by the results."""
     loop_sizes: tuple[int, ...] = ()
+    """The core dimensions of a generalized ufunc, such as rows and columns."""
     step_bytes: tuple[int, ...] = ()
+    """The strides of a generalized ufunc's operands, in bytes."""
 
 
 AnyCall: TypeAlias = CCall | UfuncCall

@@ -67,10 +67,11 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
     GraphFunction = Callable[..., list[Any]]
+    """The type of a function of arrays that runs a graph, and returns the arrays of its results."""
 
 
 def compile_graph(graph: Graph) -> GraphFunction | None:
-    """Return a function from the arrays of arguments and variables to results and updates.
+    """Return a function from the arrays of arguments and variables to those of results and updates, or None.
 
     None if there is nothing that C can run.
     """
@@ -81,17 +82,17 @@ def compile_graph(graph: Graph) -> GraphFunction | None:
 
 
 def _compile_or_replay(graph: Graph) -> GraphFunction:
-    """Return a function of a graph, which replays its calls if C can run none of it."""
+    """Return a function that runs a graph by programs, or call by call from Python if C can run none of it."""
     return compile_graph(graph) or compile_replay(graph)
 
 
 def _compile_without_in_place_updates(graph: Graph) -> GraphFunction:
-    """Return a function of a graph whose updates are new arrays."""
+    """Return a function that runs a graph and returns updated variables as new arrays."""
     return _compile(graph) or compile_replay(graph)
 
 
 def _compile(graph: Graph) -> GraphFunction | None:
-    """Return a function of a graph whose updates are new arrays, or None if C can run none of it."""
+    """Return a function that runs a graph with its updates as new arrays, or None if C can run none of it."""
     own = CompiledStepSelector(graph)
     grouped = own.prepare(graph)
     groups = [step.body for step in grouped.steps if isinstance(step, Fused)]
@@ -112,6 +113,7 @@ def _compile(graph: Graph) -> GraphFunction | None:
     compiled: dict[Graph, Region] = {}
 
     def compile_inner(inner_graph: Graph) -> GraphFunction:
+        """Return a function that runs the body of a fused step or of control flow."""
         if not any(inner_graph is body for body in bodies):
             return _compile_or_replay(inner_graph)
         dying = memory.find_dying_values(inner_graph)
@@ -135,10 +137,11 @@ def _attach_memory_plan(
     regions: Mapping[Graph, Region],
     selector: CompiledStepSelector,
 ) -> GraphFunction:
-    """Return a function of a graph that also reports its fused steps and its peak memory."""
+    """Return the function of a graph, with the attribute `graph`, which tells its fused steps and its peak memory."""
     places = {v: x for region in regions.values() for v, x in region.memory_owners.items()}
 
     def scratch_bytes(step: Step) -> int:
+        """Return the bytes that a step takes beside its results."""
         if isinstance(step, Call):
             return (
                 count_scratch_bytes(step, fused_graph.specs) if selector.has_own_kernel(step) else 0
@@ -152,14 +155,16 @@ def _attach_memory_plan(
 
 
 NO_CONSTANTS: Final[Mapping[Value, Array]] = MappingProxyType({})
+"""An empty mapping from values to constant arrays."""
 
 # --- one program ------------------------------------------------------------------------------------
 
 
 class Region(NamedTuple):
-    """The function that runs a fused step, and its memory use."""
+    """The function that runs a fused step of a graph, and its memory use."""
 
     run: GraphFunction
+    """The function from the arrays of the step's inputs to those of its results."""
     memory_owners: Mapping[Value, Value]
     """By result: the value in whose memory it lies; other results have memory of their own."""
     scratch_bytes: int
@@ -173,7 +178,7 @@ def compile_region(
     constants: Mapping[Value, Array] = NO_CONSTANTS,
     dying_arguments: Set[Value] = frozenset(),
 ) -> Region:
-    """Compile a fused step to a function from the arrays of its arguments to those of its results.
+    """Compile a fused step to a function from the arrays of `arguments`, which are values, to those of `results`.
 
     The results may be arguments, constants, and results of the body. The graph around the body has made the dying
     arguments, and no longer needs them.
@@ -239,12 +244,12 @@ def compile_region(
 
 
 def _count_allocated_bytes(program: ProgramTable) -> int:
-    """Return the bytes that each call allocates for the arena; a small arena belongs to the program."""
+    """Return the bytes of the scratch memory that each call allocates; the program keeps small scratch memory."""
     return program.arena_bytes if program.arena_bytes >= LARGE_ARENA_BYTES else 0
 
 
 def compile_shared_group(body: Graph, dying_arguments: Set[Value]) -> Region:
-    """Compile a group to a function that runs in several threads, with a program for the part of each."""
+    """Compile a group of calls to a function that runs in several threads, with a program for each thread's part."""
     specs, inputs, outputs = body.specs, body.arguments, body.results
     sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
     places = {v: Location(1 + i, 0, sizes[v]) for i, v in enumerate([*inputs, *outputs])}
@@ -265,6 +270,7 @@ def compile_shared_group(body: Graph, dying_arguments: Set[Value]) -> Region:
         scratch_bytes += _count_allocated_bytes(part)
 
     def run_programs(*arrays: Array) -> None:
+        """Run the programs of all parts, in several threads."""
         thread_pool.run(
             [
                 (run, *arrays, empty((arena,), _BYTE_DTYPE))
@@ -291,7 +297,7 @@ def _find_elementwise_shape(body: Graph, specs: Mapping[Value, Shaped]) -> Shape
 def _write_group(
     writer: ProgramWriter, body: Graph, first_item: int = 0, end_item: int | None = None
 ) -> None:
-    """Write a group for its elements or rows from `first_item` to before `end_item`."""
+    """Write a group to a program, for the elements or rows from `first_item` to before `end_item`."""
     shape = _find_elementwise_shape(body, writer.specs)
     if shape is not None:
         writer.write_loop(
@@ -307,6 +313,7 @@ def _write_group(
 
 
 def _is_control_flow(step: Step) -> bool:
+    """Return whether a step of a graph is a loop or a conditional."""
     return isinstance(step, Scan | Cond | While)
 
 
@@ -326,7 +333,7 @@ def _make_row_steps(body: Graph, specs: Mapping[Value, Shaped]) -> list[RowStep]
 
 
 def _write_step(writer: ProgramWriter, step: Step) -> None:
-    """Write a step of a region."""
+    """Write a step of a graph to a program."""
     if isinstance(step, Fused):
         _write_group(writer, step.body)
         return
@@ -352,8 +359,11 @@ class _ProgramCaller(NamedTuple):
     """
 
     body: Graph
+    """The graph that the program runs."""
     arguments: Sequence[Value]
+    """The arguments of the caller, as values of the graph."""
     results: Sequence[Value]
+    """The results of the caller, as values of the graph."""
     inputs: Sequence[Value]
     """The arguments that the program reads."""
     outputs: Sequence[Value]
@@ -361,13 +371,14 @@ class _ProgramCaller(NamedTuple):
     storage: Mapping[Value, Value]
     """By value: the value in whose memory it lies."""
     constants: Mapping[Value, Array]
+    """The arrays of the values that are constants."""
     reused_arguments: Mapping[Value, Value] = MappingProxyType({})
     """By output: the argument in whose memory it may lie, if nothing else refers to that array."""
 
     def compile(
         self, program: Callable[..., None], output_bytes: int, arena_bytes: int
     ) -> GraphFunction:
-        """Return a function that calls a program, given the bytes of its outputs and its arena."""
+        """Return a function that calls a program, given the bytes of all its outputs and of its scratch memory."""
         specs, storage = self.body.specs, self.storage
         names: dict[str, Any] = {
             "program": program,
@@ -411,7 +422,7 @@ class _ProgramCaller(NamedTuple):
     def _format_result(
         self, value: Value, namespace: dict[str, Any], results_by_owner: Mapping[Value, Value]
     ) -> str:
-        """Return the Python expression of a result: an argument, a new array, or a view of one."""
+        """Return the Python expression of a result; the objects that it refers to by name are added to `namespace`."""
         owner = self.storage.get(value, value)
         if value in self.arguments or value in self.constants:
             return f"v{value}"
@@ -423,6 +434,7 @@ class _ProgramCaller(NamedTuple):
 
 
 _BYTE_DTYPE = np.dtype(np.uint8)
+"""The dtype of scratch memory: bytes."""
 
 
 class _LoopwiseReplay:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     """A function that writes a step of a body to a program."""
 
 ControlFlow: TypeAlias = Scan | Cond | While
+"""A step that is a loop or a conditional."""
 
 
 def has_supported_sizes(step: ControlFlow, specs: Mapping[Value, Shaped]) -> bool:
@@ -60,7 +61,7 @@ def _write_scan(writer: ProgramWriter, step: Scan, write_step: StepWriter) -> No
     state = _copy_initial_carry(writer, sources[:carries], targets[:carries])
 
     def locate_first_slice(location: Location) -> Location:
-        """Return the location of the slice in the first iteration, which moves on in each of the next ones."""
+        """Return the location of the first iteration's slice of a stacked array, which moves on in later iterations."""
         nbytes = location.nbytes // step.length
         if step.is_reversed:
             return Location(
@@ -78,6 +79,7 @@ def _write_scan(writer: ProgramWriter, step: Scan, write_step: StepWriter) -> No
     body.overwrite_arguments(nexts)
 
     def write_iteration() -> None:
+        """Write the steps of one iteration, and the copies of its results."""
         of_state = [value in body.find_views(step.body.arguments[:carries]) for value in stacked]
         pairs = [*zip(of_state, stacked, places, strict=True)]
         body.copy([(v, place) for is_early, v, place in pairs if is_early])
@@ -91,7 +93,7 @@ def _write_scan(writer: ProgramWriter, step: Scan, write_step: StepWriter) -> No
 
 
 def _write_cond(writer: ProgramWriter, step: Cond, write_step: StepWriter) -> None:
-    """Write a conditional: both branches write to the places of the outputs."""
+    """Write a conditional: both branches write to the memory of the outputs."""
     operands = [writer.locate(v) for v in step.operands]
     targets = [writer.locations[v] for v in step.outputs]
 
@@ -103,6 +105,7 @@ def _write_cond(writer: ProgramWriter, step: Cond, write_step: StepWriter) -> No
             body.write_result_to(value, place)
 
         def write_steps_and_results() -> None:
+            """Write the steps of the branch, and copy results that are elsewhere."""
             body.write_steps(write_step)
             body.copy(results)
 
@@ -113,7 +116,7 @@ def _write_cond(writer: ProgramWriter, step: Cond, write_step: StepWriter) -> No
 
 
 def _write_while(writer: ProgramWriter, step: While, write_step: StepWriter) -> None:
-    """Write a loop of unknown length, which keeps its carry in the places of its outputs."""
+    """Write a loop of unknown length, which keeps its carry in the memory of its outputs."""
     state = _copy_initial_carry(
         writer, [writer.locate(v) for v in step.carry], [writer.locations[v] for v in step.outputs]
     )
@@ -123,6 +126,7 @@ def _write_while(writer: ProgramWriter, step: While, write_step: StepWriter) -> 
     body.overwrite_arguments(step.body.results)
 
     def write_iteration() -> None:
+        """Write the steps of one iteration, and the copies of the carry."""
         body.write_steps(write_step)
         body.copy_carry(step.body.results)
 
@@ -136,7 +140,7 @@ def _write_while(writer: ProgramWriter, step: While, write_step: StepWriter) -> 
 def _copy_initial_carry(
     writer: ProgramWriter, sources: Sequence[Location], targets: Sequence[Location]
 ) -> Sequence[Location]:
-    """Copy the initial carry to the places that hold the carry during the loop, and return these."""
+    """Copy the initial carry to the locations that hold the carry during the loop, and return these locations."""
     for source, target in zip(sources, targets, strict=True):
         writer.write_copy(source, target)
     return targets
@@ -154,14 +158,14 @@ class _FixedSliceCopies:
         self.back: list[tuple[Location, Location]] = []
 
     def copy_input(self, location: Location) -> Location:
-        """Copy a slice to a fixed location, which the inner loop reads, and return that."""
+        """Copy a slice of an outer loop to a fixed location, which the inner loop reads, and return that location."""
         stand_in = self._reserve_scratch(location)
         if stand_in != location:
             self.writer.write_copy(location, stand_in)
         return stand_in
 
     def reserve_output(self, location: Location) -> Location:
-        """Return a fixed location for the inner loop to write, which `copy_back` copies to the outer loop's slice."""
+        """Return a fixed location for the inner loop to write, which `copy_back` copies to the slice at `location`."""
         stand_in = self._reserve_scratch(location)
         if stand_in != location:
             self.back.append((stand_in, location))
@@ -177,7 +181,7 @@ class _FixedSliceCopies:
         return replace(self.writer, scratch_offset=self.end)
 
     def _reserve_scratch(self, location: Location) -> Location:
-        """Return scratch memory in place of a location that moves on, or a fixed location itself."""
+        """Return scratch memory in place of a location that moves with the outer loop, else the location itself."""
         if not location.bytes_per_iteration:
             return location
         start, self.end = self.end, self.end + _round_up_to_alignment(location.nbytes)
@@ -185,7 +189,7 @@ class _FixedSliceCopies:
 
 
 class _BodyWriter:
-    """The graph of a loop's or branch's body, and the locations of its values."""
+    """Writes the body of a loop or branch to a program, and knows the locations of its values."""
 
     def __init__(
         self,
@@ -227,13 +231,13 @@ class _BodyWriter:
         return ProgramWriter(self.outer.table, self.graph.specs, places, self.end, self.constants)
 
     def write_steps(self, write_step: StepWriter) -> None:
-        """Write all steps."""
+        """Write all steps of the body by the function `write_step`."""
         writer = self.writer
         for step in self.graph.steps:
             write_step(writer, step)
 
     def locate(self, value: Value) -> Location:
-        """Return the location of a value."""
+        """Return the location of a value in memory."""
         if value in self.constants:
             return self.outer.table.add_constant(self.constants[value])
         return self.owners[self.storage[value]]
@@ -276,12 +280,12 @@ class _BodyWriter:
         )
 
     def copy(self, values_and_locations: Iterable[tuple[Value, Location]]) -> None:
-        """Copy values to locations, unless they are already there."""
+        """Copy each value to the location beside it, unless it is already there."""
         for value, target in values_and_locations:
             self.outer.write_copy(self.locate(value), target)
 
     def copy_carry(self, results: Sequence[Value]) -> None:
-        """Copy the carry of the next iteration to the locations of the carry.
+        """Copy the results, which are the carry of the next iteration, to the locations of the carry.
 
         A part that another part overwrites is copied to scratch memory before.
         """
@@ -303,8 +307,10 @@ class _BodyWriter:
 
 
 def _round_up_to_alignment(nbytes: int) -> int:
+    """Return a number of bytes, rounded up to a multiple of the alignment."""
     return -(-nbytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
 def _count_bytes(spec: Shaped) -> int:
+    """Return the bytes of an array with a given shape and dtype."""
     return count_elements(spec.shape) * spec.dtype.itemsize

@@ -20,7 +20,7 @@ DELAYED_STEP_MIN_BYTES: Final = 1 << 14
 
 
 def find_delayed_results(graph: Graph, is_in_group: Callable[[Step], bool]) -> frozenset[Value]:
-    """Return the results of calls that are better computed later, in the groups that read them.
+    """Return the results of calls that are better computed later, by groups that read them; they fill less memory.
 
     A *stage* is the number of steps on the way to a value that are in no group over elements. A call waits if all its
     readers have later stages, and its inputs are in memory until then anyway.
@@ -46,6 +46,7 @@ def find_delayed_results(graph: Graph, is_in_group: Callable[[Step], bool]) -> f
     waiting: dict[Value, Call] = {}
 
     def can_delay(call: Call, last_stage: int, delayed_results: Container[Value]) -> bool:
+        """Return whether a call's inputs still exist at a later stage, or are results of delayed calls."""
         return all(
             x in given
             or x in delayed_results
@@ -79,5 +80,6 @@ def find_delayed_results(graph: Graph, is_in_group: Callable[[Step], bool]) -> f
 
 
 def _has_large_result(call: Call, graph: Graph) -> bool:
+    """Return whether the result of a call has so many bytes that delaying it pays."""
     shape, dtype = graph.specs[call.outputs[0]]
     return count_elements(shape) * dtype.itemsize >= DELAYED_STEP_MIN_BYTES

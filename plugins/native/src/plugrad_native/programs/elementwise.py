@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     from plugrad.extend import Kernel, Shaped, Value
 
     Specs = Mapping[Value, Shaped]
+    """The type of the shapes and dtypes of a graph's values, by value."""
     Rule = Callable[[Call, Specs], list[AnyCall] | None]
+    """The type of a lowering rule: from a kernel call and specs to the C calls, or None."""
 
 MAX_UFUNC_OPERANDS: Final = 4
 """The maximum inputs and results of a ufunc whose loop a program calls."""
@@ -54,7 +56,7 @@ ELEMENTWISE_RULES: Final[dict[Kernel[..., Any], Rule]] = {}
 
 
 def lower_elementwise(call: Call, specs: Specs) -> list[AnyCall] | None:
-    """Return the C calls that compute an elementwise call, or None if there are none."""
+    """Return the C calls that compute an elementwise kernel call, or None if there are none."""
     rule, count = ELEMENTWISE_RULES.get(call.kernel), count_elements(specs[call.outputs[0]].shape)
     if rule is None and (ufunc := find_ufunc_of_pack(call.kernel)) is not None:
         rule = make_ufunc_rule(ufunc)
@@ -68,7 +70,7 @@ def lower_elementwise(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 
 def find_ufunc_of_pack(kernel: Kernel[..., Any]) -> np.ufunc | None:
-    """Return another package's ufunc that implements a kernel, if its result depends on its elements only.
+    """Return the ufunc by which another package implements a kernel, if its results depend on the elements only.
 
     NumPy gives loops of ufuncs Python's lock only for objects, so these need none.
     """
@@ -85,10 +87,11 @@ def find_ufunc_of_pack(kernel: Kernel[..., Any]) -> np.ufunc | None:
 
 
 def make_unary_rule(c_name: str, dtypes: tuple[str, ...], *attributes: str) -> Rule:
-    """Return the rule that lowers an elementwise call of some dtypes to a call of a unary C function."""
+    """Return the rule that lowers an elementwise kernel call of some dtypes to a call of the C function `c_name`."""
     functions = {as_dtype(d): check_c_function(f"{c_name}_{d}") for d in dtypes}
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
+        """Return the C call of a kernel call, or None for other dtypes."""
         (x,), (y,) = get_inputs(call), call.outputs
         function = functions.get(specs[x].dtype)
         if function is None:
@@ -100,10 +103,11 @@ def make_unary_rule(c_name: str, dtypes: tuple[str, ...], *attributes: str) -> R
 
 
 def make_binary_rule(c_name: str, dtypes: tuple[str, ...], *, is_swapped: bool = False) -> Rule:
-    """Return the rule that lowers an elementwise call of some dtypes to a call of a binary C function."""
+    """Return the rule that lowers a binary kernel call of some dtypes to the C functions named after `c_name`."""
     functions = {as_dtype(d): check_c_function(f"{c_name}_{d}") for d in dtypes}
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
+        """Return the C call of a kernel call, or None for other dtypes."""
         a, b = reversed(get_inputs(call)) if is_swapped else get_inputs(call)
         function = functions.get(specs[a].dtype)
         if function is None:
@@ -133,6 +137,7 @@ def make_ufunc_rule(ufunc: np.ufunc) -> Rule:
     """Return the rule that lowers an elementwise call to a call of a ufunc's inner loop."""
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
+        """Return the call of the ufunc's loop, or None if it has none for the dtypes."""
         (y,) = call.outputs
         loop = find_ufunc_loop(ufunc, *[specs[v].dtype.numpy for v in (*get_inputs(call), y)])
         if loop is None:
@@ -145,7 +150,7 @@ def make_ufunc_rule(ufunc: np.ufunc) -> Rule:
 
 
 def exclude_complex(rule: Rule) -> Rule:
-    """Return a rule that applies only to calls without complex numbers."""
+    """Return a rule that applies only to kernel calls without complex numbers."""
     return lambda call, specs: (
         None if specs[get_inputs(call)[0]].dtype.kind == "complex" else rule(call, specs)
     )
@@ -155,6 +160,7 @@ def combine_rules(*rules: Rule) -> Rule:
     """Return a rule that applies the first of several rules that lowers a call."""
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
+        """Return the C calls by the first rule that has some, or None."""
         return next((found for r in rules if (found := r(call, specs)) is not None), None)
 
     return rule
@@ -185,14 +191,14 @@ def _register_ufunc_rules() -> None:
 
 
 def restrict_to_floats(rule: Rule) -> Rule:
-    """Return a rule that applies only to calls on floats."""
+    """Return a rule that applies only to kernel calls on floats."""
     return lambda call, specs: (
         rule(call, specs) if specs[get_inputs(call)[0]].dtype.numpy.kind == "f" else None
     )
 
 
 def _exclude_float16(rule: Rule) -> Rule:
-    """Return a rule that applies only to calls on dtypes other than float16."""
+    """Return a rule that applies only to kernel calls without float16."""
     return lambda call, specs: (
         None if specs[get_inputs(call)[0]].dtype.name == "float16" else rule(call, specs)
     )
@@ -204,7 +210,7 @@ _register_ufunc_rules()
 
 
 def _add_rule(kernel: Kernel[..., Any], rule: Rule) -> None:
-    """Register a rule that comes before the present one of a kernel, if there is one."""
+    """Register a rule of a kernel, which comes before its other rules."""
     present = ELEMENTWISE_RULES.get(kernel)
     ELEMENTWISE_RULES[kernel] = rule if present is None else combine_rules(rule, present)
 
@@ -223,6 +229,7 @@ for _name in ("abs", "negative", "sqrt", "square"):
     _add_rule(vars(unary)[_name], make_unary_rule(_name, FLOAT_DTYPES))
 
 C_SELECT_BY_ITEM_SIZE: Final = {size: check_c_function(f"select_{size}") for size in (1, 2, 4, 8)}
+"""The names of the C functions of `select`, by the bytes of an element."""
 
 
 def lower_select(call: Call, specs: Specs) -> list[AnyCall] | None:
@@ -252,7 +259,9 @@ ELEMENTWISE_RULES[binary.select] = lower_select
 
 
 _CAST_SOURCE_DTYPES: Final = ("bool", "uint8", "int32", "int64", "float32", "float64")
+"""The names of the dtypes from which C casts."""
 _CAST_TARGET_DTYPES: Final = ("bool", "int32", "int64", "float32", "float64")
+"""The names of the dtypes to which C casts."""
 C_CASTS_BY_DTYPES: Final = {
     (as_dtype(source), as_dtype(target)): check_c_function(f"cast_{source}_{target}")
     for source in _CAST_SOURCE_DTYPES

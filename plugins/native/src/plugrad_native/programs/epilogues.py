@@ -20,18 +20,20 @@ if TYPE_CHECKING:
     from plugrad.extend import Graph, Kernel, Shaped, Value
 
 _FUSED_CONVOLUTIONS: Final = frozenset({fused.conv2d, fused.depthwise_conv2d})
+"""The kernels of convolutions with a bias and an activation."""
 _EPILOGUE_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
     {
         *(convolution.conv2d, depthwise.depthwise_conv2d, *_FUSED_CONVOLUTIONS),
         *(binary.add, activation.relu, activation.relu6),
     }
 )
+"""The kernels of convolutions, and of the elementwise calls that C computes with them."""
 
 
 def can_join_epilogue(
     call: Call, specs: Mapping[Value, Shaped], accumulators: Mapping[Value, Value | None]
 ) -> bool:
-    """Return whether a call is a product or a convolution, or an epilogue of one, that C computes in one pass.
+    """Return whether a kernel call is a product, a convolution or an epilogue that C computes in one pass.
 
     `find_accumulators` returns the accumulators.
     """
@@ -50,7 +52,7 @@ def can_join_epilogue(
 
 
 def find_accumulators(graph: Graph, carry_count: int) -> dict[Value, Value | None]:
-    """Return the values that only one call reads, so that it may add a product to them in place.
+    """Return the values that only one call reads, so that a product may be added to them in place.
 
     Such are the results of other products, and the carry of a loop: the first `carry_count` arguments, each of which
     is mapped to the result that it must become.
@@ -68,7 +70,7 @@ def find_accumulators(graph: Graph, carry_count: int) -> dict[Value, Value | Non
 
 
 def find_accumulated_products(graph: Graph, carry_count: int = 0) -> dict[Value, Value]:
-    """Map results of products to the values to which they are added in place; see `find_accumulators`."""
+    """Return by result of a product the value to which the product is added in place."""
     accumulators = find_accumulators(graph, carry_count)
     return {
         step.outputs[0]: step.inputs[2]
@@ -81,7 +83,7 @@ def find_accumulated_products(graph: Graph, carry_count: int = 0) -> dict[Value,
 
 
 def _is_accumulated(call: Call, accumulators: Mapping[Value, Value | None]) -> bool:
-    """Return whether a product may be added to its bias in place."""
+    """Return whether a product may be added in place to its bias, as an array of `accumulators`."""
     bias = call.inputs[2]
     if bias is None or bias not in accumulators:
         return False

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from plugrad_native.programs.calls import Operand
 
     Specs = Mapping[Value, Shaped]
+    """The type of the shapes and dtypes of a graph's values, by value."""
 
 _BITWISE_EQUAL_KERNELS: Final = frozenset(
     {unary.negative, binary.add, binary.subtract, binary.multiply, binary.divide}
@@ -38,7 +39,7 @@ _BITWISE_EQUAL_KERNELS: Final = frozenset(
 
 
 def is_repeated_number(call: Call, specs: Specs) -> bool:
-    """Return whether a call broadcasts a single number, which loops can read directly."""
+    """Return whether a kernel call broadcasts a single number, which loops can read directly."""
     if call.kernel is not movement.broadcast_to:
         return False
     (x,), (y,) = get_inputs(call), call.outputs
@@ -60,8 +61,9 @@ class GroupCalls(NamedTuple):
     setup_calls: list[AnyCall]
     """The calls that compute single numbers, which run once, before the loop over the elements."""
     loop_calls: list[AnyCall]
+    """The calls that run for each block of elements."""
     number_specs: dict[Value, Shaped]
-    """The specs of the numbers that the setup calls make."""
+    """The shapes and dtypes of the numbers that the setup calls compute, by value."""
 
 
 def lower_group(body: Graph, specs: Specs) -> GroupCalls:
@@ -123,6 +125,7 @@ class _GroupLowering:
         self.written.add(y)
 
     def _is_scalar(self, value: Value) -> bool:
+        """Return whether a value is one number for all elements."""
         return value in self.numbers or (
             value not in self.written and count_elements(self.specs[value].shape) == 1
         )
@@ -161,12 +164,13 @@ class _GroupLowering:
 
 
 def _rename_values(call: AnyCall, replacements: Mapping[Value, Value]) -> AnyCall:
-    """Return a C call with other values for some of its operands."""
+    """Return a C call in which operands refer to other values, as `replacements` says."""
     operands = [_rename_operand_value(operand, replacements) for operand in call.operands]
     return call._replace(operands=tuple(operands))
 
 
 def _rename_operand_value(operand: Operand, replacements: Mapping[Value, Value]) -> Operand:
+    """Return an operand that refers to another value, if `replacements` has one for its value."""
     if isinstance(operand, InputOperand | OutputOperand | StepOperand):
         return type(operand)(replacements.get(operand.value, operand.value))
     return operand

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from plugrad_native.programs.table import Location
 
     Specs = Mapping[Value, Shaped]
+    """The type of the shapes and dtypes of a graph's values, by value."""
 
 C_POOLING_GRADIENTS: Final = {
     (kernel, dtype): check_c_function(f"{name}_{dtype}")
@@ -46,6 +47,7 @@ C_POOLING_GRADIENTS: Final = {
 }
 """The names of the C functions of pooling gradients, by kernel and dtype."""
 POOLING_GRADIENT_KERNELS: Final = frozenset(kernel for kernel, _ in C_POOLING_GRADIENTS)
+"""The kernels of gradients of poolings that C computes."""
 
 
 def lower_pooling_gradient(call: Call, specs: Specs) -> list[AnyCall] | None:
@@ -107,7 +109,7 @@ def write_image_group(
 def _write_parts(
     writer: ProgramWriter, body: Graph, divided_values: set[Value], first_images: range
 ) -> None:
-    """Add the calls of a group to a program for equal parts of the images, given each part's first image."""
+    """Write the calls of a group for parts with equally many images, given the number of each part's first image."""
     images, part = writer.specs[body.results[0]].shape[0], first_images.step
     specs = {
         v: Shaped((part, *shape[1:]), dtype) if v in divided_values else Shaped(shape, dtype)
@@ -131,6 +133,7 @@ def _write_parts(
     inside = ProgramWriter(writer.table, specs, places, end, constants)
 
     def write_part() -> None:
+        """Write the calls for the images of one part."""
         for step in gradients:
             assert isinstance(step, Call)
             calls = lower_pooling_gradient(step, specs)

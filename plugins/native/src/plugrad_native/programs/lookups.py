@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from plugrad.extend import Graph, Value
 
 LOOKUP_KERNELS: Final = frozenset({indexing.gather, indexing.gather_gradient})
+"""The kernels that read or write at positions, and must check them."""
 
 
 def find_unproven_lookups(graph: Graph) -> frozenset[Value]:
-    """Return the results of lookups at positions that may be out of range."""
+    """Return the results of lookups, such as gathers, at positions that may be out of range."""
     makers = {y: step for step in graph.steps if isinstance(step, Call) for y in step.outputs}
     return frozenset(
         step.outputs[0]
@@ -30,7 +31,7 @@ def find_unproven_lookups(graph: Graph) -> frozenset[Value]:
 
 
 def _is_in_range(lookup: Call, graph: Graph, makers: dict[Value, Call]) -> bool:
-    """Return whether all positions of a lookup are certainly from 0 to below the size of its axis."""
+    """Return whether all positions of a lookup are certainly in range, by the steps that make them (`makers`)."""
     x, indices = lookup.inputs
     assert x is not None
     assert indices is not None

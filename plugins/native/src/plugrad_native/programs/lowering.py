@@ -55,7 +55,9 @@ if TYPE_CHECKING:
     from plugrad.extend import Graph, Kernel, Shaped, Value
 
     Specs = Mapping[Value, Shaped]
+    """The type of the shapes and dtypes of a graph's values, by value."""
     Rule = Callable[[Call, Specs], list[AnyCall] | None]
+    """The type of a lowering rule: from a kernel call and specs to the C calls, or None."""
 
 LOWERING_RULES: Final[dict[Kernel[..., Any], Rule]] = {}
 """By kernel: the rule that lowers its calls to calls of C."""
@@ -76,6 +78,7 @@ def register_lowering(kernel: Kernel[..., Any]) -> Callable[[Rule], Rule]:
     """Register the decorated function as the lowering rule of a kernel."""
 
     def declare(rule: Rule) -> Rule:
+        """Register the rule, and return it."""
         LOWERING_RULES[kernel] = rule
         return rule
 
@@ -85,7 +88,7 @@ def register_lowering(kernel: Kernel[..., Any]) -> Callable[[Rule], Rule]:
 # --- movements ----------------------------------------------------------------------------------
 
 C_EXPAND: Final = {size: check_c_function(f"expand_{size}") for size in (1, 2, 4, 8)}
-"""The C functions that write a broadcast array, by the bytes of an element."""
+"""The names of the C functions that write a broadcast array, by the bytes of an element."""
 C_COPY_BY_ITEM_SIZE: Final = {size: check_c_function(f"copy_{size}") for size in (1, 2, 4, 8)}
 """The C functions of strided copies, by the bytes of an element."""
 
@@ -125,7 +128,7 @@ def transpose(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 
 def _describe_copy(source: NDArray[Any], target: NDArray[Any]) -> ConstantOperand:
-    """Return C's descriptor of a copy from one view to another of the same shape.
+    """Return C's descriptor of a copy between NumPy views of the same shape, from source to target.
 
     It leaves out axes of one element: C has room for the 31 others that an array of less than 2³¹ elements can have.
     """
@@ -167,6 +170,7 @@ def _make_view_rule(make_view: Callable[[Call, NDArray[Any]], NDArray[Any]]) -> 
     """Return the rule of a kernel that copies a view of its first input."""
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
+        """Return the C call that copies the view."""
         x, y = get_inputs(call)[0], call.outputs[0]
         if specs[x].dtype.name == "string":
             return None
@@ -318,7 +322,7 @@ def find_noncontiguous_views(graph: Graph) -> frozenset[Value]:
 
 
 def find_transposed_values(graph: Graph, min_elements: int) -> frozenset[Value]:
-    """Return the large values whose axes lie in another order in memory when calls run untraced.
+    """Return the values of at least `min_elements` elements whose axes untraced calls leave in another order.
 
     Those are transposed arrays and what elementwise calls make of them.
     """
@@ -453,6 +457,7 @@ def matmul(call: Call, specs: Specs) -> list[AnyCall] | None:
 
 
 C_ADD_MATMUL: Final = check_c_function("add_matmul_float32")
+"""The name of the C function that adds a matrix product of float32 to an array."""
 MATMUL_BLOCK_DEPTH: Final = 192
 """The maximum depth of a product whose sums C adds in one pass, as in csrc/linalg.c."""
 
@@ -492,6 +497,7 @@ def _make_reduction_rule(
     functions = {dtype: check_c_function(f"{c_name}_{dtype}") for dtype in dtypes}
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
+        """Return the C call of a reduction, or None if C does not support it."""
         (x,), (y,) = get_inputs(call), call.outputs
         function = functions.get(specs[x].dtype.name)
         plan = find_reduction_layout(
@@ -520,6 +526,7 @@ def _make_bool_reduction_rule(c_name: str) -> Rule:
     function = check_c_function(f"{c_name}_uint8")
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
+        """Return the C call of a reduction of bools, or None if C does not support it."""
         (x,), (y,) = get_inputs(call), call.outputs
         plan = find_reduction_layout(specs[x].shape, call.attrs["axis"], call.attrs["keep_dims"])
         return plan and [CCall(function, (InputOperand(x), OutputOperand(y), *plan[1:]))]
@@ -537,6 +544,7 @@ def _make_normalization_rule(c_name: str, axis_attribute: str) -> Rule:
     columns = check_c_function(f"{c_name}_columns_float32")
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
+        """Return the C call of a normalization, or None if C does not support it."""
         (x,), (y,) = get_inputs(call), call.outputs
         dtype = specs[x].dtype.name
         outer, length, inner = find_sizes_around_axis(specs[x].shape, call.attrs[axis_attribute])
@@ -564,6 +572,7 @@ def _make_optimizer_rule(kernel: Kernel[..., Any], c_name: str) -> Rule:
     lists = optimizers.LIST_COUNT_OF_KERNEL[kernel]
 
     def rule(call: Call, specs: Specs) -> list[AnyCall] | None:
+        """Return the C call of an optimizer step."""
         coefficients, *tensors = get_inputs(call)
         count = len(tensors) // lists
         sizes = np.array([count_elements(specs[v].shape) for v in tensors[:count]], np.int32)

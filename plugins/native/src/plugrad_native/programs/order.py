@@ -18,7 +18,7 @@ def order_steps(
     preallocated_values: Set[Value] = frozenset(),
     is_effect_free: Callable[[Call], bool] = lambda call: True,
 ) -> Graph:
-    """Return the graph with its steps in an order of lower peak memory, or unchanged if there is none.
+    """Return the graph with its steps in an order of lower peak memory, or as it is if none is found.
 
     Steps depend on each other by values only, so these remain the same. Host values, and calls that are not free of
     effects, such as other processes, stay in their order. The preallocated values have memory before the first step.
@@ -47,7 +47,7 @@ class _StepDependencies(NamedTuple):
 def _describe_steps(
     graph: Graph, preallocated_values: Set[Value], is_effect_free: Callable[[Call], bool]
 ) -> list[_StepDependencies]:
-    """Return for each step which other steps it requires and reads, and its memory."""
+    """Return for each step of a graph the steps that it requires and reads, and its memory."""
     storage, specs = find_storage(graph, PACKED_VIEWS), graph.specs
     ends = {storage.get(v, v) for v in (*graph.results, *(v for _, v in graph.updates))}
     makers = {v: index for index, step in enumerate(graph.steps) for v in step.outputs}
@@ -85,13 +85,14 @@ def _count_readers(steps: Sequence[_StepDependencies]) -> list[int]:
 
 
 def _order_from_start(steps: Sequence[_StepDependencies]) -> list[int]:
-    """Return an order that always continues with the step that increases memory least.
+    """Return an order of the steps, as indices, that always continues with the step that increases memory least.
 
     So what reads a large value last, such as the gradient of weights, comes early.
     """
     left = _count_readers(steps)
 
     def get_memory_growth(step_index: int) -> tuple[int, int]:
+        """Return how many more bytes are in use after a step, and its index for ties."""
         freed = sum(steps[made].nbytes for made in steps[step_index].read_steps if left[made] == 1)
         return steps[step_index].nbytes - freed, step_index
 
@@ -104,7 +105,7 @@ def _order_from_start(steps: Sequence[_StepDependencies]) -> list[int]:
 
 
 def _order_from_end(steps: Sequence[_StepDependencies]) -> list[int]:
-    """Return an order built from the end: its last step is the one that needs least memory before it.
+    """Return an order of the steps, as indices, built from the end, where the last step needs least memory before.
 
     So what is read much later, such as a table of labels, comes late.
     """
@@ -115,6 +116,7 @@ def _order_from_end(steps: Sequence[_StepDependencies]) -> list[int]:
             followers[needed].add(index)
 
     def get_memory_growth(step_index: int) -> tuple[int, int]:
+        """Return how many bytes a step reads that are not alive yet, less its own bytes, and a number for ties."""
         needed = sum(
             steps[made].nbytes for made in steps[step_index].read_steps if not is_alive[made]
         )
@@ -149,7 +151,7 @@ def _order_greedily(
 
 
 def _compute_peak_bytes(steps: Sequence[_StepDependencies], order: Sequence[int]) -> int:
-    """Return the most bytes that are in use at a time in an order."""
+    """Return the most bytes that are in use at a time if steps run in an order of indices."""
     left = _count_readers(steps)
     used = most = 0
     for index in order:

@@ -70,7 +70,7 @@ class _TranspositionFolder:
     def _undo_axis_exchange(
         self, transposition: Call, perm: tuple[int, ...], new_steps: list[Step]
     ) -> Value:
-        """Return the input of a transposition, with all but its last two axes in the order `perm`."""
+        """Return the input of a transposition, or a new transposition of it if `perm` moves other axes, too."""
         (source,), (output,) = transposition.inputs, transposition.outputs
         assert source is not None
         known = self.added.get(output)
@@ -102,7 +102,7 @@ def transpose_before_loops(graph: Graph) -> Graph:
 
 
 def _transpose_captured_factors(scan: Scan, specs: dict[Value, Shaped]) -> list[Step]:
-    """Return a loop and the transpositions before it; the specs of their results are added to `specs`."""
+    """Return a loop and the transpositions before it; shapes and dtypes of their results are added to `specs`."""
     body = scan.body
     captured = body.arguments[-len(scan.captured) :] if scan.captured else ()
     sources = dict(zip(captured, scan.captured, strict=True))

@@ -23,7 +23,7 @@ REUSED_MIN_BYTES: Final = 1 << 16
 
 
 class MemoryUses:
-    """The last use and the memory of each value of a graph, for the steps that have been compiled."""
+    """The last step that reads each value of a graph, and the value in whose memory it lies."""
 
     def __init__(self, graph: Graph) -> None:
         """Find the last step that reads each value that a step has made."""
@@ -39,11 +39,11 @@ class MemoryUses:
         self._owners: dict[Value, Value] = {}
 
     def add_owners(self, owners: Mapping[Value, Value]) -> None:
-        """Record, for results of a step that lie in the memory of other values, which values these are."""
+        """Record by value the other value in whose memory it lies."""
         self._owners |= {v: self._owners.get(x, x) for v, x in owners.items() if v != x}
 
     def find_dying_values(self, body: Graph) -> frozenset[Value]:
-        """Return the values whose memory is not read after a fused step, neither as them nor as another value.
+        """Return the values whose memory nothing reads after the fused step with a given body.
 
         Two inputs of the step that share memory do not die: whoever holds the one keeps the other from being
         overwritten.
@@ -63,7 +63,7 @@ class MemoryUses:
 
 
 def find_reusable_arguments(body: Graph, dying_arguments: Set[Value]) -> dict[Value, Value]:
-    """Return by value the dying argument of a region whose memory the value may take.
+    """Return by value of a region the argument, needed nowhere else, whose memory the value may take.
 
     A value takes the place of an argument of its shape and dtype if one loop over the elements reads the one and
     writes the other, nothing reads the argument later, and nothing in the region is a view of it.
@@ -88,7 +88,7 @@ def find_reusable_arguments(body: Graph, dying_arguments: Set[Value]) -> dict[Va
 def find_overwritten_values(
     body: Graph, storage: Mapping[Value, Value], last_uses: Mapping[Value, int]
 ) -> dict[Value, Value]:
-    """Map values of a fused part of a graph to the values over which they may be written.
+    """Return by value of a region the other value over which it may be written.
 
     `storage` maps values to those in whose memory they lie, and `last_uses` values in the arena to the last step that
     reads their memory.
@@ -115,7 +115,7 @@ def find_overwritten_values(
 def merge_storage(
     storage: dict[Value, Value], last_uses: dict[Value, int], overwritten: Mapping[Value, Value]
 ) -> None:
-    """Move values, and all that share their memory, into the memory of the values that they overwrite."""
+    """Move values, and all that share their memory, to the memory of the values that they overwrite."""
     sharers: dict[Value, list[Value]] = {}
     for value, owner in storage.items():
         sharers.setdefault(owner, []).append(value)
@@ -132,7 +132,7 @@ def place_in_results(
     last_uses: Mapping[Value, int],
     results: Sequence[Value],
 ) -> dict[Value, Value]:
-    """Return by value the result whose memory the value may use until the result is written.
+    """Return by temporary value the result whose memory it may use until the result is written.
 
     The memory of results is allocated before the first step. Both maps of steps have positions in the graph.
     """

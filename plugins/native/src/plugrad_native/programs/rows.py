@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Call, Shaped, Value
 
     Specs = Mapping[Value, Shaped]
+    """The type of the shapes and dtypes of a graph's values, by value."""
 
 ROW_REDUCTION_KERNELS: Final = frozenset(
     {
@@ -27,9 +28,13 @@ ROW_REDUCTION_KERNELS: Final = frozenset(
         *(reduction.prod, reduction.max, reduction.min),
     }
 )
+"""The reductions that can run row by row, if they keep the first axis."""
 ROW_VIEW_KERNELS: Final = VIEW_KERNELS | {movement.broadcast_to}
+"""The kernels that give rows another shape, or repeat their elements."""
 ROW_NORMALIZATION_KERNELS: Final = frozenset({normalization.softmax, normalization.log_softmax})
+"""The normalizations that can run row by row."""
 ROW_LOOKUP_KERNELS: Final = frozenset({indexing.gather, indexing.gather_gradient})
+"""The lookups that can run row by row."""
 MAX_ROW_BYTES: Final = 1 << 15
 """The maximum bytes of a row of one array for which rows stay in the cache."""
 
@@ -87,7 +92,7 @@ def is_row_view(call: Call, specs: Specs) -> bool:
 
 
 def fits_in_row_group(call: Call, group: Sequence[Call], specs: Specs) -> bool:
-    """Return whether a call may join a group over rows: each of its rows depends on one row of the group's results."""
+    """Return whether a call may join a group over rows, each of which depends on one row of the group's results."""
     shape = specs[call.outputs[0]].shape
     calls = (*group, call)
     if all(can_join_loop(each, specs) for each in calls) and all(

@@ -23,16 +23,19 @@ if TYPE_CHECKING:
     from plugrad.extend import Call, Shaped, Value
 
 CONVOLUTION_KERNELS: Final = frozenset({convolution.conv2d, convolution3d.conv3d, fused.conv2d})
+"""The kernels of convolutions whose scratch memory is counted."""
 INPUT_GRADIENT_KERNELS: Final = frozenset(
     {convolution.conv2d_input_gradient, convolution3d.conv3d_input_gradient}
 )
+"""The kernels of gradients of convolutions with respect to images."""
 FILTER_GRADIENT_KERNELS: Final = frozenset(
     {convolution.conv2d_filter_gradient, convolution3d.conv3d_filter_gradient}
 )
+"""The kernels of gradients of convolutions with respect to filters."""
 
 
 def count_scratch_bytes(call: Call, specs: Mapping[Value, Shaped]) -> int:
-    """Return the bytes that the implementation of this pack takes beside the results; 0 for most kernels."""
+    """Return the bytes that the pack's implementation of a kernel call takes beside the results; often 0."""
     if call.kernel not in CONVOLUTION_KERNELS | INPUT_GRADIENT_KERNELS | FILTER_GRADIENT_KERNELS:
         return 0
     first, second = [specs[v] for v in call.inputs[:2] if v is not None]

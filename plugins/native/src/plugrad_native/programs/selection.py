@@ -189,7 +189,7 @@ class CompiledStepSelector:
         ) is not None
 
     def is_shared_by_threads(self, call: Call | Fused) -> bool:
-        """Return whether threads share the work of a call or group, or the order of its axes would change its bits."""
+        """Return whether threads share the work of a call or group, or its bits depend on the order of axes."""
         values = [v for v in (*call.inputs, *call.outputs) if v is not None]
         if self.max_work is None:
             return not self.transposed_values.isdisjoint(values)
@@ -197,7 +197,7 @@ class CompiledStepSelector:
 
 
 def prepare_body(body: Graph, carry_count: int) -> Graph | None:
-    """Return the body of control flow as C runs it, or None if C cannot run all of it.
+    """Return the body of a loop or branch as C runs it, or None if C cannot run all of it.
 
     The first `carry_count` arguments become the first results.
     """
@@ -216,11 +216,12 @@ def _replace_bodies(step: Scan | Cond | While, bodies: Sequence[Graph]) -> Scan 
 
 
 def _get_group_calls(graph: Graph, group: Group) -> list[Call]:
+    """Return the kernel calls of a group of steps."""
     return [step for i in group.steps if isinstance(step := graph.steps[i], Call)]
 
 
 IN_PLACE_UPDATE_MAX_ELEMENTS: Final = 1 << 23
-"""The elements of an optimizer step below which one thread updates in place, though several threads could share it.
+"""The elements of an optimizer step below which one thread updates in place, even if threads could share it.
 
 In place, fewer bytes move, but nothing else runs for a few milliseconds.
 """

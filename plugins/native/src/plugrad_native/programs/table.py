@@ -31,14 +31,16 @@ class Location(NamedTuple):
     offset: int
     """The bytes before the array in the buffer."""
     nbytes: int
+    """The size of the array in bytes."""
     bytes_per_iteration: int = 0
+    """The bytes by which the location moves in each iteration of a loop."""
 
     def slice_bytes(self, offset: int, nbytes: int) -> Location:
         """Return the location of `nbytes` bytes of the array, after an offset in bytes."""
         return self._replace(offset=self.offset + offset, nbytes=nbytes)
 
     def encode(self, step_bytes: int = 0) -> list[int]:
-        """Return the integers that encode the location, with a step for each item of a loop."""
+        """Return the integers that encode the location, which moves by `step_bytes` for each item of a loop."""
         return [
             PLACE_ARG,
             self.slot,
@@ -53,7 +55,9 @@ class EncodedNodes(NamedTuple):
     """Encoded nodes of a program, such as loops: their number, and the integers that encode them."""
 
     node_count: int
+    """The number of nodes."""
     words: list[int]
+    """The integers that encode them."""
 
 
 @dataclass
@@ -65,6 +69,7 @@ class ProgramTable:
     outputs: Sequence[int]
     """The bytes of each output."""
     arena_bytes: int = 0
+    """The size of the scratch memory in bytes."""
 
     def __post_init__(self) -> None:
         """Begin an empty program."""
@@ -117,11 +122,11 @@ class ProgramTable:
     def add_loop(
         self, item_count: int, block_size: int, call_count: int, call_words: Sequence[int]
     ) -> None:
-        """Add a loop over blocks of items, given its encoded calls."""
+        """Add a loop over blocks of `block_size` items, given the number and the encoding of its calls."""
         self._add_node([LOOP_NODE, item_count, block_size, call_count, *call_words])
 
     def add_repeat(self, repetitions: int, nodes: EncodedNodes) -> None:
-        """Add a loop that runs other nodes so many times."""
+        """Add a loop that runs encoded nodes a fixed number of times."""
         if nodes.node_count:
             self._add_node([REPEAT_NODE, repetitions, nodes.node_count, *nodes.words])
 
@@ -156,7 +161,7 @@ class ProgramTable:
         )
 
     def collect_nodes(self, write_nodes: Callable[[], None]) -> EncodedNodes:
-        """Return the nodes that `write_nodes` would add, without adding them."""
+        """Return the nodes that the function `write_nodes` would add, without adding them."""
         outer, self._nodes = self._nodes, EncodedNodes(0, [])
         try:
             write_nodes()
@@ -165,5 +170,6 @@ class ProgramTable:
             self._nodes = outer
 
     def _add_node(self, words: Sequence[int]) -> None:
+        """Add a node, given the integers that encode it."""
         self._nodes.words.extend(words)
         self._nodes = self._nodes._replace(node_count=self._nodes.node_count + 1)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from plugrad.extend import Value
 
     GraphFunction = Callable[..., list[Any]]
+    """The type of a function of arrays that runs a graph, and returns the arrays of its results."""
     GraphCompiler = Callable[[Graph], GraphFunction]
+    """The type of a function that compiles a graph."""
 
 
 class CompiledGraphWithUpdates:
@@ -51,7 +53,7 @@ class CompiledGraphWithUpdates:
 def plan_updates(
     graph: Graph, is_included: Callable[[Call], bool], compile_graph: GraphCompiler
 ) -> InPlacePlan | None:
-    """Return a graph's optimizer steps as in-place updates of its variables, or None if there are none.
+    """Return a plan that updates variables in place by a graph's optimizer steps, or None if there are none.
 
     C must run the included steps, in one thread. `compile_graph` compiles what remains.
     """
@@ -89,6 +91,7 @@ class _LazyProgram:
 
     @cached_property
     def _run(self) -> GraphFunction:
+        """The compiled function of the graph."""
         return self._compile(self._graph)
 
     def __call__(self, *arrays: Any) -> list[Any]:
@@ -103,7 +106,7 @@ def _find_update_targets(step: Call) -> list[Value]:
 
 
 def _find_optimizer_steps(graph: Graph, is_included: Callable[[Call], bool]) -> list[Call]:
-    """Return the steps whose outputs only replace the variables that they read."""
+    """Return the optimizer steps whose outputs only replace the variables that they read."""
     read = {v for step in graph.steps for v in step.inputs} | {*graph.results}
     updated = [value for _, value in graph.updates]
     owners = {value: variable for variable, value in graph.updates if updated.count(value) == 1}
@@ -129,7 +132,7 @@ def _find_optimizer_steps(graph: Graph, is_included: Callable[[Call], bool]) -> 
 def _compile_optimizer_steps(
     optimizer_graph: Graph, operands: list[Value], targets: list[Value]
 ) -> Callable[..., None]:
-    """Return the program of the optimizer steps, which takes operands and the arrays to overwrite."""
+    """Return the program of optimizer steps, a function of operands and then of targets, which it overwrites."""
     sizes = {
         v: count_elements(s.shape) * s.dtype.itemsize for v, s in optimizer_graph.specs.items()
     }

@@ -50,20 +50,22 @@ BLOCK_MAX_L1_BYTES: Final = 32_768
 MIN_BLOCK_BYTES: Final = 4096
 """The minimum bytes of one array of a block: for fewer, calls cost more than misses of the L1 cache."""
 MIN_BLOCK_ELEMENTS, MAX_BLOCK_ELEMENTS = 256, 2048
-"""The limits of a block, which has a multiple of the first one, so that no result depends on the division."""
+"""The minimum and maximum elements of a block: a multiple of the minimum, so that results do not depend on it."""
 ROWS_MAX_L2_BYTES: Final = 1 << 17
 """The maximum bytes of the L2 cache for the rows of a block."""
 ASSUMED_LIVE_ROW_ARRAYS: Final = 8
 """The number of arrays of rows that are assumed to be alive at once."""
 ROW_BLOCK_MULTIPLE: Final = 8
-"""A block has a multiple of so many rows, which a reduction may add side by side."""
+"""The number of rows of which a block has a multiple, because a reduction may add them side by side."""
 
 
 class _LoopOperand(NamedTuple):
     """The location of an operand of a loop, and its step per element."""
 
     location: Location
+    """The location of the first element."""
     step_bytes: int
+    """The bytes from one element to the next; 0 for a single number."""
     is_number: bool = False
 
     def encode(self) -> list[int]:
@@ -77,14 +79,16 @@ class ProgramWriter:
 
     table: ProgramTable
     specs: Mapping[Value, Shaped]
+    """The shapes and dtypes of the values."""
     locations: Mapping[Value, Location]
+    """The locations of the values in memory."""
     scratch_offset: int
     """The offset in the arena, in bytes, from which on calls may use it."""
     constants: Mapping[Value, Array]
     """The values whose arrays are parts of the program."""
 
     def locate(self, value: Value) -> Location:
-        """Return the location of a value."""
+        """Return the location of a value in memory."""
         array = self.constants.get(value)
         return self.locations[value] if array is None else self.table.add_constant(array)
 
@@ -100,7 +104,7 @@ class ProgramWriter:
     # --- single calls ------------------------------------------------------------------------------
 
     def write_calls(self, calls: Iterable[AnyCall]) -> None:
-        """Write calls that run once."""
+        """Write C calls that run once."""
         for call in calls:
             if isinstance(call, UfuncCall):
                 words = [self.table.add_function((call.ufunc, call.loop_index)), NUMBER_ARG, 0]
@@ -265,9 +269,11 @@ class ProgramWriter:
         return count_elements(own) if own == shape[len(shape) - len(own) :] else 0
 
     def _has_full_shape(self, value: Value, shape: Shape) -> bool:
+        """Return whether a value has as many elements as a shape."""
         return count_elements(self.specs[value].shape) == count_elements(shape)
 
     def _is_scalar(self, value: Value) -> bool:
+        """Return whether a value is a single number."""
         return count_elements(self.specs[value].shape) == 1
 
     def _encode_call(self, call: AnyCall, operands: Mapping[Value, _LoopOperand]) -> list[int]:
@@ -349,7 +355,7 @@ class _RowLoopWriter:
         return [*rows, step.value]
 
     def _find_widest_row_bytes(self, step: RowStep) -> int:
-        """Return the size of the widest row that a step reads or writes."""
+        """Return the size, in bytes, of the widest row that a step reads or writes."""
         specs = self.writer.specs
         read = {o.value for c in step.calls for o in c.operands if isinstance(o, InputOperand)}
         count = self.row_elements(step.value)
@@ -382,7 +388,7 @@ class _RowLoopWriter:
         return self.words, self.number
 
     def _find_last_uses(self) -> dict[Value, int]:
-        """Return the last step that reads each value, directly or through a view."""
+        """Return by value the index of the last step that reads it, directly or through a view."""
         uses: dict[Value, int] = {}
         for index in reversed(range(len(self.steps))):
             step = self.steps[index]
@@ -410,7 +416,7 @@ class _RowLoopWriter:
         return self.writer.locations[value].slice_bytes(self.first * nbytes, nbytes)
 
     def _get_row_stride(self, value: Value) -> int:
-        """Return the step of a value from row to row; 0 for scratch memory."""
+        """Return the bytes from one row of a value to the next; 0 for scratch memory."""
         return self.row_bytes(value) if value in self.kept or value not in self.made else 0
 
     def _write_view(self, step: RowStep, source: Value) -> None:
@@ -491,7 +497,7 @@ class _RowLoopWriter:
         return target.encode()
 
     def _write_call(self, call: AnyCall, value: Value) -> None:
-        """Write a call that computes a value."""
+        """Write a C call that computes a value row by row."""
         writer = self.writer
         made = self.operands[value].encode(self._get_row_stride(value))
         if isinstance(call, UfuncCall):
@@ -551,6 +557,7 @@ class _BlockAllocator:
         self.count = 0
 
     def allocate(self) -> Location:
+        """Return the location of a free block, or of a new one."""
         if self.free_locations:
             return self.free_locations.pop()
         self.count += 1
@@ -561,10 +568,11 @@ class _BlockAllocator:
 
 
 _CACHED_STEP_ARRAYS: dict[tuple[int, ...], Array] = {}
+"""By steps: the array of them."""
 
 
 def _get_step_array(steps: tuple[int, ...]) -> Array:
-    """Return the steps of a NumPy loop as an array, cached."""
+    """Return the strides of a NumPy loop's operands, in bytes, as an array, which is cached."""
     return _CACHED_STEP_ARRAYS.setdefault(steps, np.array(steps, np.int64))
 
 

@@ -60,7 +60,7 @@ def top_k_accuracy(
     k = check_integer("top_k_accuracy", "k", k, 1)
     labels, logits = check_classes("top_k_accuracy", labels, logits)
     is_label = plugrad.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
-    own = plugrad.sum(is_label * logits, axis=-1, keepdims=True)
+    own = plugrad.sum(plugrad.where(is_label > 0, logits, 0.0), axis=-1, keepdims=True)
     larger = plugrad.count_nonzero(logits > own, axis=-1)
     is_class = plugrad.logical_and(labels >= 0, labels < logits.shape[-1])
     counted = label_weights("top_k_accuracy", labels, weights, ignore_index)
