@@ -34,6 +34,7 @@ class Node:
     """One call of an operator, with the names of its input and output values."""
 
     name: str
+    """The name of the node in messages."""
     operator: Operator
     """The implementation of the operator."""
     opset: int
@@ -64,6 +65,7 @@ class Graph:
     constants: dict[str, NDArray[Any]]
     """The arrays of constant values, by value name."""
     nodes: list[Node] = field(default_factory=list[Node])
+    """The nodes in the order in which they run."""
 
     def free_names(self) -> set[str]:
         """Return the names that the graph reads from enclosing graphs."""
