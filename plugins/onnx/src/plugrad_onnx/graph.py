@@ -13,7 +13,7 @@ from plugrad.errors import UnsupportedModel
 from plugrad_onnx.errors import InvalidModel
 from plugrad_onnx.reading import read_sparse, read_tensor
 from plugrad_onnx.recorded_calls import RecordedCall, find_operator, read_records
-from plugrad_onnx.registry import OPERATORS, Operator, find_implementation
+from plugrad_onnx.registry import OPERATORS, SUPPLIED_PARAMETERS, Operator, find_implementation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -302,7 +302,7 @@ class GraphBuilder:
         expand = OPERATORS["plugrad", "Expansion"][0]
         operator = Operator(
             node_proto.op_type, expand.domain, 1, expand.function, True, variadic_kind="AnyInputValue",
-            supplied_parameters=("outputs", "opset", "scope"),
+            supplied_parameters=SUPPLIED_PARAMETERS,
         )  # fmt: skip
         inputs, outputs = (
             [unique_names[n] for n in node_proto.input],
