@@ -87,7 +87,9 @@ def _plan_fill(shape: tuple[int, ...], dtype: DType, value: Scalar, spelling: st
     return FillPlan(dtype, size, capacity, nbytes, filled, FILL_EXPORTS[dtype.itemsize], bits)
 
 
-def fill(memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scalar) -> WasmArray:
+def fill(
+    linear_memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scalar
+) -> WasmArray:
     """Return an array filled with `value`.
 
     Raises:
@@ -95,10 +97,10 @@ def fill(memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scal
     """
     plan = _plan_fill(shape, dtype, value, spell_zeros(value))
     dtype, size, capacity, nbytes, filled, export, bits = plan
-    out = WasmArray(memory, shape, dtype, size, capacity)
-    host = memory.host
+    out = WasmArray(linear_memory, shape, dtype, size, capacity)
+    host = linear_memory.host
     if filled is None or host is None:
-        memory.store.exports_holding_gil[export](out.address, size, *bits)
+        linear_memory.store.exports_holding_gil[export](out.address, size, *bits)
     else:
         host[out.address : out.address + nbytes] = filled
     return out
