@@ -15,6 +15,7 @@ from plugrad.contract.kernel import Kernel
 from plugrad.kernels import binary, optimizers
 
 Array = NDArray[Any]
+"""A NumPy array of any dtype and shape."""
 Coefficient: TypeAlias = Any  # a float beside arrays, a 0-d tensor beside tensors
 """A coefficient of a formula, such as the learning rate."""
 Formula: TypeAlias = Callable[..., tuple[Any, ...]]
@@ -172,3 +173,4 @@ def apply_to_lists(kernel: Kernel[..., Any], formula: Formula) -> Callable[..., 
 HOST_IMPLEMENTATIONS: Final = {
     kernel: apply_to_lists(kernel, formula) for kernel, formula in FORMULAS.items()
 }
+"""By kernel, the NumPy function that computes it."""

@@ -188,7 +188,7 @@ def _arrange_block(
     bends: dict[Edge, list[_RowItem]],
     offset: float,
 ) -> float:
-    """Set the x positions of a block's items, starting at `offset`, and return its width."""
+    """Set the x positions of a block's items, starting at the x position `offset`, and return its width."""
     rows: dict[int, list[_RowItem]] = defaultdict(list)
     near: dict[int, dict[int, list[_RowItem]]] = defaultdict(lambda: defaultdict(list))
     for i in node_indices:

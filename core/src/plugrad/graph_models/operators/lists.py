@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
 
 Shape = tuple[int, ...]
+"""The sizes of the axes; -1 is an unknown size."""
 
 
 @dataclass(frozen=True)
