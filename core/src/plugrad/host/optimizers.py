@@ -141,7 +141,7 @@ def _select_by_flag(flag: Coefficient, compute: Callable[[], Any], otherwise: An
 
 
 def _scale(x: Any, factor: Coefficient) -> Any:
-    """Return ``x * factor``; the number 1 is skipped."""
+    """Return ``x * factor``, or x itself if the factor is the number 1."""
     return x if isinstance(factor, float) and factor == 1.0 else x * factor
 
 

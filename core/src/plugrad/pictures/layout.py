@@ -50,7 +50,9 @@ class Arrangement(NamedTuple):
     leads_upwards: dict[Edge, bool | None]
     """By edge, whether it leads upwards; None for one from block to block."""
     width: float
+    """The width of the picture, in pixels."""
     height: float
+    """The height of the picture, in pixels."""
 
 
 @dataclass
