@@ -488,6 +488,51 @@ def test_normal_distributions_cut_off_far_from_the_mean(low, high, dtype):
         assert found.variance.item() == pytest.approx(expected.var(), rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        (20.0, 21.0),
+        (100.0, np.inf),
+        (-np.inf, -30.0),
+        (0.0, 2.0**-10),
+        (-(2.0**-17), 2.0**-17),
+        (-1.0, 2.0),
+        (-np.inf, np.inf),
+    ],
+)
+def test_moments_of_normal_distributions_cut_off_far_away_or_closely(low, high, backend):
+    arguments = [np.float32(x) for x in (0.0, 1.0, low, high)]
+    found = distributions.TruncatedNormal(*arguments)
+    nearest = np.clip(0.0, low, high)
+    ends = (max(low, nearest - 12), min(high, nearest + 12)) if nearest == 0 else (low, high)
+    ends = np.clip(ends, nearest - 40 / (1 + abs(nearest)), nearest + 40 / (1 + abs(nearest)))
+
+    def integrate(f):
+        return quad(
+            lambda x: f(x) * np.exp((nearest - x) * (nearest + x) / 2),
+            *ends,
+            epsabs=0,
+            epsrel=1e-10,
+        )[0]
+
+    total = integrate(lambda x: 1.0)
+    offset = integrate(lambda x: x - nearest) / total if low != -high else 0.0
+    variance = integrate(lambda x: (x - nearest - offset) ** 2) / total
+    squares = integrate(lambda x: (x - nearest) * (x + nearest)) / total / 2
+    assert found.mean.item() == pytest.approx(
+        nearest + offset, rel=3e-7, abs=1e-6 * min(high - low, 1)
+    )
+    assert found.variance.item() == pytest.approx(variance, rel=5e-6)
+    assert found.entropy().item() == pytest.approx(np.log(total) + squares, rel=5e-6)
+    for name in ("mean", "variance"):
+        gradients = plugrad.grad(
+            lambda *x, name=name: getattr(distributions.TruncatedNormal(*x), name), (0, 1, 2, 3)
+        )(*arguments)
+        assert all(np.isfinite(x.item()) for x in gradients)
+        if name == "mean":
+            assert gradients[0].item() == pytest.approx(variance, rel=1e-4)
+
+
 def test_densities_at_the_ends_and_far_away_match_scipy(backend):
     cases = [
         ("Gamma", (1.0, 2.0), [0.0], st.gamma(1, scale=0.5)),

@@ -216,7 +216,7 @@ def test_an_interrupt_ends_a_wait(monkeypatch, wait):
 
 
 def test_an_interrupt_ends_a_read_of_many_parts(monkeypatch):
-    monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.TRANSFER_MAX_BYTES", 4096)
     with plugrad.use("webgpu"):
         x = plugrad.arange(5000, dtype="float32")
         for _ in range(3):

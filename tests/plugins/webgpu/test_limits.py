@@ -303,7 +303,7 @@ def test_a_device_that_does_not_return_its_values(run, monkeypatch):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.complex64])
 def test_an_array_is_read_in_several_transfers(run, monkeypatch, dtype):
-    monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.TRANSFER_MAX_BYTES", 4096)
     values = (np.arange(5003) % 3).astype(dtype)
     np.testing.assert_array_equal(run.to_host(run.to_device(values)), values)
 
@@ -313,8 +313,8 @@ def test_an_array_is_read_in_several_transfers(run, monkeypatch, dtype):
 def test_arrays_are_read_together(request, monkeypatch, name, dtype):
     """Small arrays share a transfer, and large ones take several."""
     runner = request.getfixturevalue(name)
-    monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_BYTES", 4096)
-    monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_COPIES", 3)
+    monkeypatch.setattr("plugrad_webgpu.device.device.TRANSFER_MAX_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.TRANSFER_MAX_COPIES", 3)
     values = [
         (np.arange(size) % 7).astype(dtype) for size in (5, 0, 5003, 1, 1, 1, 1, 1, 1024, 600)
     ]
@@ -327,7 +327,7 @@ def test_arrays_are_read_together(request, monkeypatch, name, dtype):
 
 
 def test_the_next_part_is_on_its_way_while_one_is_used(run, monkeypatch):
-    monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.TRANSFER_MAX_BYTES", 4096)
     sent, fetch = [], run.device._raw.submit_readback
 
     def noted(*arguments):
@@ -342,7 +342,7 @@ def test_the_next_part_is_on_its_way_while_one_is_used(run, monkeypatch):
 
 
 def test_abandoned_read_releases_its_memory(run, monkeypatch):
-    monkeypatch.setattr("plugrad_webgpu.device.device.READ_MAX_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.TRANSFER_MAX_BYTES", 4096)
     raw = run.device._raw
     x = run.to_device(np.arange(4096, dtype=np.float32))
     for _ in range(3):

@@ -186,7 +186,7 @@ def test_trim_releases_tables_until_their_next_use(run, buffer_pool):
 
 
 def test_tables_beyond_the_budget_are_forgotten(run, buffer_pool, monkeypatch):
-    monkeypatch.setattr("plugrad_webgpu.device.device.CONSTANTS_MAX_BYTES", 4096)
+    monkeypatch.setattr("plugrad_webgpu.device.device.CACHED_CONSTANTS_MAX_BYTES", 4096)
     for n in (300, 360, 400, 300):
         x = np.zeros(n, np.complex64)
         x[1] = 1

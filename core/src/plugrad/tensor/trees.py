@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any, cast
 
 from plugrad.errors import ArgumentError
@@ -53,6 +54,8 @@ def iter_tensors(tree: Any) -> Iterator[Tensor]:
 def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
     """Return a tree of the same form with `function` applied to every leaf.
 
+    Named tuples, and dicts of the types `OrderedDict` and `defaultdict`, keep their type.
+
     >>> map_tree(lambda n: n * 10, {"b": [1, 2], "a": (3,)})
     {'b': [10, 20], 'a': (30,)}
 
@@ -71,9 +74,9 @@ def _map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
     if isinstance(tree, Tensor):
         return function(tree)
     if isinstance(tree, dict):
-        return {
-            key: _map_tree(function, part) for key, part in cast("dict[Any, Any]", tree).items()
-        }
+        parts_by_key = cast("dict[Any, Any]", tree)
+        mapped = {key: _map_tree(function, part) for key, part in parts_by_key.items()}
+        return replace_values(parts_by_key, mapped)
     if isinstance(tree, tuple) and hasattr(cast("Any", tree), "_fields"):  # a named tuple
         fields = [_map_tree(function, part) for part in cast("tuple[Any, ...]", tree)]
         return cast("type[Any]", type(tree))(*fields)
@@ -81,3 +84,15 @@ def _map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
         parts: list[Any] = [_map_tree(function, part) for part in cast("list[Any]", tree)]
         return parts if isinstance(tree, list) else tuple(parts)
     return function(tree)
+
+
+def replace_values(tree: dict[Any, Any], values: dict[Any, Any]) -> dict[Any, Any]:
+    """Return a dict of values with the type of `tree`, if that is `OrderedDict` or `defaultdict`.
+
+    Nobody knows how to make other subclasses: they become plain dicts.
+    """
+    if type(tree) is OrderedDict:
+        return OrderedDict(values)
+    if type(tree) is defaultdict:
+        return defaultdict(tree.default_factory, values)
+    return values

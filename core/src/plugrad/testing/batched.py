@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plugrad.errors import KernelNotFound, TracingError, UnsupportedDtype
+from plugrad.errors import KernelNotFound, UnsupportedDtype
 from plugrad.ops.creation import asarray
 from plugrad.testing.checks import (
-    GRADIENT_DTYPES,
+    check_refusal,
     curved_sum,
     differentiated_inputs,
+    gradient_dtype,
     is_differentiable,
     main_dtype,
     read_values,
+    replace_inputs,
     run_row,
 )
 from plugrad.testing.comparison import assert_close, assert_equal
@@ -50,24 +52,16 @@ def check_batched(
     positions = [i for i, x in enumerate(examples[0]) if x is not None]
 
     def forward(*xs: Tensor) -> list[Tensor]:
-        return run_row(row, _replace_inputs(examples[0], positions, xs), dtype)
+        return run_row(row, replace_inputs(examples[0], positions, xs), dtype)
 
     if not positions:
         return
     if row.kernel.dynamic_shape:
-        _check_refusal(
-            lambda: vmap(forward)(*_stack_examples(examples, positions, positions)), str(row)
-        )
+        stacks = _stack_examples(examples, positions, positions)
+        check_refusal(lambda: vmap(forward)(*stacks), f"{row}, batched")
         return
     _compare_with_loop(forward, row, examples, positions, f"{row} of {dtype}", is_value_exact)
-    dtype = next(
-        (
-            d
-            for d in GRADIENT_DTYPES
-            if d in row.tested_dtypes and _stores_dtypes_of_row(backend, row, d)
-        ),
-        "",
-    )
+    dtype = gradient_dtype(row, backend)
     if not dtype or not is_differentiable(row):
         return
     examples = _draw_examples(row, dtype)
@@ -77,7 +71,7 @@ def check_batched(
     def gradient(*xs: Tensor) -> list[Tensor]:
         def objective(*ys: Tensor) -> Tensor:
             given = ys if row.prepare_input is None else map(row.prepare_input, ys)
-            inputs = _replace_inputs(examples[0], positions, (*given, *xs[len(inner) :]))
+            inputs = replace_inputs(examples[0], positions, (*given, *xs[len(inner) :]))
             return curved_sum(run_row(row, inputs, dtype))
 
         return list(grads(objective, allow_unused=True)(*xs[: len(inner)]))
@@ -90,11 +84,6 @@ def check_batched(
         _check_close(traced, untraced, row, f"{label}, traced", is_gradient_exact)
 
 
-def _stores_dtypes_of_row(backend: Backend, row: Row, dtype: str) -> bool:
-    """Return whether a backend stores all dtypes that a row needs to run on `dtype`."""
-    return all(name in backend.dtypes() for name in row.required_dtypes(dtype))
-
-
 def _draw_examples(row: Row, dtype: str) -> list[list[Array | None]]:
     """Draw the inputs of several examples."""
     generators = [np.random.default_rng(seed) for seed in range(20240229, 20240229 + EXAMPLE_COUNT)]
@@ -102,16 +91,6 @@ def _draw_examples(row: Row, dtype: str) -> list[list[Array | None]]:
         [x and x.draw(rng, x.shape, dtype if x.dtype == ROW_DTYPE else x.dtype) for x in row.inputs]
         for rng in generators
     ]
-
-
-def _replace_inputs(
-    inputs: Sequence[Any], positions: Sequence[int], replacements: Any
-) -> list[Any]:
-    """Return the inputs with others at some positions."""
-    inputs = list(inputs)
-    for i, x in zip(positions, replacements, strict=True):
-        inputs[i] = x
-    return inputs
 
 
 def _stack_examples(
@@ -203,14 +182,3 @@ def _check_close(
             else 1
         )
         assert_close(output, expected_output, tolerance, tolerance * largest, label)
-
-
-def _check_refusal(call: Callable[[], Any], label: str) -> None:
-    """Raise an error that names `label` unless `call`, a function, fails because a shape depends on values."""
-    try:
-        call()
-    except TracingError:
-        return
-    raise AssertionError(
-        f"{label}: its shape depends on values, but it was batched without an error"
-    )

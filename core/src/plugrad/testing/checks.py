@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from plugrad.errors import UnsupportedDtype
+from plugrad.errors import TracingError, UnsupportedDtype
 from plugrad.ops.creation import asarray
 from plugrad.ops.movement import concat, reshape
 from plugrad.ops.reduction import sum as total
@@ -21,7 +21,7 @@ from plugrad.types.dtype import as_dtype, string
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from plugrad.contract.kernel import Kernel
     from plugrad.tensor.backend import Backend
@@ -109,18 +109,37 @@ def main_dtype(row: Row, backend: Backend) -> str:
         NotClaimed: it stores none of them, or does not implement the kernel.
     """
     require_kernel(row.kernel, backend)
-    stored = backend.dtypes()
     for dtype in row.tested_dtypes:
-        if all(as_dtype(name) in stored for name in row.required_dtypes(dtype)):
+        if _stores_dtypes_of_row(backend, row, dtype):
             return dtype
     raise NotClaimed(
         f"{backend.name} stores none of the dtypes of {row}: {', '.join(row.tested_dtypes)}"
     )
 
 
+def gradient_dtype(row: Row, backend: Backend) -> str:
+    """Return the most precise dtype in which a backend can compare gradients of a row, or "" if there is none."""
+    usable = [dtype for dtype in GRADIENT_DTYPES if dtype in row.tested_dtypes]
+    return next((dtype for dtype in usable if _stores_dtypes_of_row(backend, row, dtype)), "")
+
+
+def _stores_dtypes_of_row(backend: Backend, row: Row, dtype: str) -> bool:
+    """Return whether a backend stores all dtypes that a row needs to run on `dtype`."""
+    stored = backend.dtypes()
+    return all(as_dtype(name) in stored for name in row.required_dtypes(dtype))
+
+
 def as_tensors(arrays: Sequence[Array | None]) -> list[Tensor | None]:
     """Convert arrays to tensors on the active backend; None stays None."""
     return [None if x is None else asarray(x) for x in arrays]
+
+
+def replace_inputs(inputs: Sequence[Any], positions: Sequence[int], replacements: Any) -> list[Any]:
+    """Return the inputs with those at `positions` replaced by others, in the same order."""
+    inputs = list(inputs)
+    for i, x in zip(positions, replacements, strict=True):
+        inputs[i] = x
+    return inputs
 
 
 def run_row(row: Row, tensors: Sequence[Tensor | None], dtype: str) -> list[Tensor]:
@@ -287,3 +306,12 @@ def _check_gradient_in_dtype(row: Row, dtype: str) -> None:
     arguments = [x for i in positions if (x := tensors[i]) is not None]
     order = 2 if GRADIENT_DTYPES[dtype] == "float64" else 1
     check_gradient(function, *arguments, order=order, dtype=GRADIENT_DTYPES[dtype])
+
+
+def check_refusal(call: Callable[[], Any], label: str) -> None:
+    """Raise an error that names `label` unless `call`, a function, fails because a shape depends on values."""
+    try:
+        call()
+    except TracingError:
+        return
+    raise AssertionError(f"{label}: the shape depends on values, but there was no error")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from plugrad.errors import KernelNotFound, TracingError, UnsupportedDtype
+from plugrad.errors import KernelNotFound, UnsupportedDtype
 from plugrad.ops.binary import multiply
 from plugrad.ops.creation import asarray
 from plugrad.ops.linalg import matmul
@@ -17,14 +17,16 @@ from plugrad.ops.unary import cos, sin
 from plugrad.optimizers import Adam
 from plugrad.random import normal, seed, uniform
 from plugrad.testing.checks import (
-    GRADIENT_DTYPES,
     NotClaimed,
     as_tensors,
+    check_refusal,
     curved_sum,
     differentiated_inputs,
+    gradient_dtype,
     is_differentiable,
     main_dtype,
     read_values,
+    replace_inputs,
     run_row,
 )
 from plugrad.tracing.control_flow import cond, scan, while_loop
@@ -55,23 +57,16 @@ def check_traced(row: Row, backend: Backend) -> None:
     places = [i for i, x in enumerate(given) if x is not None]
 
     def forward(*xs: Tensor) -> list[Tensor]:
-        return run_row(row, _replace_inputs(given, places, xs), dtype)
+        return run_row(row, replace_inputs(given, places, xs), dtype)
 
     present = [x for x in given if x is not None]
     if row.kernel.dynamic_shape:
-        _check_refusal(lambda: jit(forward)(*present), str(row))
+        check_refusal(lambda: jit(forward)(*present), f"{row}, traced")
         return
     _compare_traced_and_untraced(forward, present, f"{row} of {dtype}")
     if not is_differentiable(row):
         return
-    dtype = next(
-        (
-            d
-            for d in GRADIENT_DTYPES
-            if d in row.tested_dtypes and _stores_dtypes_of_row(backend, row, d)
-        ),
-        "",
-    )
+    dtype = gradient_dtype(row, backend)
     if not dtype:
         return
     given = as_tensors(row.draw_inputs(dtype))
@@ -80,7 +75,7 @@ def check_traced(row: Row, backend: Backend) -> None:
     def objective(*xs: Tensor) -> Tensor:
         before = row.prepare_input
         outputs = run_row(
-            row, _replace_inputs(given, places, xs if before is None else map(before, xs)), dtype
+            row, replace_inputs(given, places, xs if before is None else map(before, xs)), dtype
         )
         return curved_sum(outputs)
 
@@ -95,21 +90,6 @@ def check_traced(row: Row, backend: Backend) -> None:
         _compare_traced_and_untraced(
             second_order, present, f"the second gradient of {row} of {dtype}"
         )
-
-
-def _stores_dtypes_of_row(backend: Backend, row: Row, dtype: str) -> bool:
-    """Return whether a backend stores all dtypes that a row needs to run on `dtype`."""
-    return all(name in backend.dtypes() for name in row.required_dtypes(dtype))
-
-
-def _replace_inputs(
-    inputs: Sequence[Any], positions: Sequence[int], replacements: Any
-) -> list[Any]:
-    """Return the inputs with others at some positions."""
-    inputs = list(inputs)
-    for i, x in zip(positions, replacements, strict=True):
-        inputs[i] = x
-    return inputs
 
 
 def _compare_traced_and_untraced(
@@ -139,17 +119,6 @@ def _check_same(calls: Sequence[Sequence[Tensor]], untraced: Sequence[Tensor], l
                 raise AssertionError(
                     f"{label}: traced, it gives {given!r}; untraced, it gives {wanted!r}"
                 )
-
-
-def _check_refusal(call: Callable[[], Any], label: str) -> None:
-    """Raise an error that names `label` unless `call`, a function, fails because a shape depends on values."""
-    try:
-        call()
-    except TracingError:
-        return
-    raise AssertionError(
-        f"{label}: its shape depends on values, but it was traced without an error"
-    )
 
 
 # --- programs that are more than one kernel ------------------------------------------------------

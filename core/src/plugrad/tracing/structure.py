@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -93,6 +94,8 @@ def _flatten_other(tree: Any, tree_type: type, key: list[Any], tensors: list[Ten
         key.append(END_OF_CONTAINER_MARKER)
     elif isinstance(tree, dict):
         key.append(tree_type)
+        if tree_type is defaultdict:
+            key.append(cast("defaultdict[Any, Any]", tree).default_factory)
         _flatten_container(dict(cast("dict[Any, Any]", tree)), key, tensors)
     else:
         key.append(tree_type)  # 1, 1.0 and True are equal
@@ -159,7 +162,13 @@ class ResultRebuilder:
             )
         if isinstance(tree, dict):
             pairs = cast("dict[Any, Any]", tree).items()
-            return f"{{{', '.join(f'{self.name(k)}: {self._format_tree(v)}' for k, v in pairs)}}}"
+            text = f"{{{', '.join(f'{self.name(k)}: {self._format_tree(v)}' for k, v in pairs)}}}"
+            if type(cast("Any", tree)) is OrderedDict:
+                return f"{self.name(OrderedDict)}({text})"
+            if type(cast("Any", tree)) is defaultdict:
+                factory = cast("defaultdict[Any, Any]", tree).default_factory
+                return f"{self.name(defaultdict)}({self.name(factory)}, {text})"
+            return text
         return self.name(tree)
 
     def _join_elements(self, trees: Sequence[Any]) -> str:

@@ -24,7 +24,7 @@ from plugrad.registry.batching import move_axis
 from plugrad.tensor.context import transfer_target
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
-from plugrad.tensor.trees import iter_leaves, map_tree
+from plugrad.tensor.trees import iter_leaves, map_tree, replace_values
 from plugrad.transforms.batched_kernels import BatchedArray
 from plugrad.transforms.batches import BatchTracer
 from plugrad.types.arguments import check_callable, check_string
@@ -229,12 +229,13 @@ def map_with_axes(
     if isinstance(tree, dict) and isinstance(axes, dict):
         parts, theirs = cast("dict[Any, Any]", tree), cast("dict[Any, Any]", axes)
         if parts.keys() == theirs.keys():
-            return {
+            mapped = {
                 key: map_with_axes(
                     function, part, theirs[key], f"{tree_path}[{key!r}]", parameter_name
                 )
                 for key, part in parts.items()
             }
+            return replace_values(parts, mapped)
     elif isinstance(tree, list | tuple) and isinstance(axes, list | tuple):
         items, others = cast("Sequence[Any]", tree), cast("Sequence[Any]", axes)
         if len(items) == len(others):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import plugrad
 from plugrad_numerics.distribution import Distribution
-from plugrad_numerics.entropies import log1mexp, log1p_square, xlogy
+from plugrad_numerics.double_exponential import unit_nodes_and_weights
+from plugrad_numerics.entropies import log1p_square, xlogy
 from plugrad_numerics.error_functions import erfcx, log_ndtr, ndtr, ndtri
 from plugrad_numerics.gamma_functions import digamma, gamma, gammaln
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 EULER_GAMMA = 0.5772156649015329
 LOG_2_PI = log(2 * pi)
+NEGLIGIBLE_COST = 40.0
+"""A density that is less by ``exp(-NEGLIGIBLE_COST)`` adds nothing in double precision."""
 TAIL_QUANTILE_MAX_LOG = -80.0
 """The logarithm of a probability below which the normal quantile is not computed from the probability itself."""
 TAIL_QUANTILE_STEPS = 4
@@ -498,10 +501,40 @@ class TruncatedNormal(Distribution):
         share = plugrad.where(is_open, -inf, log_ndtr(plugrad.where(is_open, 0, low)) - below_high)
         return is_mirrored, below_high, share
 
+    def _quadrature(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the number of the interval that is nearest to `loc`, and an integral over the interval.
+
+        The integral is that of ``exp(-cost)``. The cost of a number is how far the logarithm of its density is below
+        that of the nearest one. The result is the nearest number, the distances from it in units of `scale`, their
+        costs, and their parts of the integral, along a new last axis. In contrast to differences of densities at the
+        ends, nothing cancels where the interval is narrow or far away.
+        """
+        # What is computed from it would be the same with any other number, so that its gradient is 0.
+        nearest = plugrad.stop_gradient(
+            plugrad.minimum(plugrad.maximum(self.loc, self.low), self.high)
+        )
+        slope = (nearest - self.loc) / self.scale
+        steepness = plugrad.abs(plugrad.stop_gradient(slope))
+        reach = (
+            2 * NEGLIGIBLE_COST / (steepness + plugrad.hypot(steepness, sqrt(2 * NEGLIGIBLE_COST)))
+        )
+        ends: list[Tensor] = []
+        for end, farthest in ((self.low, -reach), (self.high, reach)):
+            is_open = plugrad.isinf(end)
+            distance = (plugrad.where(is_open, nearest, end) - nearest) / self.scale
+            distance = plugrad.where(is_open, farthest, distance)
+            ends.append(plugrad.minimum(plugrad.maximum(distance, -reach), reach)[..., None])
+        nodes, weights = unit_nodes_and_weights(slope)
+        low, width = ends[0], ends[1] - ends[0]
+        distances = low + width * nodes
+        costs = distances * (slope[..., None] + 0.5 * distances)
+        return nearest, distances, costs, plugrad.exp(-costs) * weights * width
+
     def log_probability_between_bounds(self) -> Tensor:
         """The logarithm of the probability between both ends of the normal distribution that is not cut off."""
-        _, below_high, share = self._lower_tail()
-        return below_high + log1mexp(share)
+        nearest, _, _, parts = self._quadrature()
+        slope = (nearest - self.loc) / self.scale
+        return plugrad.log(plugrad.sum(parts, axis=-1)) - 0.5 * (slope * slope + LOG_2_PI)
 
     def _draw_samples(self, random_source: Any) -> Tensor:
         is_mirrored, below_high, share = self._lower_tail()
@@ -515,31 +548,24 @@ class TruncatedNormal(Distribution):
         found = Normal(self.loc, self.scale).log_prob(x) - self.log_probability_between_bounds()
         return plugrad.where((x >= self.low) & (x <= self.high), found, -inf)
 
-    def _densities_and_moments(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the standardized densities at both ends, and their products with the ends."""
-        share = self.log_probability_between_bounds()
-        densities: list[Tensor] = []
-        products: list[Tensor] = []
-        for z in self._standardized_bounds():
-            is_open = plugrad.isinf(z)
-            finite = plugrad.where(is_open, 0, z)
-            logarithm = -0.5 * finite * finite - 0.5 * LOG_2_PI - share
-            density = plugrad.where(is_open, 0, plugrad.exp(plugrad.where(is_open, 0, logarithm)))
-            densities.append(density)
-            products.append(finite * density)
-        return densities[0], densities[1], products[0], products[1]
-
     def entropy(self) -> Tensor:
-        _, _, low, high = self._densities_and_moments()
-        share = self.log_probability_between_bounds()
-        return 0.5 * (LOG_2_PI + 1) + plugrad.log(self.scale) + share + 0.5 * (low - high)
+        _, _, costs, parts = self._quadrature()
+        total = plugrad.sum(parts, axis=-1)
+        return plugrad.log(self.scale * total) + plugrad.sum(parts * costs, axis=-1) / total
+
+    def _offset_and_variance(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the nearest number to `loc`, and in units of `scale` the mean's distance from it and the variance."""
+        nearest, distances, _, parts = self._quadrature()
+        shares = parts / plugrad.sum(parts, axis=-1, keepdims=True)
+        offset = plugrad.sum(shares * distances, axis=-1, keepdims=True)
+        variance = plugrad.sum(shares * (distances - offset) ** 2, axis=-1)
+        return nearest, offset[..., 0], variance
 
     @property
     def mean(self) -> Tensor:
-        low, high, _, _ = self._densities_and_moments()
-        return self.loc + self.scale * (low - high)
+        nearest, offset, _ = self._offset_and_variance()
+        return nearest + self.scale * offset
 
     @property
     def variance(self) -> Tensor:
-        low, high, low_moment, high_moment = self._densities_and_moments()
-        return self.scale**2 * (1 + low_moment - high_moment - (low - high) ** 2)
+        return self.scale**2 * self._offset_and_variance()[2]

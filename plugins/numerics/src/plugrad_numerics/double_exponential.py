@@ -1,5 +1,7 @@
 """Integrals by the double exponential formula (Takahasi and Mori, 1974): equal steps after a change of the variable.
 
+Integrals of smooth functions from 0 to 1 are those of Gauss and Legendre, which need fewer nodes.
+
 Nodes and weights are constants, so integrals have gradients for whatever else is in the integrand. They are tensors
 along a new last axis, which the caller's sum removes.
 """
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 NODE_COUNT = 129
 """How many nodes an integral has: enough for some 1e-12."""
+UNIT_NODE_COUNT = 48
+"""How many nodes an integral from 0 to 1 has: enough for some 1e-14 of ``exp(-40 * s)`` or a whole normal density."""
 
 
 def exponential_nodes_and_weights(like: Tensor) -> tuple[Tensor, Tensor]:
@@ -35,6 +39,11 @@ def line_nodes_and_weights(like: Tensor) -> tuple[Tensor, Tensor]:
     return _as_tensors("line", like)
 
 
+def unit_nodes_and_weights(like: Tensor) -> tuple[Tensor, Tensor]:
+    """Return s and weights, so that ``sum(weights * f(s))`` is the integral of a smooth f from 0 to 1."""
+    return _as_tensors("unit", like)
+
+
 def _as_tensors(interval: str, like: Tensor) -> tuple[Tensor, Tensor]:
     """Return the nodes and weights of an interval as tensors of the dtype and on the device of another one."""
     z, weights = (
@@ -47,6 +56,9 @@ def _as_tensors(interval: str, like: Tensor) -> tuple[Tensor, Tensor]:
 @cache
 def _nodes_and_weights(interval: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return the nodes and weights of an interval. No node exceeds 1e18, whose square is a float32."""
+    if interval == "unit":
+        x, weights = np.polynomial.legendre.leggauss(UNIT_NODE_COUNT)
+        return (x + 1) / 2, weights / 2
     if interval == "exponential":
         t, step = np.linspace(-3.5, 4.1, NODE_COUNT, retstep=True)
         s = np.exp(t - np.exp(-t))

@@ -41,6 +41,7 @@ PLUGRAD_DTYPE_NAMES: Final = frozenset(
 )
 """The names of plugrad's number dtypes."""
 NUMPY_STRING_DTYPE: Final = np.dtypes.StringDType()
+"""NumPy's dtype of strings of any length."""
 
 
 def numpy_dtype(onnx_type: int) -> np.dtype[Any]:

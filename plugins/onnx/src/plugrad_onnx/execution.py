@@ -147,7 +147,7 @@ class Scope:
     def _copy_to_device(
         self, name: str, layout: str, permute_axes: Callable[[NDArray[Any]], NDArray[Any]]
     ) -> plugrad.Tensor:
-        """Copy an array to the device; constants are copied only once."""
+        """Copy a named array to the device, permuted to the named layout; constants are copied only once."""
         array: NDArray[Any] = self.values[name]
         if name not in self.constant:
             return as_tensor(permute_axes(array), self.device)
@@ -327,7 +327,7 @@ def _make_keywords(node: Node, operator: Operator, scope: Scope) -> dict[str, An
     keywords = dict(node.attributes)
     for name, graph in node.subgraphs.items():
         keywords[name] = _make_subgraph_function(graph, scope)
-    known = {"outputs": len(node.outputs), "opset": node.opset, "scope": scope}
+    known = {"output_count": len(node.outputs), "opset": node.opset, "scope": scope}
     return keywords | {name: known[name] for name in operator.supplied_parameters}
 
 

@@ -1,4 +1,4 @@
-"""Fusion: convolutions absorb a following normalization, sum and activation, and ``x * sigmoid(x)`` becomes SiLU."""
+"""Fusion: convolutions absorb a following normalization and activation, and ``x * sigmoid(x)`` becomes SiLU."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _absorb_followers(
     new_constants: dict[str, NDArray[Any]],
     absorbed_ids: set[int],
 ) -> Node:
-    """Return a convolution that includes the normalization, sum and activation that follow it."""
+    """Return a convolution that includes the normalization and the activation that follow it."""
     fused_conv = OPERATORS["plugrad", "FusedConv"][0]
     follower = _only_follower(conv, use_counts, consumers)
     if follower is not None and _is_normalization(follower, constants):
@@ -112,7 +112,7 @@ def _is_bounded_below(node: Node, constants: Mapping[str, NDArray[Any]]) -> bool
 def _is_silu(
     sigmoid: Node, product: Node, use_counts: Mapping[str, int], bounded_inputs: Mapping[str, str]
 ) -> bool:
-    """Return whether a product multiplies x by a sigmoid of x that nobody else reads.
+    """Return whether a product multiplies x, maybe bounded below, by a sigmoid of x that nobody else reads.
 
     So exporters write SiLU; plugrad's writes ``max(x, -800) * sigmoid(x)``, which is 0 at minus infinity.
     """

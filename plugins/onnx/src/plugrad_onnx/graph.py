@@ -35,11 +35,17 @@ class Node:
 
     name: str
     operator: Operator
+    """The implementation of the operator."""
     opset: int
+    """The version of the operator set."""
     inputs: list[str]
+    """The names of the input values; empty for an input that is left out."""
     outputs: list[str]
+    """The names of the output values."""
     attributes: dict[str, Any]
+    """The values of the attributes by name."""
     subgraphs: dict[str, Graph]
+    """The subgraphs by the name of their attribute."""
     captured_names: tuple[str, ...] = ()
     """The names of values of enclosing graphs that the subgraphs read."""
 
@@ -52,8 +58,11 @@ class Graph:
     """Nodes in execution order, and the names of inputs and outputs."""
 
     inputs: list[str]
+    """The names of the input values."""
     outputs: list[str]
+    """The names of the output values."""
     constants: dict[str, NDArray[Any]]
+    """The arrays of constant values, by value name."""
     nodes: list[Node] = field(default_factory=list[Node])
 
     def free_names(self) -> set[str]:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-MAX_MODEL_BYTES: Final = 1 << 31
-"""The largest size of a tensor that takes less room in the file than in memory."""
+MAX_EXPANDED_TENSOR_BYTES: Final = 1 << 31
+"""The largest size in memory of a tensor that a model describes in fewer bytes, such as a sparse one."""
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[onnx.ModelProto, dict[int, NDArray[Any]]]:
@@ -103,9 +103,9 @@ def read_sparse(sparse_proto: onnx.SparseTensorProto, folder: Path | None) -> ND
     shape = tuple(sparse_proto.dims)
     values = read_tensor(sparse_proto.values, folder)
     size = math.prod(shape)
-    if any(d < 0 for d in shape) or size * values.dtype.itemsize > MAX_MODEL_BYTES:
+    if any(d < 0 for d in shape) or size * values.dtype.itemsize > MAX_EXPANDED_TENSOR_BYTES:
         raise InvalidModel(
-            f"Sparse tensor {name!r}: shape {shape} is not below {MAX_MODEL_BYTES} bytes."
+            f"Sparse tensor {name!r}: shape {shape} is not below {MAX_EXPANDED_TENSOR_BYTES} bytes."
         )
     indices = read_tensor(sparse_proto.indices, folder)
     if indices.ndim == 2 and indices.shape[1] == len(shape):

@@ -47,8 +47,11 @@ class RecordedCall(NamedTuple):
     name: str
     """The name of an operator of `PLUGRAD_DOMAIN`, or of a kernel."""
     attributes: dict[str, Any]
+    """The values of the call's attributes by name."""
     inputs: list[str]
+    """The names of the call's input values in the model."""
     outputs: list[str]
+    """The names of the call's output values in the model."""
     size: int
     """The number of nodes that spell out the call; the first one has the record."""
 
@@ -130,7 +133,7 @@ def _read_record(
 def _is_closed(
     nodes: Sequence[onnx.NodeProto], call: RecordedCall, use_counts: Counter[str]
 ) -> bool:
-    """Whether no node outside of the call reads one of its intermediate values."""
+    """Return whether no node outside of a call reads one of the call's intermediate values."""
     inside = Counter(name for node in nodes for name in node.input)
     made = {name for node in nodes for name in node.output}
     return {*filter(None, call.outputs)} <= made and all(

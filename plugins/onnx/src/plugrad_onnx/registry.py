@@ -51,8 +51,8 @@ INPUT_KINDS: Final = (
     "AnyInputValue",
 )
 """The annotations of inputs in the signatures of operators."""
-SUPPLIED_PARAMETERS: Final = ("outputs", "opset", "scope")
-"""The keywords that an operator may have besides its attributes; the number of outputs is one of them."""
+SUPPLIED_PARAMETERS: Final = ("output_count", "opset", "scope")
+"""The keywords that an operator may have besides its attributes; a run supplies their values."""
 OPERATORS: Final[dict[tuple[str, str], list[Operator]]] = {}
 """The versions of each operator by domain and name, the newest first."""
 
@@ -63,8 +63,11 @@ class Operator:
 
     name: str
     domain: str
+    """ONNX's domain of the operator; empty for its own."""
     since_opset: int
+    """The first version of the operator set that the implementation fits."""
     function: Callable[..., Any]
+    """The implementation, a function of inputs and attributes."""
     is_pure: bool = True
     """Whether equal inputs give equal outputs."""
     layout: str = ""
@@ -72,11 +75,13 @@ class Operator:
     input_kinds: tuple[str, ...] = ()
     """The annotation of each input."""
     required_input_count: int = 0
+    """The number of inputs that a node must have."""
     variadic_kind: str = ""
     """The annotation of all further inputs, or an empty string."""
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The default of each attribute."""
     supplied_parameters: tuple[str, ...] = ()
+    """The keywords of `SUPPLIED_PARAMETERS` that the function takes."""
 
     def input_kind(self, position: int) -> str:
         """Return the annotation of the input at a position."""
@@ -88,7 +93,7 @@ class Operator:
 def operator(
     *names: str, since: int = 1, domain: str = "", pure: bool = True, layout: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as the implementation of ONNX operators.
+    """Register a function as the implementation of ONNX operators from the opset `since` on.
 
     Args:
         *names: Names of operators.

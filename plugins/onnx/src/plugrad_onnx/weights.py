@@ -25,9 +25,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GRAPH_FIELD_NUMBER: Final = 7
+"""The number of the field `graph` in ONNX's ModelProto."""
 INITIALIZER_FIELD_NUMBER: Final = 5
+"""The number of the field `initializer` in ONNX's GraphProto."""
 RAW_DATA_FIELD_NUMBER: Final = 9
+"""The number of the field `raw_data` in ONNX's TensorProto."""
 VARINT_WIRE_TYPE, FIXED64_WIRE_TYPE, BYTES_WIRE_TYPE, FIXED32_WIRE_TYPE = 0, 1, 2, 5
+"""protobuf's numbers of the encodings of a field's value."""
 LARGE_WEIGHT_MIN_BYTES: Final = 1 << 14
 """The size from which on a weight is read by itself."""
 
@@ -38,17 +42,18 @@ class ProtobufField(NamedTuple):
     number: int
     """The number of the field in its message type."""
     wire_type: int
-    start: int
+    """protobuf's number of the encoding of the value."""
+    start_byte: int
     """The byte at which the field begins."""
-    value: int
+    value_byte: int
     """The byte at which the value begins."""
-    end: int
+    end_byte: int
     """The byte after the field."""
 
     @property
     def size(self) -> int:
         """The number of bytes of the value."""
-        return self.end - self.value
+        return self.end_byte - self.value_byte
 
 
 def split_model(file: BufferedReader) -> tuple[bytes, dict[int, ProtobufField]] | None:
@@ -63,7 +68,7 @@ def split_model(file: BufferedReader) -> tuple[bytes, dict[int, ProtobufField]] 
                 return None
             (graph,) = graphs
             content, places = _strip_weights(data, graph)
-            return b"".join((data[: graph.start], content, data[graph.end :])), places
+            return b"".join((data[: graph.start_byte], content, data[graph.end_byte :])), places
     except (OSError, ValueError) as error:
         if is_interruption(error):
             raise
@@ -79,7 +84,7 @@ def read_weight(
         ValueError: there are not as many numbers as its shape says.
     """
     dtype, shape = numpy_dtype(tensor_proto.data_type), tuple(tensor_proto.dims)
-    file.seek(field.value)
+    file.seek(field.value_byte)
     if dtype.name not in PLUGRAD_DTYPE_NAMES:
         data = file.read(field.size)
         raw = onnx.TensorProto(data_type=tensor_proto.data_type, dims=shape, raw_data=data)
@@ -99,13 +104,13 @@ def _strip_weights(
     parts: list[bytes] = []
     places: dict[int, ProtobufField] = {}
     count = 0
-    for field in _iter_fields(data, graph_field.value, graph_field.end):
+    for field in _iter_fields(data, graph_field.value_byte, graph_field.end_byte):
         if field.number != INITIALIZER_FIELD_NUMBER or field.wire_type != BYTES_WIRE_TYPE:
-            parts.append(data[field.start : field.end])
+            parts.append(data[field.start_byte : field.end_byte])
             continue
         raw = [
             f
-            for f in _iter_fields(data, field.value, field.end)
+            for f in _iter_fields(data, field.value_byte, field.end_byte)
             if f.number == RAW_DATA_FIELD_NUMBER
         ]
         if (
@@ -114,10 +119,12 @@ def _strip_weights(
             and raw[0].size >= LARGE_WEIGHT_MIN_BYTES
         ):
             places[count] = raw[0]
-            rest = data[field.value : raw[0].start] + data[raw[0].end : field.end]
+            rest = (
+                data[field.value_byte : raw[0].start_byte] + data[raw[0].end_byte : field.end_byte]
+            )
             parts.append(_encode_field(INITIALIZER_FIELD_NUMBER, rest))
         else:
-            parts.append(data[field.start : field.end])
+            parts.append(data[field.start_byte : field.end_byte])
         count += 1
     return _encode_field(GRAPH_FIELD_NUMBER, b"".join(parts)), places
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import LinearMemory
 
 DEVICE_INFO: Final = DeviceInfo("0", "WebAssembly in this process")
+"""The name and the description of the one device."""
 
 
 def count_processors() -> int:
@@ -54,7 +55,7 @@ NEEDS_GIL_MESSAGE: Final = (
     "the wasm backend needs Python's lock (GIL), which this interpreter runs without: use it from one thread, or start "
     "Python with PYTHON_GIL=1, or compute on the cpu backend"
 )
-"""Short calls and the memory's lists are kept apart by that lock only."""
+"""The error message for a Python without the GIL: only that lock keeps short calls and the memory's lists apart."""
 
 
 ALL_DTYPES: Final = ARRAY_DTYPES | {string}
@@ -63,7 +64,7 @@ ALL_DTYPES: Final = ARRAY_DTYPES | {string}
 
 @cache
 def array_dtypes_with(extra: frozenset[DType]) -> frozenset[DType]:
-    """Return the dtypes of arrays in linear memory, the given extra dtypes, and string."""
+    """Return the dtypes of arrays in linear memory, string, and the dtypes in `extra`."""
     return ALL_DTYPES | extra
 
 
@@ -71,7 +72,9 @@ class WasmBackend(Backend):
     """Tensors in the linear memory of a WebAssembly instance, kernels in its sandbox."""
 
     name: ClassVar[str] = "wasm"
+    """The name of the backend."""
     linear_memory: LinearMemory
+    """The linear memory in which arrays lie."""
 
     def probe(self) -> Probe:
         """Return whether wasmtime and the compiled module are installed; nothing else is needed."""
@@ -116,7 +119,7 @@ class WasmBackend(Backend):
         return threads
 
     def wrap_implementation(self, kernel_name: str, function: Implementation) -> Implementation:
-        """Return the implementation itself instead of the wrapper that imports its module on first use."""
+        """Return the imported implementation in place of a lazy one, which would import its module on first use."""
         return function.function if isinstance(function, LazyImplementation) else function
 
     def with_bfloat16(self, kernel_name: str, function: Implementation) -> Implementation:
@@ -127,6 +130,7 @@ class WasmBackend(Backend):
         return compute_in_float32(contract, function, self._cast, known_bfloat16())
 
     def _cast(self, x: WasmArray, *, dtype: DType) -> WasmArray:
+        """Return an array in another dtype, by the kernel `Cast`."""
         return self.functions["Cast"](x, dtype=dtype)
 
     def compile(self, graph: Graph) -> Callable[..., list[Any]] | None:
@@ -136,7 +140,7 @@ class WasmBackend(Backend):
         return compile_graph(graph, self.linear_memory)
 
     def fuse_calls(self, graph: Graph) -> Graph:
-        """Return the graph with matrix products and convolutions fused with the following bias and activation."""
+        """Return the graph with a bias and an activation fused with the matrix product or convolution before them."""
         from plugrad_wasm.programs.compile import fuse_calls
 
         return fuse_calls(graph, self.linear_memory)
@@ -144,7 +148,7 @@ class WasmBackend(Backend):
     def host_value(
         self, function: Callable[[], Any], shape: Shape, dtype: DType
     ) -> WasmArray | NDArray[Any]:
-        """Return the value of a host function as an array, without the checks that arrays of others need."""
+        """Return what a host function returns as an array in linear memory, without checks of shape and dtype."""
         if dtype is bool_ or dtype not in ARRAY_DTYPES or self.is_closed or self.lost:
             return super().host_value(function, shape, dtype)
         values = compute_host_value(function, shape, dtype)
@@ -158,7 +162,7 @@ class WasmBackend(Backend):
         attrs: Mapping[str, Any],
         free: Sequence[int],
     ) -> Implementation | None:
-        """Return a faster version of an implementation that is specialized for fixed shapes."""
+        """Return a faster version of an implementation for fixed shapes, which may reuse inputs at `free` positions."""
         from plugrad_wasm.programs.specialize import specialize
 
         config = get_kernel(kernel_name, self.name)
@@ -186,7 +190,7 @@ class WasmBackend(Backend):
         """Return at once, because every call returns after it has finished."""
 
     def memory(self) -> Memory:
-        """Return the memory that arrays use, counted in whole blocks, and the extent of linear memory."""
+        """Return the number and bytes of arrays, counted in whole blocks, and the size of linear memory."""
         return self.linear_memory.memory_usage()
 
     def set_memory_limit(self, limit: int | None) -> None:

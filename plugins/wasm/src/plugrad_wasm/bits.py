@@ -1,4 +1,4 @@
-"""Values as the functions of C take them: as bit patterns, where elements are only moved, or as numbers."""
+"""Values as C functions take them: as bit patterns, if elements are only moved, or else as numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILL_EXPORTS: Final = {size: f"fill_{size}" for size in (1, 2, 4, 8, 16)}
 
 @lru_cache(maxsize=1024)
 def _scalar_to_int64_bits(value: Scalar, dtype: DType, spelling: str) -> tuple[int, ...]:
-    """Return the bits of a number; `spelling` only keeps 0.0 and -0.0 apart in the cache."""
+    """Return the bits of a number; `spelling`, the number as text, only keeps 0.0 and -0.0 apart in the cache."""
     with np.errstate(over="ignore", invalid="ignore"):
         pattern = np.asarray(value).astype(dtype)[None].view(f"u{min(dtype.itemsize, 8)}")
     return tuple(pattern.astype(np.uint64).view(np.int64).tolist())
@@ -47,17 +47,24 @@ class FillPlan(NamedTuple):
     """How an array is filled with one value: by a copy of bytes, or else by an export."""
 
     dtype: DType
+    """The dtype of the array."""
     size: int
-    capacity: int  # of the block
+    """The number of elements."""
+    capacity: int
+    """The bytes of the array's block."""
     nbytes: int
-    filled: bytes | None  # the bytes of a small array
+    """The bytes of the elements."""
+    filled: bytes | None
+    """The bytes of all elements of a small array, or None for an export."""
     export: str
+    """The name of the export."""
     bits: tuple[int, ...]
+    """The bits of the value, as 64-bit integers."""
 
 
 @lru_cache(maxsize=1024)
 def _plan_fill(shape: tuple[int, ...], dtype: DType, value: Scalar, spelling: str) -> FillPlan:
-    """Return how arrays of a shape and dtype are filled with a value; `spelling` keeps 0.0 and -0.0 apart."""
+    """Return how arrays are filled with a value; `spelling`, the value as text, keeps 0.0 and -0.0 apart."""
     dtype = as_supported_dtype(dtype)
     size, capacity = measure_block(shape, dtype.itemsize)
     nbytes = size * dtype.itemsize
@@ -97,7 +104,7 @@ def round_to_float32(value: float) -> float:
 
 
 def attribute_converter(dtype: DType) -> Callable[[float], float]:
-    """Return the function that converts an attribute to the number that exports expect for a dtype."""
+    """Return a function that converts a kernel's attribute to the number that exports for a dtype take."""
     if dtype is uint64:  # beyond 2^63, its bits are those of a negative number
         return lambda value: scalar_to_int64_bits(int(value), dtype)[0]
     return int if dtype in INTEGER else round_to_float32 if dtype is float32 else float

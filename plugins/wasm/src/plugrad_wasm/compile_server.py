@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     import wasmtime
 
 WASM_MAGIC_BYTES: Final = b"\0asm"
+"""The bytes with which a module in binary form begins."""
 MAX_STACK_BYTES: Final = 512 << 10
-"""The maximum stack of a module."""
+"""The maximum stack of a running module, in bytes."""
 LENGTH_STRUCT: Final = struct.Struct("<Q")
-"""The number of bytes in front of each request and each answer."""
+"""The format of the number of bytes that precedes each request and each answer."""
 READY_MESSAGE, COMPILED_MESSAGE, REFUSED_MESSAGE = b"R", b"C", b"E"
-"""The first byte of each answer, which says what it is."""
+"""The first byte of each answer, which tells the kind of the answer."""
 
 
 def new_interruptible_engine(*, parallel_compilation: bool) -> wasmtime.Engine:
@@ -41,7 +42,7 @@ def new_interruptible_engine(*, parallel_compilation: bool) -> wasmtime.Engine:
 
 
 def compile_module(engine: wasmtime.Engine, source: bytes) -> tuple[bytes, bytes]:
-    """Return COMPILED_MESSAGE and the machine code of a module, or REFUSED_MESSAGE and the error message."""
+    """Return COMPILED_MESSAGE and the machine code of a module, given as bytes, or REFUSED_MESSAGE and the error."""
     import wasmtime
 
     try:

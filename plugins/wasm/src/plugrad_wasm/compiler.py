@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 MAX_PROCESS_START_SECONDS: Final = 60.0
 """The maximum seconds that the process takes to start."""
 MAX_PROCESS_MEMORY_BYTES: Final = 4 << 30
-"""The maximum bytes of addresses that the process uses."""
+"""The maximum size of the process's address space, in bytes."""
 MAX_IDLE_PROCESSES: Final = 1
 """The maximum number of processes that wait for the next module."""
 
 
 class ModuleCompilationError(Exception):
-    """A module that cannot be compiled; the message says why."""
+    """The error for a module that cannot be compiled; the message says why."""
 
 
 def take_idle_compiler() -> CompilerProcess:
-    """Return an idle compiler process that this process has started, or start one.
+    """Return a compiler process that waits for a module, or start one.
 
     Raises:
         KernelFailed: none can be started.
@@ -46,7 +46,7 @@ def take_idle_compiler() -> CompilerProcess:
 
 
 class CompilerProcess:
-    """A process that runs compile_server.py."""
+    """A process that runs compile_server.py and compiles one module at a time."""
 
     def __init__(self) -> None:
         """Start the process, and wait until it has started.
@@ -89,7 +89,7 @@ class CompilerProcess:
             )
 
     def compile(self, source: bytes, deadline: float) -> bytes:
-        """Return the machine code of a module, given in text form or in binary form.
+        """Return the machine code of a module in text or binary form; raise after the deadline, a monotonic time.
 
         Raises:
             ModuleCompilationError: it is not valid, or needs too much memory.
@@ -109,7 +109,7 @@ class CompilerProcess:
         return answer
 
     def _request(self, source: bytes) -> tuple[bytes, bytes]:
-        """Send a module to the process, and return the kind and the content of its answer.
+        """Send a module to the process, and return the first byte and the rest of its answer.
 
         Raises:
             ModuleCompilationError: the process ended.
@@ -142,9 +142,11 @@ class CompilerProcess:
 
 
 _idle_compilers: Final[list[CompilerProcess]] = []
+"""The processes that wait for a module."""
 
 
 @atexit.register
 def _close_idle_compilers() -> None:
+    """End the processes that wait for a module."""
     while _idle_compilers:
         _idle_compilers.pop().close()

@@ -29,7 +29,7 @@ FORBIDDEN_INSTRUCTIONS: Final = re.compile(
     r"|i(32|64)\.(div|rem)_[su]|i(32|64)\.trunc_f(32|64)_[su])"
     r"(?![\w.])"
 )
-"""The pattern of instructions that could run for ever, trap, or reach the memory of others."""
+"""A regular expression for instructions that could run for ever, trap, or reach the memory of others."""
 
 
 def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[..., WasmArray]:
@@ -66,6 +66,7 @@ def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[
     source = _format_module(expression, names)
 
     def implementation(*arrays: WasmArray) -> WasmArray:
+        """Return the expression of arrays of one shape."""
         _check_inputs(names, arrays)
         first = arrays[0]
         out = first.memory.empty_like(first)

@@ -53,17 +53,19 @@ class PartStepLimits(NamedTuple):
 
 
 ELEMENTWISE_PART_STEPS: Final = PartStepLimits(1 << 18, 1 << 23)
-"""The limits for elementwise work, whose steps are elements."""
+"""The limits of a part of elementwise work, where each element is one step."""
 MATMUL_PART_STEPS: Final = PartStepLimits(1 << 20, 1 << 29)
-"""The limits for matrix products, whose steps are products of two numbers."""
+"""The limits of a part of a matrix product, where each product of two numbers is one step."""
 FLOAT32_MATMUL_PART_STEPS: Final = PartStepLimits(1 << 22, 1 << 33)
-"""The limits for matrix products of float32, each part of which packs the second matrix again."""
+"""The limits of a part of a float32 matrix product; each part packs the second matrix again."""
 
 PART_MULTIPLE_ELEMENTS: Final = 64
-"""Parts begin at a multiple of so many elements, so that vectors have the same elements as without parts."""
+"""The number of elements of which a part's start is a multiple, so that vectors are the same as without parts."""
 
 UnaryImplementation: TypeAlias = Callable[[WasmArray], WasmArray]
+"""The type of the implementation of a kernel of one array."""
 BinaryImplementation: TypeAlias = Callable[[WasmArray, WasmArray], WasmArray]
+"""The type of the implementation of a kernel of two arrays."""
 
 
 class ImplementationTable(KernelTable):
@@ -78,12 +80,12 @@ class ImplementationTable(KernelTable):
         self.configs: dict[str, KernelConfig] = {}
 
     def add(self, config: KernelConfig) -> None:
-        """Declare one implementation."""
+        """Declare the implementation of one kernel."""
         self.configs[config.kernel_name] = config
 
 
 table: Final = ImplementationTable()
-"""The implementations of this backend, as far as they have been imported; `families` names all kernels."""
+"""The implementations of this backend that have been imported; `families` names all kernels."""
 
 
 class ExportNames(dict[DType, str]):
@@ -101,7 +103,7 @@ class ExportNames(dict[DType, str]):
 
 
 def select_export(x: WasmArray, export: str, work: int) -> ExportFunction:
-    """Return an export as a function, which releases the GIL if `work`, in elementary steps, is large."""
+    """Return an export of x's store as a function, which releases the GIL if `work`, in elementary steps, is large."""
     store = x.memory.store
     return (
         store.exports_holding_gil
@@ -117,7 +119,7 @@ def choose_items_per_part(
     step_limits: PartStepLimits,
     part_size_multiple: int = 1,
 ) -> int:
-    """Return the number of items per part, if all items together take `work` elementary steps."""
+    """Return the number of items per part, given the `work` of all items in elementary steps."""
     if work < 2 * step_limits.minimum:
         return max(1, item_count)
     threads = store.threads
@@ -141,7 +143,7 @@ def is_done_in_one_call(store: Runtime, element_count: int) -> bool:
 def iter_part_ranges(
     axis_sizes: tuple[int, ...], work: int, max_steps: int
 ) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Yield the parts of a loop over axes in order: a start and a length for each axis, about `max_steps` per part.
+    """Yield parts of a loop over axes in order: for each axis a start and a length; a part has about `max_steps`.
 
     All parts together are `work` steps. A part has several positions along an axis only if it has all positions
     of the axes behind it.
@@ -169,7 +171,7 @@ def run_elementwise(
     arrays_and_steps: Sequence[tuple[WasmArray, int]],
     *attributes: float,
 ) -> None:
-    """Call an elementwise export part by part; `run_over_items` explains the arguments."""
+    """Call an elementwise export in parts; each array comes with its step per element, in elements."""
     run_over_items(
         x,
         export,
@@ -192,7 +194,7 @@ def run_over_items(
     scratch: int | None = None,
     keep_alive: Sequence[object] = (),
 ) -> None:
-    """Call an export for items such as elements or rows, in parts if `work`, in elementary steps, is large.
+    """Call an export for items such as rows, in parts if `work`, the cost in elementary steps, is large.
 
     The arguments of a call are the addresses of the arrays, the number of items, and the attributes.
 
@@ -248,7 +250,7 @@ def run_strided(
     work: int,
     starts: Sequence[int] = (0,) * 5,
 ) -> None:
-    """Call an export that loops over strided axes, in parts along the first one if `work` is large.
+    """Call an export that loops over strided axes, in parts along the first axis if `work` is large.
 
     The arguments of a call are the addresses of the arrays, that of the descriptor, and the attributes.
 
@@ -305,7 +307,7 @@ def run_call_chains(
     work: int,
     scratch_bytes: int | None = None,
 ) -> None:
-    """Run chains of calls, in several threads if there are several; `work` is the elementary steps of all.
+    """Call an export with the arguments in chains, shared by threads; `work` is the cost of all in elementary steps.
 
     Each thread has `scratch_bytes` of scratch memory. `Workers.run_in_threads` explains the other arguments.
     """
@@ -324,10 +326,11 @@ def run_call_chains(
 
 
 def make_unary(kernel: str, *, dtype: DType | None = None) -> UnaryImplementation:
-    """Return the implementation of an elementwise kernel whose result has the dtype of x, or `dtype`."""
+    """Return the implementation of the elementwise kernel with this name; `dtype` is that of results, if not x's."""
     names = ExportNames(kernel)
 
     def implementation(x: WasmArray) -> WasmArray:
+        """Return the result for each element of x."""
         memory = x.memory
         size = x.size
         if size >= RELEASE_GIL_MIN_ELEMENTS and isinstance(x, WasmStridedView):
@@ -381,7 +384,7 @@ def broadcast_view(x: WasmArray, shape: tuple[int, ...]) -> StridedView:
 
 
 def make_binary(kernel: str, *, dtype: DType | None = None) -> BinaryImplementation:
-    """Return the implementation of a broadcasting kernel.
+    """Return the implementation of the broadcasting kernel with this name; `dtype` is that of results, if not a's.
 
     Args:
         kernel: the start of the names of its exports.
@@ -393,6 +396,7 @@ def make_binary(kernel: str, *, dtype: DType | None = None) -> BinaryImplementat
     broadcast_names = ExportNames(kernel, bool_as=bool_as, suffix="_broadcast")
 
     def implementation(a: WasmArray, b: WasmArray) -> WasmArray:
+        """Return the result for each pair of elements."""
         if a.dtype is not b.dtype:
             raise DTypeError(
                 f"{kernel}: the operands are {a.dtype} and {b.dtype}; cast one of them, as in "
@@ -426,6 +430,7 @@ def make_binary(kernel: str, *, dtype: DType | None = None) -> BinaryImplementat
     def compute_with_broadcasting(
         a: WasmArray, b: WasmArray, pair_layout: BinaryLayout
     ) -> WasmArray:
+        """Return the result for arrays of several shapes or strides, given how they are read."""
         memory = a.memory
         shape, order, read = pair_layout.shape, None, None
         starts = 0, 0, 0
@@ -468,7 +473,7 @@ def make_binary(kernel: str, *, dtype: DType | None = None) -> BinaryImplementat
 
 
 def declare_elementwise_exports(contracts: ModuleType) -> None:
-    """Declare implementations of a family's elementwise contracts for which the module has exports.
+    """Declare implementations of those elementwise kernels in a family's module that have exports.
 
     Such a kernel takes one line of C. Implementations that are in the table already stay.
     """
@@ -489,5 +494,5 @@ def declare_elementwise_exports(contracts: ModuleType) -> None:
 
 
 def swap_operands(implementation: BinaryImplementation) -> BinaryImplementation:
-    """Return an implementation with swapped operands, such as a > b from b < a."""
+    """Return an implementation that calls another one with exchanged operands, such as a > b from b < a."""
     return lambda a, b: implementation(b, a)

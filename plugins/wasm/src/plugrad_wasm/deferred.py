@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ANY_SIGNATURE: Final = Signature(
     (Parameter("arrays", Parameter.VAR_POSITIONAL), Parameter("attrs", Parameter.VAR_KEYWORD))
 )
-"""A signature that fits every implementation."""
+"""An `inspect.Signature` that fits every implementation."""
 
 
 class LazyImplementation:

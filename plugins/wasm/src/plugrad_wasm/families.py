@@ -59,8 +59,9 @@ if TYPE_CHECKING:
     from plugrad.extend import Implementation
 
 MANIFEST_FILE: Final = Path(__file__).with_name("plugrad-backend.toml")
+"""The path of the file that lists the kernels of this backend."""
 ELEMENTWISE_FAMILIES: Final = (activation, binary, bitwise, complex, unary)
-"""Families whose elementwise kernels need no declaration if the modules have an export for them."""
+"""Families whose elementwise kernels are declared without code if the modules have exports for them."""
 HOST_FAMILIES: Final = (decomposition, detection, matrix_functions, pixels, ragged, sparse, string)
 """Families whose kernels run on the host."""
 HOST_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
@@ -96,12 +97,12 @@ UNWIDENED_FAMILIES: Final = (
 
 @cache
 def manifest_kernels() -> frozenset[str]:
-    """Return the kernels that the manifest file lists as implemented."""
+    """Return the names of the kernels that the manifest file lists as implemented."""
     return frozenset(tomllib.loads(MANIFEST_FILE.read_text("utf-8"))["kernels"])
 
 
 def iter_kernels(family: ModuleType) -> Iterator[tuple[str, Kernel[..., Any]]]:
-    """Yield the kernels of a family with their Python names."""
+    """Yield the name of each kernel's Python function in a family, and the kernel."""
     for name, value in vars(family).items():
         if isinstance(value, Kernel):
             yield name, cast("Kernel[..., Any]", value)
@@ -109,7 +110,7 @@ def iter_kernels(family: ModuleType) -> Iterator[tuple[str, Kernel[..., Any]]]:
 
 @cache
 def bfloat16_kernels() -> frozenset[str]:
-    """Return the kernels whose implementation takes bfloat16 without conversion."""
+    """Return the names of the kernels whose implementations take bfloat16 without conversion."""
     from plugrad_wasm.program import (
         exported_dtypes_by_kernel,  # not at the top: it imports wasmtime
     )
@@ -124,6 +125,7 @@ def bfloat16_kernels() -> frozenset[str]:
 
 
 LAZY_CAST: Final = LazyImplementation(unary.cast, "unary")
+"""The implementation of `cast`, imported on first use."""
 
 
 def widen_float16(kernel: Kernel[..., Any], function: Implementation) -> Implementation:

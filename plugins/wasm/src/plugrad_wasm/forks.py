@@ -17,11 +17,11 @@ from weakref import WeakSet
 from plugrad.extend import BackendUnavailable, hold_safely
 
 MAX_FORK_WAIT_SECONDS: Final = 10.0
-"""The maximum seconds that a fork waits for a lock. If a thread computes longer, its store is lost to the child."""
+"""The maximum seconds that a fork waits for a lock; if a thread computes longer, its store is lost to the child."""
 
 
 class ForkLock:
-    """A reentrant lock that counts how often it is held, and survives a fork.
+    """A reentrant lock that a fork waits for, so that the child does not inherit it while another thread holds it.
 
     A thread that needs several of them takes the one that was created first before the others.
     """
@@ -60,7 +60,7 @@ class ForkLock:
         self._lock.release()
 
     def acquire_before_fork(self, deadline: float) -> bool:
-        """Acquire the lock before a fork; return whether it was free in time."""
+        """Acquire the lock before a fork; return whether it was free before the deadline, a monotonic time."""
         return not self._is_lost and self._lock.acquire(timeout=max(0.0, deadline - monotonic()))
 
     def release_after_fork(self) -> None:
@@ -68,18 +68,22 @@ class ForkLock:
         self._lock.release()
 
     def mark_unusable(self) -> None:
-        """Make every further use raise, because the thread that holds the lock does not exist in this forked child."""
+        """Make every further use raise: the thread that holds the lock does not exist in this forked child."""
         self._is_lost = True
 
 
 _creation_numbers: Final = count()
+"""The numbers of locks in order of creation, in which a fork acquires them."""
 _all_fork_locks: Final[WeakSet[ForkLock]] = WeakSet()
+"""All locks of this process."""
 _locks_held_for_fork: Final[set[ForkLock]] = set()
+"""The locks that the forking thread has acquired."""
 _fork_in_progress: Final = threading.Lock()
-"""The lock that a forking thread holds: two of them would wait for each other's locks in vain."""
+"""The lock held by a thread that forks, because two forks would wait for each other's locks."""
 
 
 def _acquire_locks_before_fork() -> None:
+    """Acquire all locks that are free in time, in order of creation."""
     _fork_in_progress.acquire()
     deadline = monotonic() + MAX_FORK_WAIT_SECONDS
     missed: set[ForkLock] = set()
@@ -90,12 +94,14 @@ def _acquire_locks_before_fork() -> None:
 
 
 def _release_locks_after_fork() -> None:
+    """Release the locks in the parent."""
     while _locks_held_for_fork:
         _locks_held_for_fork.pop().release_after_fork()
     _fork_in_progress.release()
 
 
 def _release_locks_in_child() -> None:
+    """Release the locks in the child, and make those unusable that another thread held."""
     for lock in set(_all_fork_locks) - _locks_held_for_fork:
         lock.mark_unusable()
     _release_locks_after_fork()

@@ -35,7 +35,9 @@ ADDRESS_SPACE_BYTES: Final = 1 << 32
 MAX_BLOCK_BYTES: Final = (1 << 31) - 1
 """The largest block: beyond it, C's pointer differences overflow."""
 PAGE_BYTES: Final = 1 << 16
+"""The bytes of a page of WebAssembly."""
 ALIGNMENT_BYTES: Final = 64
+"""The alignment of blocks, in bytes."""
 MAX_AXES: Final = 64
 """The most axes of an array of NumPy."""
 HOST_COPY_MAX_BYTES: Final = 4096
@@ -60,7 +62,7 @@ TRIM_AFTER_ALLOCATIONS: Final = 1000
 
 
 def round_up_to_size_class(nbytes: int) -> int:
-    """Return the size of the block for `nbytes` bytes: a multiple of 64, at most an eighth larger.
+    """Return the bytes of the block for `size` bytes: a multiple of 64, at most an eighth larger.
 
     >>> (
     ...     round_up_to_size_class(0),
@@ -115,11 +117,17 @@ class WasmArray:
 
     __del__: Callable[[], object]
     address: int
+    """The address of the first element in linear memory."""
     capacity: int
+    """The bytes of the block."""
     dtype: DType
+    """The dtype of the elements."""
     memory: LinearMemory
+    """The linear memory in which the block lies."""
     shape: tuple[int, ...]
+    """The shape."""
     size: int
+    """The number of elements."""
 
     def __init__(
         self, memory: LinearMemory, shape: tuple[int, ...], dtype: DType, size: int, capacity: int
@@ -161,6 +169,7 @@ class WasmView(WasmArray):
     __slots__ = ("owner",)
 
     owner: WasmArray
+    """The array whose block this view keeps alive."""
 
     def __init__(
         self, owner: WasmArray, shape: tuple[int, ...], dtype: DType | None = None
@@ -192,12 +201,16 @@ class WasmSlice(WasmView):
 
 
 class StridedView(NamedTuple):
-    """A strided view of an array: its owner, sizes, strides and start, in elements."""
+    """A strided view of an array; strides and start count elements."""
 
     owner: WasmArray
+    """The array."""
     sizes: tuple[int, ...]
+    """The shape of the view."""
     strides: tuple[int, ...]
+    """The elements between neighbours along each axis."""
     start: int
+    """The elements of the array before the first one of the view."""
 
 
 class WasmStridedView(WasmArray):
@@ -210,8 +223,11 @@ class WasmStridedView(WasmArray):
     __slots__ = ("owner", "read", "strided_view")
 
     owner: WasmArray
+    """The array with the copied elements, once there is one."""
     read: Callable[[StridedView], WasmArray]
+    """The function that copies a strided view to a contiguous array."""
     strided_view: StridedView | None
+    """The view, until its elements are copied."""
 
     def __init__(self, strided_view: StridedView, read: Callable[[StridedView], WasmArray]) -> None:
         """Represent the elements of a strided view; `read` copies them to a contiguous array when it is needed."""
@@ -301,7 +317,7 @@ class LinearMemory:
     def numpy_view(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], address: int
     ) -> NDArray[Any]:
-        """Return a NumPy view of linear memory. It keeps the store alive, but not the block."""
+        """Return a NumPy view of linear memory from an address on, which keeps the store alive, but not the block."""
         return np.ndarray(shape, dtype, self.host, address)
 
     def from_numpy(self, values: NDArray[Any], dtype: DType) -> WasmArray:
@@ -347,7 +363,7 @@ class LinearMemory:
         self.threshold = self._needed if limit is None else min(self._needed, limit)
 
     def check_and_record_usage(self, used: int, capacity: int) -> None:
-        """Check a new amount of used bytes against the limit, and raise the peak.
+        """Raise if `used` bytes exceed the limit; else record them, among which are `capacity` new bytes.
 
         Raises:
             OutOfMemory: `used` exceeds the limit.
@@ -363,7 +379,7 @@ class LinearMemory:
         self.set_limit(self.limit)
 
     def memory_usage(self) -> Memory:
-        """Return the blocks and bytes of arrays, and the size of linear memory."""
+        """Return the number and the bytes of arrays, and the size of linear memory in bytes."""
         self.reclaim_returned_blocks()
         details = {"pooled": self._free_bytes(), "linear_memory": self.store.memory_size()}
         return Memory(self.buffers, self.used, self.peak, self.limit, details)
@@ -384,7 +400,7 @@ class LinearMemory:
             self.buffers -= 1
 
     def make_free_block(self, capacity: int) -> None:
-        """Add a block of a size class to its free list, growing or trimming memory if necessary.
+        """Add a block of `capacity` bytes to the free list of its size, growing or trimming memory if necessary.
 
         Raises:
             OutOfMemory: the limit or the address space is exhausted.
@@ -414,7 +430,7 @@ class LinearMemory:
         self.set_limit(self.limit)
 
     def carve_free_block(self, capacity: int) -> None:
-        """Cut a new block of a size class from unused memory, and add it to its free list.
+        """Cut a new block of `capacity` bytes from unused memory, and add it to the free list of its size.
 
         Raises:
             OutOfMemory: the address space is exhausted.
@@ -455,7 +471,7 @@ class LinearMemory:
         )
 
     def _carve_at_end(self, capacity: int) -> bool:
-        """Cut a block from memory above all others, which grows if possible; return whether there was room."""
+        """Cut a block of `capacity` bytes from memory above all blocks; return whether there was room."""
         address, extent = self._top, self.store.memory_size()
         missing = address + capacity - extent
         if missing > 0:
@@ -475,7 +491,7 @@ class LinearMemory:
         return True
 
     def _carve_from_spans(self, capacity: int) -> bool:
-        """Cut a block from the first span of merged free memory that is large enough; return whether there was one."""
+        """Cut a block of `capacity` bytes from a span of merged free memory; return whether one was large enough."""
         spans = self._spans
         for i, (address, size) in enumerate(spans):
             if size >= capacity:
@@ -513,13 +529,14 @@ class LinearMemory:
 
 
 def view_host_memory(address: int, owner: object) -> memoryview:
-    """Return the host memory from an address on as a buffer that keeps `owner` alive."""
+    """Return the memory of the host from an address on as a buffer that keeps `owner` alive."""
     buffer = _AddressSpace.from_address(address)
     buffer.owner = owner
     return np.frombuffer(memoryview(buffer), np.uint8).data  # to whose parts bytes can be assigned
 
 
 class _AddressSpace(ctypes.c_char * ADDRESS_SPACE_BYTES):
-    """The reserved address range of linear memory, of which only the first `memory_size` bytes may be accessed."""
+    """The address range reserved for linear memory, of which only the first `memory_size` bytes may be accessed."""
 
     owner: object
+    """An object that must live as long as the memory."""

@@ -68,14 +68,18 @@ _TYPE_LETTERS: Final = {
 # error = call(context, function, arguments, their number, trap). Without declared parameter types,
 # and with parameters that are converted beforehand, ctypes takes half as long.
 _CALL_FUNCTION_ADDRESS: Final = ("wasmtime_func_call_unchecked", dll)
+"""The C function of wasmtime that calls a WebAssembly function, as a name and a library."""
 _call_holding_gil = ctypes.PYFUNCTYPE(ctypes.c_void_p)(_CALL_FUNCTION_ADDRESS)
+"""That C function, called while the GIL is held."""
 _call_releasing_gil = ctypes.CFUNCTYPE(ctypes.c_void_p)(_CALL_FUNCTION_ADDRESS)
+"""That C function, called without the GIL."""
 
 LINUX_PROCESSORS_FILE: Final = "/proc/cpuinfo"
+"""The path of the file in which Linux describes the processors."""
 
 
 def _has_slow_upper_halves() -> bool:
-    """Return whether upper halves of vector registers that are in use slow this processor down."""
+    """Return whether this processor becomes slow while upper halves of vector registers are in use."""
     if platform.machine() not in ("x86_64", "AMD64"):
         return False
     if not os.access(LINUX_PROCESSORS_FILE, os.R_OK):
@@ -89,21 +93,26 @@ def _has_slow_upper_halves() -> bool:
 # of instructions, changes from one to the other: a product takes 80 times as long. A loop of NumPy ends with
 # the instruction that frees them. AMD's processors take no time for such a change.
 _HAS_SLOW_UPPER_HALVES: Final = _has_slow_upper_halves()
+"""Whether this processor becomes slow while upper halves of vector registers are in use."""
 _ONE_FLOAT32: Final = np.ones(1, "f4")
+"""An array of one float32."""
 _clear_avx_upper_halves = partial(np.negative, _ONE_FLOAT32, _ONE_FLOAT32)
+"""A function that frees the upper halves of vector registers."""
 
 # Advice for Linux about memory: its pages may be emptied, or be of 2 MiB, which are found and set up faster.
 MADV_DONTNEED: Final = 4
+"""The number of the advice that pages may be emptied."""
 MADV_HUGEPAGE: Final = 14
+"""The number of the advice that pages may have 2 MiB."""
 HUGE_PAGES_MIN_OFFSET_BYTES: Final = 8 << 20
-"""The bytes of linear memory before the first huge page: a small program uses few."""
+"""The bytes of linear memory before the first page of 2 MiB; small programs use few bytes."""
 
 STACK_BYTES: Final = 40 * PAGE_BYTES
-"""The stack of an instance, as large as that of the linker in hatch_build.py."""
+"""The size of an instance's stack in bytes, the same as in hatch_build.py."""
 MAX_MEMORY_PAGES: Final = (1 << 16) - 1
-"""The maximum pages of linear memory: a block must not end at 2^32, which is 0."""
+"""The maximum number of pages of linear memory: a block must not end at 2^32, which is 0 as an address."""
 MAX_CUSTOM_MODULES: Final = 256
-"""The maximum compiled expressions that a store caches."""
+"""The maximum number of compiled custom expressions that a store caches."""
 MAX_CACHED_BLOCK_BYTES: Final = 1 << 24
 """The maximum bytes of a block that an export fills and a store caches."""
 
@@ -133,6 +142,7 @@ class SharedMemory(wasmtime.SharedMemory):
         )
 
     def _as_extern(self) -> wasmtime_extern_t:  # that of wasmtime 50 has one pointer too many
+        """Return the memory as an import of wasmtime."""
         value = wasmtime_extern_union(sharedmemory=self.ptr())
         return wasmtime_extern_t(WASMTIME_EXTERN_SHAREDMEMORY, value)
 
@@ -183,7 +193,7 @@ class ModuleInstance:
         return wrap_extern(item) if found else None
 
     def set_stack_top(self, top: int) -> None:
-        """Set the top of the stack, which grows downwards."""
+        """Set the address at which the stack begins; it grows downwards."""
         self._stack_top = top
         self._reset_stack()
 
@@ -216,6 +226,7 @@ class ModuleInstance:
         instance = self
 
         def call_holding_gil(*arguments: float) -> None:
+            """Call the function without releasing the GIL."""
             packed = pack(*arguments)
             if lock.held:  # nothing can start between this test and the call
                 with lock:
@@ -226,6 +237,7 @@ class ModuleInstance:
                 instance.raise_failure(error, lock)
 
         def call_releasing_gil(*arguments: float) -> None:
+            """Call the function without the GIL, while the store is locked."""
             packed = pack(*arguments)
             if _HAS_SLOW_UPPER_HALVES:
                 _clear_avx_upper_halves()
@@ -237,7 +249,7 @@ class ModuleInstance:
         return call_releasing_gil if releases_gil else call_holding_gil
 
     def prepare_call(self, name: str) -> dict[str, Any]:
-        """Return, by name, the objects with which generated code calls an export through ctypes."""
+        """Return by variable name the objects with which generated code calls the export `name` through ctypes."""
         function = self.find_export(name)
         return {
             "context": self._context,
@@ -265,7 +277,7 @@ class ModuleInstance:
         return slots[0]
 
     def raise_failure(self, error: int | None, lock: ForkLock) -> None:
-        """Raise an error or a trap of wasmtime as an exception, after making the store usable again."""
+        """Raise an error or a trap of wasmtime as an exception; the store stays usable."""
         trap, self._trap[0] = self._trap[0], 0
         with lock:
             self._reset_stack()
@@ -276,7 +288,7 @@ class ModuleInstance:
 
 
 MAX_LONG_TABLES_PER_LOCK: Final = 16
-"""The maximum tables of long work that run before another thread can call the store."""
+"""The maximum number of tables of long work that run before another thread can lock the store."""
 
 
 class ModuleInstances:
@@ -317,7 +329,7 @@ class ModuleInstances:
             )
 
     def bind_tables(self, tables: Sequence[TableRun]) -> Callable[[int], None]:
-        """Return a function that runs tables in order, with the bases of their operands at an address.
+        """Return a function that runs program tables in order, given the address of their operands' base addresses.
 
         It calls wasmtime directly, with arguments that it packs only when the address is another one: to bind each
         table takes twice as long. Python raises Ctrl-C between two of them.
@@ -417,7 +429,7 @@ class Store:
         self._modules = lru_cache(maxsize=MAX_CUSTOM_MODULES)(self._compile_wat_module)
 
     def _scratch_size(self, export_name: str, descriptor: tuple[int, ...], channels: int) -> int:
-        """Return how many elements of scratch memory an export needs."""
+        """Return how many elements of scratch memory an export needs, given a descriptor and a number of channels."""
         block = self.descriptor(descriptor)
         with compile_lock, self.lock:
             instance = self._instances.instance_with_export(export_name)
@@ -431,7 +443,7 @@ class Store:
         ).exports_releasing_gil
 
     def compile_wat(self, source: str, *, releases_gil: bool = False) -> ExportFunction:
-        """Return the export ``kernel`` of a module in text form whose one import is the memory.
+        """Return the export ``kernel`` of a module, given in text form, whose one import is the memory.
 
         The import reads ``(import "plugrad" "memory" (memory 0 65535 shared))``. Equal sources are
         compiled once, unless there are many others.
@@ -442,7 +454,7 @@ class Store:
         return self._custom(source)[releases_gil]
 
     def _bind_custom(self, source: str) -> tuple[ExportFunction, ExportFunction]:
-        """Return the function of a module in text form twice: one that holds the GIL, and one that releases it."""
+        """Return the function of a module, given in text form, twice: holding the GIL, and releasing it."""
         try:
             instance, kernel = self._instantiate_wat(source)
         except (wasmtime.WasmtimeError, wasmtime.Trap) as failure:
@@ -458,7 +470,7 @@ class Store:
         return instance.bind(kernel, self.lock), instance.bind(kernel, self.lock, releases_gil=True)
 
     def compile_wat_copies(self, source: str, thread_count: int) -> list[ExportFunction]:
-        """Return the export ``kernel`` of several instances of a module in text form, one for each thread."""
+        """Return the exports ``kernel`` of several instances of a module, given in text form, one for each thread."""
         copies: list[ExportFunction] = []
         with compile_lock:
             module = self._modules(source)
@@ -469,24 +481,24 @@ class Store:
         return copies
 
     def _instantiate_wat(self, source: str) -> tuple[ModuleInstance, object]:
-        """Return an instance of a module in text form with its export ``kernel``, or None."""
+        """Return an instance of a module, given in text form, with its export ``kernel``, or None."""
         with compile_lock:
             instance = ModuleInstance(self._program, self._modules(source), self._linear)
             return instance, instance.find_export("kernel")
 
     def _compile_wat_module(self, source: str) -> wasmtime.Module:
-        """Compile a module in text form."""
+        """Compile a module given in text form."""
         return compile_module(self._program.engine, bytes(wasmtime.wat2wasm(source)))
 
     @property
     def functions(self) -> Mapping[str, ProgramFunction]:
-        """The exports that programs call."""
+        """The functions that programs can call, by name."""
         return self._program.functions
 
     # ---- memory ----
 
     def _make_descriptor_block(self, values: tuple[int, ...]) -> DescriptorBlock:
-        """Return a block of linear memory with 32-bit integers."""
+        """Return a block of linear memory to which 32-bit integers are written."""
         return DescriptorBlock(self.memory, values)
 
     def filled_block(
@@ -524,7 +536,7 @@ class Store:
         self._advise(first, end, MADV_DONTNEED)
 
     def _advise(self, start_address: int, end_address: int, advice: int) -> None:
-        """Call Linux's madvise for the pages from an address to before another; do nothing on other systems."""
+        """Give Linux an advice about the pages between two addresses by madvise; do nothing on other systems."""
         if sys.platform == "linux" and start_address < end_address:
             advise = ctypes.CDLL(None).madvise
             address = ctypes.c_void_p(self.host_address() + start_address)

@@ -20,20 +20,22 @@ from plugrad_wasm.forks import ForkLock
 from plugrad_wasm.runtime import ProgramFunction
 
 KERNELS_WASM_FILE: Final = Path(__file__).with_name("kernels.wasm")
+"""The path of the file with all modules."""
 EXPORTS_SECTION: Final = "exports"
-"""The section with a line for each module: its name, and the names of its exports."""
+"""The name of the section with a line for each module: its name, and the names of its exports."""
 FUNCTIONS_SECTION: Final = "functions"
-"""The section with a line for each module: its name, and its functions without a result, with type letters.
+"""The name of the section with a line for each module: its functions without a result, with type letters.
 
 The letters of the parameters' types i32, i64, f32 and f64 are i, l, f and d. The functions are in the order of
 the types.
 """
 PAGES_SECTION: Final = "pages"
-"""The section with the pages of memory in which the modules have their stack and their data."""
+"""The name of the section with the pages of memory in which modules have their stack and their data."""
 
 compile_lock: Final = ForkLock()
 """The lock to hold while wasmtime holds locks of its own, which a forked child must not inherit."""
 _initial_process_id: Final = os.getpid()
+"""The id of the process that imported this module."""
 
 
 class KernelModules:
@@ -93,13 +95,13 @@ def kernel_modules() -> KernelModules:
 
 @cache
 def exported_kernels() -> frozenset[str]:
-    """Return the kernels that have exports: ``add`` for ``add_float32``."""
+    """Return the names of the kernels that have exports: ``add`` for ``add_float32``."""
     return frozenset(exported_dtypes_by_kernel())
 
 
 @cache
 def exported_dtypes_by_kernel() -> dict[str, set[str]]:
-    """Return the dtype suffixes of the exports, such as ``float32``, by kernel."""
+    """Return by kernel name the dtype suffixes of its exports, such as ``float32``."""
     found: dict[str, set[str]] = {}
     for name in read_custom_sections(KERNELS_WASM_FILE)[EXPORTS_SECTION].decode().split():
         kernel, _, end = name.rpartition("_")
@@ -113,6 +115,7 @@ def read_custom_sections(file: Path) -> dict[str, bytes]:
     code = file.read_bytes()
 
     def read_number() -> int:
+        """Return the next number of the file, which is a LEB128."""
         nonlocal position
         value = shift = 0
         while True:
@@ -137,7 +140,7 @@ def read_custom_sections(file: Path) -> dict[str, bytes]:
 
 
 def load_or_compile(engine: wasmtime.Engine, code: bytes) -> wasmtime.Module:
-    """Return a compiled module from the user's cache, or compile and cache it.
+    """Return the compiled module for WebAssembly code, from the user's cache if it is there.
 
     Raises:
         WasmtimeError: the module is not valid.
@@ -155,7 +158,7 @@ def load_or_compile(engine: wasmtime.Engine, code: bytes) -> wasmtime.Module:
 
 
 def compile_module(engine: wasmtime.Engine, code: bytes) -> wasmtime.Module:
-    """Return a compiled module.
+    """Return the module compiled from WebAssembly code.
 
     wasmtime compiles in threads, which a forked child does not have: it would wait for them for ever.
 
@@ -178,5 +181,5 @@ def new_engine(*, parallel_compilation: bool = True) -> wasmtime.Engine:
 
 
 def machine_code_key(code: bytes) -> bytes:
-    """Return the key of a compiled module; wasmtime itself checks its version and the processor."""
+    """Return the key in the cache of the machine code for WebAssembly code."""
     return platform.machine().encode() + code

@@ -12,19 +12,21 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 ExportFunction: TypeAlias = Callable[..., None]
+"""The type of an export as a Python function, which returns nothing."""
 
 CallChain: TypeAlias = Sequence[tuple[float, ...]]
-"""The arguments of calls that are made in order, by one thread."""
+"""The arguments of several calls, which one thread makes in order."""
 
 
 class ProgramFunction(NamedTuple):
     """A function that programs can call."""
 
     module: str
+    """The name of the module."""
     table_index: int
-    """Its index in the function table of the module."""
+    """The index of the function in the module's function table."""
     signature_index: int
-    """The index of its parameter types among those of the module's functions."""
+    """The index of the function's parameter types among those of the module's functions."""
     parameter_type_letters: str
     """The types of its parameters: i32, i64, f32 and f64 are i, l, f and d."""
 
@@ -33,16 +35,20 @@ class TableRun(NamedTuple):
     """A table of calls in linear memory, which the runner of its module reads."""
 
     module: str
+    """The name of the module."""
     address: int
+    """The address of the table."""
     nbytes: int
+    """The bytes of the table."""
     releases_gil: bool
-    """Whether other threads of Python may run meanwhile."""
+    """Whether other threads of Python may run during the call."""
 
 
 class HasMemoryAddress(Protocol):
     """The interface of objects that have an address in linear memory."""
 
     address: int
+    """The address."""
 
 
 class Runtime(Protocol):
@@ -69,7 +75,7 @@ class Runtime(Protocol):
         ...
 
     def bind_tables(self, tables: Sequence[TableRun]) -> Callable[[int], None]:
-        """Return a function that runs tables in order, with the bases of their operands at an address."""
+        """Return a function that runs program tables in order, given the address of their operands' base addresses."""
         ...
 
     @property
@@ -98,11 +104,11 @@ class Runtime(Protocol):
         ...
 
     def compile_wat(self, source: str, *, releases_gil: bool = False) -> ExportFunction:
-        """Return the export ``kernel`` of a module in text form."""
+        """Return the export ``kernel`` of a module, given in text form."""
         ...
 
     def compile_wat_copies(self, source: str, thread_count: int) -> list[ExportFunction]:
-        """Return the export ``kernel`` of several instances of a module in text form, one for each thread."""
+        """Return the exports ``kernel`` of several instances of a module, given in text form, one for each thread."""
         ...
 
     def host_view(self) -> memoryview:

@@ -45,10 +45,13 @@ HEADER: Final = Path(__file__).with_name("plugrad_kernel.h")
 """The path of the header for kernels in C."""
 
 ABI_VERSION: Final = 1
+"""The version of the interface in the header."""
 MAX_TABLE_ELEMENTS, MAX_TABLES = 1 << 20, 4
 """The maximum elements, of up to 16 bytes, of a module's table, and the maximum number of tables."""
 ALIGNMENT_BYTES: Final = 64
+"""The alignment of arrays in the module's memory, in bytes."""
 PAGE_BYTES: Final = 1 << 16
+"""The bytes of a page of WebAssembly."""
 DTYPE_CODES: Final = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128"),
@@ -89,6 +92,7 @@ def load_wasm_kernel(
     sandbox = SandboxedModule(contract.name, _read_module(source), float(seconds), int(memory))
 
     def implementation(*arrays: Any, **attrs: Any) -> Any:
+        """Return the outputs of the module for arrays and attributes."""
         inputs: list[WasmArray | None] = [x if hasattr(x, "address") else None for x in arrays]
         home = next((x.memory for x in inputs if x is not None), None)
         linear: LinearMemory = (
@@ -203,7 +207,7 @@ class SandboxedModule:
                 self._instance = instance
 
     def _compile(self) -> float:
-        """Compile the module, and return the seconds that took, without the start of the compiler process.
+        """Compile the module, and return how many seconds that took, without the start of the process.
 
         Raises:
             ArgumentValueError: it cannot be used.
@@ -264,11 +268,11 @@ class SandboxedModule:
                 )
 
     def unusable_module_error(self, reason: str) -> ArgumentValueError:
-        """Return the error for a module that cannot be used."""
+        """Return the error for a module that cannot be used, for a reason given as text."""
         return ArgumentValueError(f"{self._name} on wasm: the module cannot be used: {reason}")
 
     def kernel_failed_error(self, event: str) -> KernelFailed:
-        """Return the error for a call that failed; `event` says what the kernel did."""
+        """Return the error for a call that failed; `event` is a phrase such as "trapped" after the kernel's name."""
         return KernelFailed(f"{self._name} on wasm: the kernel {event}")
 
     def out_of_memory_error(self, needed_bytes: int) -> OutOfMemory:
@@ -280,6 +284,7 @@ class SandboxedModule:
 
 
 _live_sandboxes: Final[WeakSet[SandboxedModule]] = WeakSet()
+"""The sandboxes whose modules must be released before the process ends."""
 
 
 @atexit.register
@@ -391,7 +396,7 @@ class StoppableInstance:
                 x[...] = self._view_like(x, address)
 
     def _run(self, name: str, descriptor: int) -> int:
-        """Call an exported function of the module with the address of a call's descriptor."""
+        """Call the exported function `name` of the module with the address of a call's descriptor."""
         signed = descriptor - (1 << 32) if descriptor >= 1 << 31 else descriptor
         return self._exports[name](self._store, signed)
 

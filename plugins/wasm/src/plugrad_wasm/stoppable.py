@@ -23,12 +23,13 @@ SIGNAL_POLL_SECONDS: Final = 0.05
 """The seconds between two interruptions of a wait: some systems run handlers of signals only then."""
 
 Result = TypeVar("Result")
+"""The type of what the work returns."""
 
 
 def run_stoppable(
     function: Callable[[], Result], stop: Callable[[], None], deadline: float
 ) -> Result:
-    """Call a function in another thread; return its result, or raise its error or that of a signal handler.
+    """Call a function in another thread until a deadline, a monotonic time; return its result, or raise its error.
 
     Args:
         function: runs in another thread.
@@ -99,11 +100,11 @@ class ThreadTask(Generic[Result]):
             self._ended.release()
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to some seconds; return whether the work has ended."""
+        """Wait up to a number of seconds; return whether the work has ended."""
         return self._ended.acquire(timeout=seconds)
 
     def cancel(self, stop: Callable[[], None]) -> None:
-        """Stop the work and wait for its end; then raise the exception of a signal handler, if any."""
+        """Stop the work by the function `stop` and wait for its end; raise the error of a signal handler, if any."""
         self._is_cancelled = True
         interrupt: BaseException | None = None
         stopped = False
@@ -129,7 +130,7 @@ class ThreadTask(Generic[Result]):
 
 
 _stack_size_lock = hold_safely(threading.Lock())
-"""The lock to hold while the size of new stacks, which is one for the process, is changed."""
+"""The lock to hold while the size of new threads' stacks, which the whole process shares, is changed."""
 
 
 def _renew_stack_size_lock() -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from plugrad.extend import broadcast, count_elements
 
 Sizes = tuple[int, ...]
+"""The type of shapes, strides and other integers, one for each axis."""
 
 
 @lru_cache(maxsize=1024)
@@ -39,7 +40,7 @@ def broadcast_strides(shape: Sizes, target_shape: Sizes) -> Sizes:
 
 
 def merge_axes(sizes: Sizes, *strides: Sizes) -> tuple[Sizes, ...]:
-    """Merge axes of arrays of one shape into as few as possible, at least one: (sizes, strides, strides, …).
+    """Return sizes and strides with adjacent axes merged into as few as possible, at least one.
 
     >>> merge_axes((2, 3, 4), (12, 4, 1), (0, 4, 1))
     ((2, 12), (12, 1), (0, 1))
@@ -61,10 +62,15 @@ class BinaryLayout(NamedTuple):
     """The memory layout of a binary operation: one loop with a step per operand, or a descriptor of nested loops."""
 
     shape: Sizes
+    """The shape of the result."""
     size: int
+    """The number of elements of the result."""
     a_step: int
+    """The step of operand a, in elements, for each element of the result."""
     b_step: int
+    """The step of operand b, in elements, for each element of the result."""
     descriptor: Sizes | None
+    """The number of axes, their sizes and the strides of both operands, or None if one loop suffices."""
 
 
 @lru_cache(maxsize=1024)
@@ -97,7 +103,7 @@ def strided_binary_layout(shape: Sizes, a_strides: Sizes, b_strides: Sizes) -> B
 
 @lru_cache(maxsize=1024)
 def axes_by_descending_stride(strides: Sizes) -> Sizes:
-    """Return the axes in order of descending stride."""
+    """Return the axes, sorted by descending stride."""
     return tuple(sorted(range(len(strides)), key=lambda axis: -abs(strides[axis])))
 
 
@@ -117,7 +123,7 @@ def contiguous_axis_order(sizes: Sizes, strides: Sizes) -> Sizes | None:
 def memory_order_binary_layout(
     shape: Sizes, a_strides: Sizes, b_strides: Sizes
 ) -> tuple[BinaryLayout, Sizes] | tuple[None, None]:
-    """Return the layout of a binary operation whose result has the order of an operand in memory, and the order."""
+    """Return the layout of an operation whose result has its axes in memory order of an operand, and that order."""
     for strides in (a_strides, b_strides):
         order = axes_by_descending_stride(strides)
         layout = strided_binary_layout(
@@ -141,7 +147,7 @@ def strides_for_axis_order(sizes: Sizes, order: Sizes) -> Sizes:
 
 @lru_cache(maxsize=1024)
 def copy_descriptor(sizes: Sizes, source_strides: Sizes, target_strides: Sizes) -> Sizes:
-    """Return the descriptor of a strided copy of a block with these sizes.
+    """Return the descriptor that the copying exports take, for a block of `sizes` and strides in elements.
 
     The innermost axis is the one along which the target is contiguous; the second is that of the
     source. So the tiles of the kernel use whole cache lines on both sides.
@@ -168,7 +174,7 @@ def copy_descriptor(sizes: Sizes, source_strides: Sizes, target_strides: Sizes) 
 def slice_strides(
     strides: Sizes, begin: Sizes, sizes: Sizes, steps: Sizes | None, drop: Sizes
 ) -> tuple[Sizes, Sizes, int]:
-    """Return sizes, strides and start of a slice of a strided view, without the axes in `drop`.
+    """Return sizes, strides and first element of a slice of a strided view, without the axes in `drop`.
 
     >>> slice_strides((12, 4, 1), (1, 0, 2), (1, 3, 2), None, (0,))
     ((3, 2), (4, 1), 14)

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from plugrad_wasm.runtime import HasMemoryAddress
 
 Sizes = tuple[int, ...]
+"""The type of shapes and other integers, one for each axis."""
 Item = TypeVar("Item")
+"""The type of one axis's value."""
 
 
 @lru_cache(maxsize=1024)
 def window_descriptor(image_shape: Sizes, window: Window) -> Sizes:
-    """Return the fields of ``window`` in csrc/window.h, for images with up to three spatial axes and channels last.
+    """Return the descriptor of a `Window` over channels-last images: the fields of ``window`` in csrc/window.h.
 
     Raises:
         ArgumentValueError: a window reaches so far that its cells cannot be counted.
@@ -42,13 +44,15 @@ def window_descriptor(image_shape: Sizes, window: Window) -> Sizes:
 
 
 MAX_SPATIAL_AXES: Final = 3
+"""The maximum number of spatial axes that the module supports."""
 INT32_MAX: Final = 2**31 - 1
+"""The largest number of int32."""
 UNIT_AXIS_FIELDS: Final = (1, 1, 1, 1, 1, 0)
 """The numbers of a descriptor for an axis of size 1 and a window of one cell."""
 
 
 def select_axes(window: Window, axes: slice) -> Window:
-    """Return a window with only the given axes."""
+    """Return a `Window` with only the axes of a slice."""
     size, strides, padding, dilations, out = window
     return Window(size[axes], strides[axes], padding[axes], dilations[axes], out[axes])
 
@@ -57,11 +61,13 @@ class WindowPart(NamedTuple):
     """A part of the work on windows, with its offsets in the images and among the windows."""
 
     image_shape: Sizes
+    """The shape of the part's images."""
     window: Window
+    """The `Window` with the part's positions or cells."""
     first_element: int
-    """The elements of the images before the part."""
+    """The number of elements of the images before the part."""
     first_position: int
-    """The positions of the window before the part."""
+    """The number of window positions before the part."""
 
 
 def split_windows(
@@ -73,7 +79,7 @@ def split_windows(
     splits_cells: bool = False,
     part_size_multiple: int = 1,
 ) -> Iterator[WindowPart]:
-    """Yield parts of the work on windows with about `max_steps` elementary steps each, of `work` in all.
+    """Yield parts of a `Window` over images; each has about `max_steps` of the `work`, both in elementary steps.
 
     A part has some of the images. A single image is split along an axis: into positions of the window or,
     if `splits_cells`, into cells, each with all positions whose window reaches it. All parts of an axis but the
@@ -129,7 +135,7 @@ def split_windows(
 def find_positions_over_cells(
     window: Window, axis: int, first_cell: int, end_cell: int
 ) -> tuple[int, int]:
-    """Return the range of positions along an axis at which the window covers cells from `first_cell` to `end_cell`."""
+    """Return the first and the end position along an axis at which windows cover cells of a range of the image."""
     stride, before = window.strides[axis], window.padding[axis][0]
     extent = (window.size[axis] - 1) * window.dilations[axis]
     first = max(0, -(-(first_cell + before - extent) // stride))
@@ -140,7 +146,7 @@ def find_positions_over_cells(
 def restrict_window_positions(
     window: Window, axis: int, first_position: int, end_position: int, image_start: int = 0
 ) -> Window:
-    """Return a window with only some positions along an axis, in an image that begins at `image_start`."""
+    """Return a `Window` with only some positions along an axis, for an image that begins at `image_start` on it."""
     before, after = window.padding[axis]
     pad = (before + image_start - first_position * window.strides[axis], after)
     return window._replace(
@@ -150,7 +156,7 @@ def restrict_window_positions(
 
 
 def split_filter(window: Window, min_parts: int) -> Iterator[tuple[Window, int]]:
-    """Yield windows that cover at least `min_parts` parts of the filter, if possible, and the cells before each."""
+    """Yield a `Window` for each part of the filter, at least `min_parts` if possible, and the cells before the part."""
     axes, lead = 0, window.size
     while axes < len(lead) and count_elements(lead[:axes]) < min_parts:
         axes += 1
@@ -166,7 +172,9 @@ class KernelCall(NamedTuple):
     """A call of a windowed kernel: its descriptor, and its offsets in images, filters and results, in elements."""
 
     descriptor: Sizes
+    """The descriptor of the windows."""
     start_offsets: tuple[int, int, int]
+    """The elements before the part in images, filters and results."""
 
 
 IMAGES, FILTERS, RESULTS = range(3)
@@ -183,7 +191,7 @@ def split_image_calls(
     splits_cells: bool,
     part_size_multiple: int = 1,
 ) -> Sequence[Sequence[KernelCall]]:
-    """Return one call for each part of the results, or with `splits_cells` for each part of the images."""
+    """Return chains of one call for each part of the results, or with `splits_cells` for each part of the images."""
     pieces = split_windows(
         image_shape,
         window,
@@ -256,7 +264,7 @@ def run_windows(
     scratch: int | None = None,
     trailing_arrays: Sequence[tuple[WasmArray, int]] = (),
 ) -> None:
-    """Call an export of a windowed kernel for all parts of its work, in elementary steps.
+    """Call a windowed export for the parts in `chains`; `work` is the cost of all parts in elementary steps.
 
     The arguments of a call are the addresses of the arrays, that of the descriptor, those of the arrays
     behind it, and the attributes.
@@ -277,12 +285,14 @@ def run_windows(
     def find_addresses(
         kernel_call: KernelCall, arrays_and_kinds: Sequence[tuple[WasmArray, int]]
     ) -> list[int]:
+        """Return the addresses at which a call begins in arrays."""
         return [
             y.address + kernel_call.start_offsets[which] * y.dtype.itemsize
             for y, which in arrays_and_kinds
         ]
 
     def make_arguments(kernel_call: KernelCall) -> tuple[float, ...]:
+        """Return the arguments of a call."""
         descriptors.append(store.descriptor(kernel_call.descriptor))
         first, last = (
             find_addresses(kernel_call, arrays_and_kinds),
@@ -301,7 +311,7 @@ def replace_axis_value(values: Sequence[Item], axis: int, value: Item) -> tuple[
 
 
 def reverse_window(image_size: Sizes, window: Window) -> Window:
-    """Return the window of the transposed convolution for stride 1, which slides over results and gives images.
+    """Return the `Window` of the transposed convolution for stride 1, which slides over results and gives images.
 
     Its padding may be negative: then it begins inside.
     """

@@ -28,7 +28,7 @@ HELPER_POLL_SECONDS: Final = 1.0
 
 
 class ChainJob:
-    """Chains of calls of one function, from which each thread takes the next one."""
+    """A list of call chains of one function, from which each thread takes the next one."""
 
     __slots__ = ("chains", "ended", "export", "failure", "held", "is_over", "running", "scratch")
 
@@ -83,7 +83,7 @@ class ChainJob:
 
 
 class HelperThread:
-    """A helper thread with a WebAssembly instance of its own; it ends when this object is deleted."""
+    """A thread with a WebAssembly instance of its own, which makes calls for others; it ends with this object."""
 
     __slots__ = ("__del__", "jobs")
 

@@ -48,9 +48,11 @@ _LAZY_EXPORTS: Final = {
     "shaders.sources": ("linked",),
     "sharing": ("from_buffer", "requirements", "to_buffer", "use_device"),
 }
+"""The names that this package exports, by the submodule that is imported at their first use."""
 _MODULE_BY_EXPORT: Final = {
     name: module for module, names in _LAZY_EXPORTS.items() for name in names
 }
+"""The name of the submodule that defines each exported name."""
 
 
 def __getattr__(name: str) -> Any:

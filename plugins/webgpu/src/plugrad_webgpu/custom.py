@@ -46,11 +46,14 @@ if TYPE_CHECKING:
     """A function that returns the WGSL of a kernel with the given interface."""
 
 STENCIL_WORKGROUP_SIZE: Final = 64
+"""The number of invocations in a workgroup of a stencil."""
 _wrap_narrow_integers: Final = elementwise(dict.fromkeys(NUMBER_DTYPES, "x"))
-"""Wraps integers around where the elements of a narrow dtype were computed in words."""
+"""The elementwise kernel that wraps integers to a narrow dtype after words have computed them."""
 
 _ENTRY_POINT_PATTERN = re.compile(r"@compute\b[^{;]*?\bfn\s+(\w+)")
+"""Matches an entry point of a shader; the group is its name."""
 _WORKGROUP_SIZE_PATTERN = re.compile(r"@workgroup_size\s*\(([^)]*)\)")
+"""Matches a workgroup size in a shader; the group has its numbers."""
 
 
 def stencil(body: str, contract: Kernel[..., Any]) -> Callable[..., GpuArray]:
@@ -88,7 +91,7 @@ def load_wgsl_kernel(
     *,
     invocations: Callable[..., int] | None = None,
 ) -> Callable[..., GpuArray]:
-    """Return an implementation of a kernel by a compute shader in WGSL.
+    """Return an implementation of a kernel by a compute shader, given as WGSL or as the path of a file.
 
     The source has one entry point, and may use the functions of snippets.wgsl, accurate.wgsl and
     complex.wgsl. These are declared for it:
@@ -144,6 +147,7 @@ class Interface(NamedTuple):
     """The name, the dtype and the number of axes of each input."""
     output_dtype: DType
     output_rank: int
+    """The number of axes of the output."""
     attributes: tuple[tuple[str, str], ...]
     """The name and the WGSL type of each attribute."""
 
@@ -234,6 +238,7 @@ def _make_implementation(
         """Return the program for an interface."""
 
         def source() -> str:
+            """Return the WGSL of the shader."""
             return linked(write_source(interface))
 
         return Program(contract.name, source, entry_point=entry_point, workgroup=workgroup_size)

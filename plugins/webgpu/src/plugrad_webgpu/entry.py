@@ -45,7 +45,9 @@ class WebGpuBackend(Backend):
     """Arrays in GPU memory, computed by WGSL shaders."""
 
     name: ClassVar[str] = "webgpu"
+    """The name by which programs choose the backend."""
     is_asynchronous: ClassVar[bool] = True
+    """Whether calls return before their results are computed."""
 
     _transfers: ModuleType
     """The module `plugrad_webgpu.memory.transfers`, which is imported when a device is opened."""
@@ -209,7 +211,7 @@ class WebGpuBackend(Backend):
         attrs: Mapping[str, Any],
         free: Sequence[int],
     ) -> Implementation | None:
-        """Return a faster version of an implementation that is specialized for fixed shapes."""
+        """Return a faster version of an implementation for fixed shapes, or None; it does not reuse `free` inputs."""
         from plugrad_webgpu.recording.specialize import specialize  # as above
 
         return specialize(kernel_name, function, specs, attrs, self.active_device)
@@ -237,7 +239,7 @@ class WebGpuBackend(Backend):
         self.active_device.wgpu_device.destroy()
 
     def handle_interruption(self, *, is_deferrable: bool) -> str:
-        """Abandon the device if an interruption may have left a batch of commands incomplete.
+        """Abandon the device if an interruption may have left a batch incomplete; return the reason, or an empty text.
 
         What a handler of signals raises waits for the end of what may not be cut, and what a trace function raises does
         not.

@@ -29,7 +29,7 @@ COMPUTE_DTYPES: Final = dict.fromkeys(HALF_DTYPES, float32)
 
 
 def with_halves(kernel: Kernel[..., Any], function: Implementation) -> Implementation:
-    """Return an implementation that also accepts float16 and bfloat16."""
+    """Return an implementation of a kernel that also accepts float16 and bfloat16."""
     if kernel.name in BUFFER_SHARING_KERNELS or function is cast:
         return function
     if kernel is unary.cast:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from plugrad.extend import DType, Tensor
 
 BUFFER_ALIGNMENT_BYTES = 16  # kernels read and write vectors of four words
+"""The number of bytes of which the size of a shared buffer is a multiple."""
 
 
 def requirements(adapter: GPUAdapter) -> dict[str, Any]:

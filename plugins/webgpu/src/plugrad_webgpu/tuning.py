@@ -39,6 +39,7 @@ TUNING_PROBLEMS: Final[tuple[tuple[int, ProductSizes], ...]] = (
 )
 """Pairs of a batch size and the sizes of the products in the batch."""
 DEFAULT_REPEATS: Final = 5
+"""The number of timed runs of each tile."""
 
 
 def tune(

@@ -57,12 +57,12 @@ WIDER_DTYPES: Final = {
 Integers wrap around in the cast back. Of 64-bit integers, only tests for NaN and infinity see float32.
 """
 ONNX_NAMES: Final = {"float32": "float", "float64": "double"}
-"""The names of dtypes in ONNX's types, where they differ from plugrad's."""
+"""ONNX's names of dtypes, where they differ from plugrad's."""
 
 
 @cache
 def find_wider_dtype(operator_name: str, dtype_name: str) -> str | None:
-    """Return the dtype to which an operator's operands must be cast, or None if it takes theirs or no wider one."""
+    """Return the dtype to which an operator's operands must be cast, or None if it takes them, or no wider dtype."""
     schema = onnx.defs.get_schema(operator_name, FIRST_OPSET)
     kind = schema.inputs[0].type_str
     taken = {
@@ -73,6 +73,7 @@ def find_wider_dtype(operator_name: str, dtype_name: str) -> str | None:
     } or {kind}
 
     def is_taken(name: str) -> bool:
+        """Return whether the operator takes the dtype of a name."""
         return f"tensor({ONNX_NAMES.get(name, name)})" in taken
 
     if is_taken(dtype_name):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Graph
 
 ValuePairing = dict[Any, Any]
-"""The values of one graph by the same values of another one."""
+"""The corresponding value of a second graph for each value of a first one."""
 
 
 def write_loop_as_recurrent(

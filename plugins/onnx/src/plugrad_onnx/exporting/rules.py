@@ -15,7 +15,9 @@ REDUCTION_OPERATORS = {
     "All": "ReduceMin", "Any": "ReduceSum", "EuclideanNorm": "ReduceL2", "Max": "ReduceMax", "Mean": "ReduceMean",
     "Min": "ReduceMin", "Prod": "ReduceProd", "Sum": "ReduceSum",
 }  # fmt: skip
+"""The names of ONNX's reductions, by kernel name."""
 SELU_ATTRIBUTES = {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}
+"""The attributes of Selu for plugrad's constants."""
 
 
 @export_rule(*REDUCTION_OPERATORS)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 IR_VERSION_OF_OPSET: Final = {20: 10, 23: 11, 26: 13}
-"""The format version of each opset that may be written; the first opset that has all operators of a model is."""
+"""The format version of each opset that may be written: a model has the first opset with all its operators."""
 FIRST_OPSET_OF_OPERATOR: Final = {"Attention": 23, "CumProd": 26}
-"""The first of these opsets that has an operator, where that is not the first of all."""
+"""The first opset of `IR_VERSION_OF_OPSET` that has an operator, where it is not the oldest."""
 TRACED_BATCH_SIZES: Final = (3, 5)
 """The batch sizes that are traced. Results at a third one, 2, are compared with those of the function."""
 
@@ -33,7 +33,7 @@ def export(
     dynamic: Sequence[str] = ("batch",),
     names: Sequence[str] | None = None,
 ) -> None:
-    """Export a function of tensors as an ONNX model.
+    """Export a function of tensors, traced with examples of its arguments, as an ONNX model.
 
     Args:
         function: A function of tensors that returns a tensor, or a list or tuple of tensors. The

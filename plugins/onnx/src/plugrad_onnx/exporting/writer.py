@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from plugrad.extend import Call, Graph
 
 ValuesOfBothTraces = tuple[Any, Any]
-"""A value of the first trace and the same one of the second trace."""
+"""A value of the first trace, and the corresponding value of the second trace."""
 
 
 class ExportRule(Protocol):

@@ -32,11 +32,11 @@ def loop(
     condition: HostArray | None = None,
     *carried: AnyInputValue,
     body: SubgraphFunction,
-    outputs: int,
+    output_count: int,
 ) -> tuple[Any, ...]:
     """Run a subgraph while its condition holds (Loop); return the final carried values and the stacked scan outputs."""
     state = list(carried)
-    collected: list[list[Any]] = [[] for _ in range(outputs - len(state))]
+    collected: list[list[Any]] = [[] for _ in range(output_count - len(state))]
     going, turn = condition is None or bool(single_element(condition)), 0
     while going and (max_trip_count is None or turn < single_element(max_trip_count)):
         results = body(np.array(turn, np.int64), np.array(going), *state)

@@ -26,9 +26,11 @@ class ConvolutionWindow:
     """Size, strides, dilations and padding of a window along each spatial axis."""
 
     size: tuple[int, ...]
+    """The number of cells along each axis."""
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     pads: tuple[tuple[int, int], ...]
+    """The padding before and after the images along each axis, in pixels."""
 
     @property
     def extent(self) -> tuple[int, ...]:
@@ -261,11 +263,13 @@ def _convolve(x: Tensor, filters: Tensor, window: ConvolutionWindow, group: int)
 
 
 _CONVOLUTIONS_BY_RANK: Final = (plugrad.conv1d, plugrad.conv2d, plugrad.conv3d)
+"""plugrad's convolutions of one, two and three spatial axes."""
 _TRANSPOSED_CONVOLUTIONS_BY_RANK: Final = (
     plugrad.conv1d_transpose,
     plugrad.conv2d_transpose,
     plugrad.conv3d_transpose,
 )
+"""plugrad's transposed convolutions of one, two and three spatial axes."""
 
 
 def _check_rank(spatial_rank: int) -> int:

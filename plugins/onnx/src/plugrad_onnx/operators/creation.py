@@ -11,7 +11,7 @@ import plugrad
 from plugrad_onnx.elements import as_array, element_type, numpy_dtype
 from plugrad_onnx.errors import InvalidModel
 from plugrad_onnx.operators.common import to_integers
-from plugrad_onnx.reading import MAX_MODEL_BYTES
+from plugrad_onnx.reading import MAX_EXPANDED_TENSOR_BYTES
 from plugrad_onnx.registry import operator
 from plugrad_onnx.storage import cast_to
 
@@ -56,9 +56,9 @@ def constant_of_shape(shape: HostArray, *, value: Any = None) -> Any:
     """Return an array filled with one value."""
     value = np.zeros(1, np.float32) if value is None else value
     sizes = tuple(to_integers(shape))
-    if math.prod(sizes) * value.dtype.itemsize > MAX_MODEL_BYTES:
+    if math.prod(sizes) * value.dtype.itemsize > MAX_EXPANDED_TENSOR_BYTES:
         raise InvalidModel(
-            f"ConstantOfShape of shape {sizes} needs more than {MAX_MODEL_BYTES} bytes."
+            f"ConstantOfShape of shape {sizes} needs more than {MAX_EXPANDED_TENSOR_BYTES} bytes."
         )
     return np.full(sizes, value.ravel()[0], value.dtype)
 
@@ -73,7 +73,10 @@ def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
 @operator("Range")
 def range_(start: HostArray, limit: HostArray, delta: HostArray, *, stash_type: int = 1) -> Any:
     """Return equally spaced numbers; real ones are computed in float64."""
-    if delta == 0 or abs((limit - start) / delta) * start.dtype.itemsize > MAX_MODEL_BYTES:
+    if (
+        delta == 0
+        or abs((limit - start) / delta) * start.dtype.itemsize > MAX_EXPANDED_TENSOR_BYTES
+    ):
         raise InvalidModel(f"Range from {start} to {limit} by {delta} is too long.")
     numbers: Any = (start.item(), limit.item(), delta.item())
     return np.asarray(np.arange(*numbers), start.dtype)

@@ -45,6 +45,7 @@ UNARY_OPS = {
     "Sqrt": plugrad.sqrt,
     "Tan": plugrad.tan,
 }
+"""plugrad's op for each ONNX operator of one input."""
 BINARY_OPS = {
     "Add": plugrad.add,
     "And": plugrad.logical_and,
@@ -60,7 +61,9 @@ BINARY_OPS = {
     "Sub": plugrad.subtract,
     "Xor": plugrad.logical_xor,
 }
+"""plugrad's op for each ONNX operator of two inputs."""
 VARIADIC_OPS = {"Max": plugrad.maximum, "Min": plugrad.minimum, "Sum": plugrad.add}
+"""plugrad's op of two inputs for each ONNX operator of any number of inputs."""
 
 
 def _declare_operator(operator_name: str, function: Callable[..., Any]) -> None:

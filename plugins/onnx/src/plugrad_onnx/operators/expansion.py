@@ -23,16 +23,16 @@ def expansion(
     call: onnx.NodeProto,
     opsets: tuple[tuple[str, int], ...],
     scope: Scope,
-    outputs: int,
+    output_count: int,
     opset: int,
 ) -> tuple[Any, ...]:
-    """Run an operator by its definition as a function of other operators, built for the dtypes of its inputs."""
+    """Run the node in `call` by its definition as a function of other operators, built for the dtypes of the inputs."""
     types = tuple(
         None if x is None else (element_type(x.dtype), tuple(map(int, x.shape))) for x in inputs
     )
     graph = _build_body_graph(call.SerializeToString(), opsets, opset, types)
     absent = [None] * (len(graph.inputs) - len(inputs))
-    return tuple(run_graph(graph, scope, [*inputs, *absent])[:outputs])
+    return tuple(run_graph(graph, scope, [*inputs, *absent])[:output_count])
 
 
 @lru_cache(maxsize=256)

@@ -29,6 +29,7 @@ ROUNDING_MODES: dict[str, Callable[[Any], Any]] = {
     "floor": np.floor,
     "ceil": np.ceil,
 }
+"""The function that rounds coordinates to pixels, by ONNX's name of the mode."""
 
 
 @operator("Upsample")
@@ -341,7 +342,7 @@ def _interpolation_matrix(
     exclude_outside: bool,
     normalize: bool,
 ) -> NDArray[np.float32]:
-    """Return the matrix of interpolation weights from old pixels to new ones.
+    """Return the matrix of weights from old pixels to new ones; `normalize` makes the weights of a pixel add up to 1.
 
     With a scale below 1, the kernel is so much wider, which keeps out frequencies that the result
     cannot show.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from plugrad_onnx.registry import HostArray
 
 SCATTER_REDUCTIONS = {"mul": np.multiply, "max": np.maximum, "min": np.minimum}
+"""NumPy's ufunc for each of ONNX's reductions that have no op."""
 
 
 @operator("Gather")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from plugrad_onnx.registry import HostArray
 
 ONNX_ML_DOMAIN = "ai.onnx.ml"
+"""The domain of ONNX's operators for classical machine learning."""
 
 
 @operator("ArrayFeatureExtractor", domain=ONNX_ML_DOMAIN)

@@ -94,12 +94,12 @@ def split(
     axis: int = 0,
     split: Sequence[int] | None = None,
     num_outputs: int | None = None,
-    outputs: int,
+    output_count: int,
 ) -> tuple[Tensor, ...]:
-    """Split x along an axis; without sizes, into equal parts, of which the last may be smaller."""
+    """Split x along an axis into sizes given by an attribute or an input, or into equal parts (the last smaller)."""
     parts = integers_from_either(split, sizes)
     if parts is None:
-        count = num_outputs or outputs
+        count = num_outputs or output_count
         size = -(-x.shape[axis] // count)
         parts = [size] * (count - 1) + [x.shape[axis] - size * (count - 1)]
     return tuple(plugrad.split(x, tuple(parts), axis))
@@ -224,9 +224,9 @@ def reverse_sequence(
 
 
 @operator("Dropout")
-def legacy_dropout(x: Tensor, *, ratio: float = 0.5, is_test: int = 0, outputs: int) -> Any:
+def legacy_dropout(x: Tensor, *, ratio: float = 0.5, is_test: int = 0, output_count: int) -> Any:
     """Return x unchanged: models run in inference mode."""
-    return _with_dropout_mask(x, outputs)
+    return _with_dropout_mask(x, output_count)
 
 
 @operator("Dropout", since=12, pure=False)
@@ -236,16 +236,16 @@ def dropout(
     training_mode: HostArray | None = None,
     *,
     seed: int | None = None,
-    outputs: int,
+    output_count: int,
 ) -> Any:
     """Drop random elements in training mode; otherwise return x."""
     rate = 0.5 if ratio is None else single_element(ratio)
     if training_mode is None or not single_element(training_mode) or rate == 0:
-        return _with_dropout_mask(x, outputs)
+        return _with_dropout_mask(x, output_count)
     drawn = _make_generator(seed).uniform(x.shape, device=x.device)
     mask = plugrad.greater_equal(drawn, rate)
     kept = plugrad.multiply(x, plugrad.astype(mask, x.dtype)) / (1 - rate)
-    return (kept, mask)[:outputs] if outputs > 1 else kept
+    return (kept, mask)[:output_count] if output_count > 1 else kept
 
 
 def _make_generator(seed: int | None) -> Any:
@@ -253,9 +253,9 @@ def _make_generator(seed: int | None) -> Any:
     return plugrad.random if seed is None else plugrad.random.Generator(seed)
 
 
-def _with_dropout_mask(x: Tensor, outputs: int) -> Any:
+def _with_dropout_mask(x: Tensor, output_count: int) -> Any:
     """Return x, with a mask that keeps all elements if the node has two outputs."""
-    return (x, plugrad.ones(x.shape, dtype="bool", device=x.device)) if outputs > 1 else x
+    return (x, plugrad.ones(x.shape, dtype="bool", device=x.device)) if output_count > 1 else x
 
 
 def _slice_clamped(

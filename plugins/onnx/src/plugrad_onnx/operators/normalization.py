@@ -110,10 +110,10 @@ def layer_normalization(
     axis: int = -1,
     epsilon: float = 1e-5,
     stash_type: int = 1,
-    outputs: int,
+    output_count: int,
 ) -> Any:
     """Normalize over `axis` and all later axes; also return mean and reciprocal deviation if they are used."""
-    if outputs == 1 and axis in (-1, x.ndim - 1) and scale.shape == x.shape[-1:]:
+    if output_count == 1 and axis in (-1, x.ndim - 1) and scale.shape == x.shape[-1:]:
         zeros = offset if offset is not None else plugrad.zeros_like(scale)
         return plugrad.layer_norm(x, offset=zeros, scale=scale, variance_epsilon=epsilon)
     axes = tuple(range(axis % x.ndim, x.ndim))
@@ -121,7 +121,7 @@ def layer_normalization(
     inverse = plugrad.rsqrt(plugrad.add(variance, number_like(epsilon, variance)))
     normal = (x - mean) * inverse * scale
     normal = normal if offset is None else normal + offset
-    return (normal, mean, inverse)[:outputs] if outputs > 1 else normal
+    return (normal, mean, inverse)[:output_count] if output_count > 1 else normal
 
 
 @operator("RMSNormalization")

@@ -34,7 +34,7 @@ def max_pool(
     pads: Sequence[int] | None = None,
     storage_order: int = 0,
     strides: Sequence[int] | None = None,
-    outputs: int,
+    output_count: int,
 ) -> Any:
     """Return the maximum of each window, and its index if that output is used."""
     given = make_window(x.shape[1:-1], kernel_shape, strides, dilations, pads, auto_pad)
@@ -44,7 +44,7 @@ def max_pool(
             "dilations": given.dilations,
             "dim_rounding_mode": "ceil" if ceil_mode else "floor",
         }
-        if outputs == 1:
+        if output_count == 1:
             return plugrad.pool(x, how[0], "max", *how[1:], **attrs)
         if len(given.size) <= _MAX_KERNEL_SPATIAL_AXES:
             largest, places = plugrad.max_pool_with_argmax(x, *how, **attrs)
@@ -52,7 +52,7 @@ def max_pool(
     window = _extend_to_ceiling(x.shape[1:-1], given) if ceil_mode else given
     lowest = -math.inf if x.dtype.is_inexact else plugrad.iinfo(x.dtype).min
     taps = _extract_cells(x, window, lowest)
-    if outputs == 1:
+    if output_count == 1:
         return reduce(plugrad.maximum, taps)
     raise InvalidModel(
         f"MaxPool gives no positions with a window of {window.size}, pads {window.pads} and dilations "
@@ -205,7 +205,7 @@ def _extract_cells(x: Tensor, window: ConvolutionWindow, padding_value: float) -
 def _count_elements(
     x: Tensor, unextended_window: ConvolutionWindow, window: ConvolutionWindow, counts_padding: bool
 ) -> Tensor:
-    """Return the number of elements in each mean; padding that only rounds up is never counted."""
+    """Return the number of elements in each mean; the padding by which a window is extended is never counted."""
     ones = plugrad.ones((1, *x.shape[1:-1], 1), dtype=x.dtype, device=x.device)
     pads = window.pads
     if counts_padding:

@@ -46,13 +46,21 @@ class DirectionCell:
     """The weights and activations of one direction of a recurrent network."""
 
     input_weights: Tensor
+    """The matrix by which inputs are multiplied."""
     hidden_weights: Tensor
+    """The matrix by which hidden states are multiplied."""
     bias: Tensor | None
+    """The bias of the product with the inputs."""
     hidden_bias: Tensor | None
+    """The bias of the product with the hidden states."""
     peepholes: Tensor | None
+    """The weights by which an LSTM's gates see its cell state."""
     hidden_size: int
+    """The number of elements of a hidden state."""
     activations: Sequence[ActivationFunction]
+    """The activation functions in ONNX's order."""
     clip: float | None
+    """The magnitude to which inputs of activations are clipped."""
     variant_flag: bool
     """The attribute `linear_before_reset` of GRU, or `input_forget` of LSTM."""
 

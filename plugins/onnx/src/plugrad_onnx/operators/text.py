@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from plugrad_onnx.registry import HostArray
 
 CASE_CHANGES = {"LOWER": str.lower, "UPPER": str.upper, "NONE": str}
+"""The function that changes the case of a string, by ONNX's name."""
 
 
 @operator("StringConcat")
@@ -99,7 +100,7 @@ def tf_idf_vectorizer(
 def _output_columns_of_ngrams(
     ngram_pool: Sequence[Any], length_starts: Sequence[int], columns: Sequence[int]
 ) -> dict[tuple[Any, ...], int]:
-    """Return the output column of each n-gram; the pool lists n-grams by length, each from one of the starts."""
+    """Return the output column of each n-gram of a pool; `length_starts` are the indices where lengths begin."""
     grams: list[tuple[Any, ...]] = []
     for length, (start, end) in enumerate(
         zip(length_starts, [*length_starts[1:], len(ngram_pool)], strict=True), 1

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 LEAKY_RELU_EXPORTS = ExportNames("leaky_relu")
+"""The exports of `leaky_relu`, by dtype."""
 
 
 @table.implements(activation.leaky_relu)

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 ATTENTION_EXPORTS = ExportNames("attention")
+"""The exports of attention, by dtype."""
 ATTENTION_GRADIENT_EXPORTS = ExportNames("attention_gradient")
+"""The exports of the gradient of attention, by dtype."""
 QUERIES_PER_TILE, KEYS_PER_TILE = 64, 512
-"""The queries and the keys that C reads at a time, as in csrc/attention.c."""
+"""The numbers of queries and of keys that C reads at a time, as in csrc/attention.c."""
 MAX_STORED_WEIGHTS = 1 << 17
-"""The maximum weights that the gradient stores at a time, unless one query has more."""
+"""The maximum number of attention weights that the gradient stores at a time, unless one query has more."""
 
 
 @table.implements(contracts.attention)

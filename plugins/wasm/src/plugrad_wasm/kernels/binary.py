@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 add: Final = paired("add")
+"""The implementation of `add`, which broadcasts."""
 multiply: Final = paired("multiply")
+"""The implementation of `multiply`, which broadcasts."""
 
 table.update(
     {

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 make_complex64: Final = make_binary("complex", dtype=complex64)
+"""The function that returns complex64 from two arrays of float32."""
 make_complex128: Final = make_binary("complex", dtype=complex128)
+"""The function that returns complex128 from two arrays of float64."""
 
 
 def make_complex_part(kernel: str) -> UnaryImplementation:
-    """Return the implementation of a kernel such as `real`, whose results are as wide as the parts of x."""
+    """Return the implementation of `real` or another kernel, given by name, with results as wide as parts of x."""
     narrow, wide = make_unary(kernel, dtype=float32), make_unary(kernel, dtype=float64)
     return lambda x: narrow(x) if x.dtype is complex64 else wide(x)
 
@@ -34,6 +36,7 @@ def complex_from_parts(real: WasmArray, imag: WasmArray) -> WasmArray:
 
 
 real: Final = make_complex_part("real")
+"""The implementation of `real`: the real parts."""
 
 table.update(
     {

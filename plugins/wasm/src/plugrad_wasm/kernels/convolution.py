@@ -36,13 +36,20 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 Sizes = tuple[int, ...]
+"""The type of shapes and other integers, one for each axis."""
 
 CONVOLUTION_EXPORTS = ExportNames("convolution")
+"""The exports of convolutions, by dtype."""
 WINOGRAD_EXPORT = "convolution_winograd_float32"
+"""The name of the export of convolutions in csrc/winograd.c."""
 WINOGRAD_FILTER_GRADIENT_EXPORT = "convolution_winograd_filter_gradient_float32"
+"""The name of the export of gradients for filters in csrc/winograd.c."""
 WINOGRAD_INPUT_GRADIENT_EXPORT = "convolution_winograd_input_gradient_float32"
+"""The name of the export of gradients for images in csrc/winograd.c."""
 INPUT_GRADIENT_EXPORTS = ExportNames("convolution_input_gradient")
+"""The exports of gradients for images, by dtype."""
 FILTER_GRADIENT_EXPORTS = ExportNames("convolution_filter_gradient")
+"""The exports of gradients for filters, by dtype."""
 
 
 def run_convolution(
@@ -57,7 +64,7 @@ def run_convolution(
     epilogue: Epilogue = NO_EPILOGUE,
     is_gradient: bool = False,
 ) -> WasmArray:
-    """Run the export of a convolution or of one of its two gradients, for channels-last images.
+    """Return a convolution or one of its gradients by an export; `image` and `filter` are shapes, channels last.
 
     An `epilogue` is for `CONVOLUTION_EXPORTS` in float32, and so is `is_gradient`: the images are gradients of results,
     and what is beside them is not padding.
@@ -114,7 +121,7 @@ def run_convolution(
 def epilogue_arguments(
     epilogue: Epilogue, *attributes: int
 ) -> tuple[Sequence[tuple[WasmArray, int]], tuple[float, ...]]:
-    """Return the arguments for the epilogue of a fused convolution: the bias, and limits such as relu6's.
+    """Return the arguments of an export for an epilogue (a bias and limits), before further `attributes`.
 
     The arrays come first, each with the number of its elements per position, then the numbers.
     """
@@ -130,19 +137,21 @@ WINOGRAD_MAX_CHANNELS: dict[Sizes, float] = {
     (1, 3): math.inf,
     (1, 5): math.inf,
 }
-"""The channels up to which filters of a size are transformed: sums of more products would lose digits."""
+"""By filter size: the maximum channels for csrc/winograd.c; sums of more products would lose digits."""
 WINOGRAD_MIN_CHANNELS = 16
+"""The minimum channels of images and of results for csrc/winograd.c."""
 WINOGRAD_MIN_OUTPUT_SIZE = 4
+"""The minimum number of results along an axis for csrc/winograd.c, to be multiplied by the dilation."""
 WINOGRAD_MIN_POSITIONS = 64
-"""From these on, the fewer products of tiles save more time than their transforms take."""
+"""The minimum window positions for which csrc/winograd.c saves more time than its transforms take."""
 WINOGRAD_STRIDED_OUTPUT_SIZE = 4
-"""The results of a tile with strides of 2, along an axis."""
+"""The number of results along an axis of a tile in csrc/winograd.c for strides of 2."""
 WINOGRAD_MIN_STRIDED_POSITIONS = 256
-"""The same as `WINOGRAD_MIN_POSITIONS` for these tiles, which save fewer products."""
+"""The minimum window positions for strides of 2, where tiles in csrc/winograd.c save fewer products."""
 
 
 def uses_winograd(batch: int, window: Window, filter: Sizes) -> bool:
-    """Return whether a float32 convolution runs in csrc/winograd.c."""
+    """Return whether csrc/winograd.c computes a float32 convolution, given the filter's shape."""
     *cells, channels, out_channels = filter
     return (
         max(channels, out_channels) <= WINOGRAD_MAX_CHANNELS.get(tuple(cells), 0)
@@ -159,7 +168,7 @@ def uses_winograd(batch: int, window: Window, filter: Sizes) -> bool:
 
 
 def saves_strided_products(batch: int, window: Window, filter: Sizes) -> bool:
-    """Return whether tiles for strides of 2 save more products than their transforms take time."""
+    """Return whether csrc/winograd.c is faster for a convolution with strides of 2, given the filter's shape."""
     if (window.size, window.strides, window.dilations) != ((3, 3), (2, 2), (1, 1)):
         return False
     length, positions = WINOGRAD_STRIDED_OUTPUT_SIZE, count_elements(window.out)
@@ -170,7 +179,7 @@ def saves_strided_products(batch: int, window: Window, filter: Sizes) -> bool:
 
 
 def winograd_tile_size(window: Window) -> int:
-    """Return the rows that a tile in csrc/winograd.c covers, whose results are as far apart as the cells of the filter.
+    """Return the number of rows of results that a tile of csrc/winograd.c covers.
 
     Parts consist of whole tiles.
     """
@@ -184,7 +193,7 @@ def winograd_tile_size(window: Window) -> int:
 def plan_pointwise_matmul(
     image: Sizes, window: Window, a: Sizes, b: Sizes, out: Sizes, transposes: tuple[bool, bool]
 ) -> MatmulPlan | None:
-    """Return the convolution as a matrix product if each window is one pixel, else None."""
+    """Return the convolution of arrays of these shapes as a matrix product if windows are pixels, else None."""
     is_dense = window.out == image[1:-1] and not any(before for before, _ in window.padding)
     if not is_dense or count_elements(window.size) != 1:
         return None
@@ -193,14 +202,14 @@ def plan_pointwise_matmul(
 
 
 def correlate(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
-    """Return the cross-correlation of images with filters."""
+    """Return the cross-correlation of images with filters for a `Window`."""
     return correlate_with_epilogue(x, filter, window)
 
 
 def correlate_with_epilogue(
     x: WasmArray, filter: WasmArray, window: Window, epilogue: Epilogue = NO_EPILOGUE
 ) -> WasmArray:
-    """Return the cross-correlation of images with filters; float32 may have an epilogue."""
+    """Return the cross-correlation of images with filters; in float32 a bias and limits may follow."""
     shape = (x.shape[0], *window.out, filter.shape[-1])
     return run_convolution(
         CONVOLUTION_EXPORTS,
@@ -242,14 +251,14 @@ def input_gradient(
 
 
 def turn_filters(filter: WasmArray) -> WasmArray:
-    """Return the filters under which gradients of results slide: reversed, and with the channels exchanged."""
+    """Return the filters reversed along both spatial axes, with input and output channels exchanged."""
     return transpose(reverse(filter, dims=(0, 1)), perm=(0, 1, 3, 2))
 
 
 def strided_input_gradient(
     dy: WasmArray, turned: WasmArray, image: Sizes, window: Window
 ) -> WasmArray:
-    """Return the gradient with respect to the images for strides of 2 by csrc/winograd.c."""
+    """Return the gradient for images of shape `image`, by csrc/winograd.c for strides of 2, given turned filters."""
     store = dy.memory.store
     work = image[0] * count_elements(window.out) * turned.size
     most = choose_items_per_part(store, work, work, matmul_part_steps(dy))
@@ -287,7 +296,7 @@ def filter_gradient(
 def filter_gradient_in_tiles(
     x: WasmArray, dy: WasmArray, filter_shape: Sizes, window: Window
 ) -> WasmArray:
-    """Return the gradient with respect to the filters by csrc/winograd.c; threads share the result channels."""
+    """Return the gradient for the filters by csrc/winograd.c; threads share the channels of the results."""
     store = x.memory.store
     channels = filter_shape[-1]
     work = x.shape[0] * count_elements(window.out) * count_elements(filter_shape)

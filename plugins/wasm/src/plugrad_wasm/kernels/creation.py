@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 
 FLOAT_DTYPES: Final = (float32, float64)
+"""The dtypes of floats for which there are exports."""
 RANGE_DTYPES: Final = (*FLOAT_DTYPES, int32, int64)
-"""The dtypes of ranges that an export computes."""
+"""The dtypes of ranges that an export computes; others are computed on the host."""
 
 
 class HasLinearMemory(Protocol):
     """The part of a backend that kernels without inputs need."""
 
     linear_memory: LinearMemory
+    """The memory in which arrays are allocated."""
 
 
 @table.implements(creation.fill)

@@ -29,14 +29,18 @@ from plugrad_wasm.windows import (
 )
 
 Sizes = tuple[int, ...]
+"""The type of shapes and other integers, one for each axis."""
 
 DEPTHWISE_EXPORTS = ExportNames("depthwise")
+"""The exports of depthwise convolutions, by dtype."""
 INPUT_GRADIENT_EXPORTS = ExportNames("depthwise_input_gradient")
+"""The exports of gradients for images, by dtype."""
 FILTER_GRADIENT_EXPORTS = ExportNames("depthwise_filter_gradient")
+"""The exports of gradients for filters, by dtype."""
 
 
 def repeat_channels(x: WasmArray, multiplier: int) -> WasmArray:
-    """Repeat each channel of channels-last images."""
+    """Return channels-last images with each channel repeated `multiplier` times."""
     if multiplier == 1:
         return x
     copies = read_strided(x, (*x.shape, multiplier), (*contiguous_strides(x.shape), 0))
@@ -52,7 +56,7 @@ def run_depthwise(
     image_shape: Sizes,
     epilogue: Epilogue = NO_EPILOGUE,
 ) -> WasmArray:
-    """Run the export of a depthwise convolution, or of one of its gradients, on images with repeated channels.
+    """Return a depthwise convolution or one of its gradients, by an export for images with repeated channels.
 
     An `epilogue` is for `DEPTHWISE_EXPORTS`.
     """
@@ -108,7 +112,7 @@ def depthwise_conv2d(x: WasmArray, filter: WasmArray, *, window: Window) -> Wasm
 def correlate_with_epilogue(
     x: WasmArray, filter: WasmArray, window: Window, epilogue: Epilogue = NO_EPILOGUE
 ) -> WasmArray:
-    """Return the cross-correlation of each channel with its own filters, followed by an epilogue."""
+    """Return the cross-correlation of each channel with its own filters; a bias and limits may follow."""
     x = repeat_channels(x, filter.shape[3])
     shape = (x.shape[0], *window.out, x.shape[3])
     return run_depthwise(DEPTHWISE_EXPORTS, x, filter, shape, window, x.shape, epilogue)

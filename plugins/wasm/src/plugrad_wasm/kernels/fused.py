@@ -19,22 +19,24 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 Sizes = tuple[int, ...]
+"""The type of shapes and other integers, one for each axis."""
 
 BIAS_AND_ACTIVATION_EXPORTS = ExportNames("finish")
+"""The exports that add a bias and apply an activation in place, by dtype."""
 
 CLAMPING_ACTIVATIONS: Final = {
     "linear": (-math.inf, math.inf),
     "relu": (0.0, math.inf),
     "relu6": (0.0, 6.0),
 }
-"""By activation: the limits to which it clamps numbers, which products do before they store them."""
+"""By name of an activation: its lower and upper limit, to which products clamp before they store."""
 
 
 @lru_cache(maxsize=1024)
 def describe_bias_and_weights(
     result_shape: Sizes, bias_shape: Sizes, weights_shape: Sizes
 ) -> Sizes:
-    """Return the descriptor of a loop over a result together with a bias and PReLU weights."""
+    """Return the descriptor of a loop over a result, a bias and PReLU weights, for their shapes."""
     axes = merge_axes(
         result_shape,
         broadcast_strides(bias_shape, result_shape),
@@ -50,7 +52,7 @@ def add_bias_and_activate(
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> WasmArray:
-    """Add the bias to y in place, apply the activation, and return y."""
+    """Add the bias to y in place, apply the activation with this name, and return y."""
     if y.size and (bias is not None or activation != "linear"):
         operands = bias, prelu_weights
         shapes = (() if x is None else x.shape for x in operands)
@@ -81,7 +83,7 @@ def matmul(
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> WasmArray:
-    """Return the product with its bias and activation."""
+    """Return the matrix product plus a bias, after an activation."""
     limits = CLAMPING_ACTIVATIONS.get(activation)
     if limits and a.dtype is float32 and len(a.shape) == len(b.shape) == 2:
         plan = linalg.plan_matmul(a.shape, b.shape, transpose_a, transpose_b)
@@ -103,7 +105,7 @@ def conv2d(
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> WasmArray:
-    """Return the convolution with its bias and activation."""
+    """Return the convolution plus a bias, after an activation."""
     limits = CLAMPING_ACTIVATIONS.get(activation)
     if limits and x.dtype is float32 and (bias is None or bias.shape == filter.shape[-1:]):
         return convolution.correlate_with_epilogue(x, filter, window, (bias, *limits))
@@ -122,7 +124,7 @@ def depthwise_conv2d(
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> WasmArray:
-    """Return the depthwise convolution with its bias and activation."""
+    """Return the depthwise convolution plus a bias, after an activation."""
     limits = CLAMPING_ACTIVATIONS.get(activation)
     if limits and (bias is None or bias.shape == (filter.shape[2] * filter.shape[3],)):
         return depthwise.correlate_with_epilogue(x, filter, window, (bias, *limits))

@@ -26,37 +26,43 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import LinearMemory, WasmArray
 
 CROP_EXPORTS = ExportNames("crop_and_resize")
+"""The exports that cut boxes out of images, by dtype."""
 CROP_GRADIENT_EXPORTS = ExportNames("crop_and_resize_gradient")
+"""The exports of the gradient of cutting boxes, by dtype."""
 TRANSFORM_EXPORTS = ExportNames("transform")
+"""The exports that transform images, by dtype."""
 TRANSFORM_GRADIENT_EXPORTS = ExportNames("transform_gradient")
+"""The exports of the gradient of transforming images, by dtype."""
 FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
+"""The names of the fill modes, whose indices exports take."""
 
 
 class SamplePoints(NamedTuple):
-    """The points at which results sample images: an array with coordinates for each result, and further arguments."""
+    """The points of images that results show: coordinates for each result, and further arguments of exports."""
 
     coordinates: WasmArray
+    """The corners of boxes or the transforms, one after another for the results."""
     stride_between_results: int
-    """The elements of `coordinates` from one result to the next."""
+    """The number of elements of `coordinates` from one result to the next."""
     per_result_arrays: tuple[WasmArray, ...] = ()
     """Arrays with one element for each result."""
     trailing_arguments: tuple[int, ...] = ()
     """Further arguments of the export."""
     has_one_result_per_image: bool = False
-    """Whether each result shows another image, in their order."""
+    """Whether each result shows the image with the same index."""
 
 
 def describe_sampling(
     image_shape: Shape, result_size: Shape, interpolation: Interpolation, fill_mode: FillMode
 ) -> Shape:
-    """Return the fields of ``sampling_descriptor`` in csrc/image.c except the rows."""
+    """Return the fields of ``sampling_descriptor`` in csrc/image.c without its rows."""
     return (*image_shape, *result_size, interpolation == "bilinear", FILL_MODES.index(fill_mode))
 
 
 def make_border_pixels(
     memory: LinearMemory, fill_value: FillValue, channels: int, dtype: DType
 ) -> WasmArray:
-    """Return a pixel for points outside of the images, and a pixel of zeros."""
+    """Return two pixels: one of `fill_value`, for points outside of images, and one of zeros."""
     pixels = np.zeros((2, channels))
     pixels[0] = fill_value
     with np.errstate(over="ignore"):
@@ -71,7 +77,7 @@ def sample_images(
     result_count: int,
     points: SamplePoints,
 ) -> WasmArray:
-    """Return `result_count` images sampled at points; points outside of the images give `fill_value`."""
+    """Return images sampled at points, `result_count` of them; points outside of images give `fill_value`."""
     memory = images.memory
     *_, channels, height, width, _, _ = sampling_fields
     out = memory.empty((result_count, height, width, channels), images.dtype)
@@ -103,7 +109,7 @@ def run_image_rows(
     *,
     is_gradient: bool,
 ) -> None:
-    """Call an export for rows of results, in parts; gradients are added to the images in a fixed order."""
+    """Call an export for rows of results, in parts; it reads images, or adds gradients to them in a fixed order."""
     memory = results.memory
     count, height, width, channels = results.shape
     image_size = count_elements(images.shape[1:])

@@ -44,13 +44,15 @@ GATHER_EXPORTS: Final = {size: f"gather_{size}" for size in (1, 2, 4, 8, 16)}
 GATHER_BY_INT64_EXPORTS: Final = {size: f"gather_by_int64_{size}" for size in GATHER_EXPORTS}
 """The exports that gather with int64 indices, by the bytes of an element."""
 SEGMENT_SUM_EXPORTS = ExportNames("segment_sum")
+"""The exports that sum slices by segment, by dtype."""
 MAX_FLOAT32_SUM_TERMS: Final = 1024
-"""The maximum float32 numbers that are added in float32; more, perhaps of one segment, are added in float64."""
+"""The maximum number of float32 that are added in float32; more are added in float64."""
 INT32_LIMITS = np.iinfo(np.int32)
+"""NumPy's description of int32, with its smallest and largest number."""
 
 
 def as_int32_positions(indices: WasmArray) -> WasmArray:
-    """Cast indices to int32; those that do not fit become out of range for every axis."""
+    """Return indices as int32; those that do not fit become out of range for every axis."""
     if indices.dtype in (int64, uint32, uint64):
         indices = clip_by_value(
             indices, clip_value_min=int(INT32_LIMITS.min), clip_value_max=int(INT32_LIMITS.max)
@@ -59,7 +61,7 @@ def as_int32_positions(indices: WasmArray) -> WasmArray:
 
 
 def flat_positions(indices: WasmArray, shape: tuple[int, ...]) -> WasmArray:
-    """Return the flat index of each row of coordinates along the flattened first axes of `shape`.
+    """Return the index of each row of coordinates after the first axes of `shape` are flattened.
 
     Rows with a coordinate out of range get an index out of range.
     """
@@ -91,11 +93,17 @@ class GatherPlan(NamedTuple):
     """The geometry of a gather: x is (batch, outer, size, inner), the indices (batch, picked)."""
 
     result_shape: Shape
+    """The shape of the result."""
     batch_size: int
+    """The number of batch elements."""
     outer_size: int
+    """The elements of x before the axis, in one batch element."""
     axis_size: int
+    """The length of the axis."""
     inner_size: int
+    """The elements of x after the axis: those of a slice."""
     index_count: int
+    """The indices of one batch element."""
 
 
 @lru_cache(maxsize=1024)

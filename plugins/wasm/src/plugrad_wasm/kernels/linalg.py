@@ -43,33 +43,44 @@ if TYPE_CHECKING:
     from plugrad_wasm.runtime import CallChain, HasMemoryAddress
 
 Sizes = tuple[int, ...]
+"""The type of shapes, strides and other integers, one for each axis."""
 MATMUL_EXPORTS = ExportNames("matmul")
+"""The exports of matrix products, by dtype."""
 CLAMPED_MATMUL_EXPORT = "matmul_within_float32"
+"""The name of the export that adds a bias to a float32 product, and clamps it."""
 MATMUL_STEPS_PER_ELEMENT_TIME: Final = 4
-"""The steps of a product that take as long as one element of other work; calls release Python's lock by elements."""
+"""How many multiplications of a product take as long as one element of elementwise work."""
 SMALL_HALF_MATRIX_MAX_ELEMENTS: Final = 1024
-"""The elements of a matrix of halves up to which the module converts it in a product."""
+"""The maximum elements of a matrix of halves that the module converts in a product."""
 
 Epilogue: TypeAlias = tuple[WasmArray | None, float, float]
-"""What becomes of sums: a bias for each column or channel, and limits."""
+"""The type of what follows a sum of products: a bias for each column or channel, a lower and an upper limit."""
 NO_EPILOGUE: Final[Epilogue] = (None, -math.inf, math.inf)
+"""The epilogue that changes nothing: no bias, and infinite limits."""
 
 
 class MatmulPlan(NamedTuple):
     """The geometry of a batch of matrix products: (rows, depth) times (depth, columns)."""
 
     shape: Sizes
+    """The shape of the result."""
     rows: int
+    """The rows of a result matrix."""
     columns: int
+    """The columns of a result matrix."""
     depth: int
-    a_strides: Sizes  # of rows and columns
+    """The columns of a and rows of b that are multiplied."""
+    a_strides: Sizes
+    """The strides of rows and columns in a, in elements."""
     b_strides: Sizes
-    descriptor: Sizes  # of the batch
+    """The strides of rows and columns in b, in elements."""
+    descriptor: Sizes
+    """The descriptor of the batch: the number of axes, their sizes, and the strides in a and b."""
 
 
 @lru_cache(maxsize=1024)
 def plan_matmul(a_shape: Sizes, b_shape: Sizes, transpose_a: bool, transpose_b: bool) -> MatmulPlan:
-    """Return the geometry of a batch of matrix products."""
+    """Return the geometry of a batch of matrix products, for the shapes of a and b."""
     rows, depth = a_shape[-2:][::-1] if transpose_a else a_shape[-2:]
     columns = b_shape[-2] if transpose_b else b_shape[-1]
     batch = broadcast(a_shape[:-2], b_shape[:-2])
@@ -86,27 +97,39 @@ def plan_matmul(a_shape: Sizes, b_shape: Sizes, transpose_a: bool, transpose_b: 
 
 
 class ShortMatmulCall(NamedTuple):
-    """What a product of few multiplications calls: one export, which also converts halves."""
+    """The one call of an export for a product with few multiplications, and the block of its result."""
 
     shape: Sizes
+    """The shape of the result."""
     size: int
-    capacity: int  # of the block of the result
+    """The number of elements of the result."""
+    capacity: int
+    """The bytes of the result's block."""
     export: str
+    """The name of the export."""
     rows: int
+    """The rows of a result matrix."""
     columns: int
+    """The columns of a result matrix."""
     depth: int
+    """The columns of a and rows of b that are multiplied."""
     a_row_stride: int
+    """The elements from one row of a to the next."""
     a_column_stride: int
+    """The elements from one column of a to the next."""
     b_row_stride: int
+    """The elements from one row of b to the next."""
     b_column_stride: int
-    descriptor: Sizes | None  # of the batch; None if it is one product
+    """The elements from one column of b to the next."""
+    descriptor: Sizes | None
+    """The descriptor of the batch, or None for a single product."""
 
 
 @lru_cache(maxsize=1024)
 def plan_short_matmul_call(
     a_shape: Sizes, b_shape: Sizes, dtype: DType, transpose_a: bool, transpose_b: bool
 ) -> ShortMatmulCall | None:
-    """Return the call that computes a product of real matrices, or None if there is more to do."""
+    """Return the one call that computes a product of real matrices, or None if it takes more."""
     if dtype in COMPLEX:
         return None
     plan = plan_matmul(a_shape, b_shape, transpose_a, transpose_b)
@@ -190,7 +213,7 @@ def matmul(a: WasmArray, b: WasmArray, *, transpose_a: bool, transpose_b: bool) 
 def run_matmul(
     a: WasmArray, b: WasmArray, plan: MatmulPlan, epilogue: Epilogue | None = None
 ) -> WasmArray:
-    """Return the matrix products of a plan; an `epilogue` needs a single float32 product of depth above 0."""
+    """Return the planned matrix products; with an `epilogue`, a single float32 product with a bias and limits."""
     memory = a.memory
     store = memory.store
     out = memory.empty(plan.shape, a.dtype)
@@ -229,7 +252,7 @@ def run_matmul(
 
 
 def iter_matmul_parts(plan: MatmulPlan, max_steps: int) -> Iterator[tuple[MatmulPlan, Sizes]]:
-    """Yield parts of planned matrix products, with their offsets in the operands and the result.
+    """Yield parts of about `max_steps` multiplications, and their offsets, in elements, in a, b and the result.
 
     A part has about `max_steps` multiplications. Batches are split along their first axis, single matrices
     into blocks of rows, which are computed as they are without parts: a part has a single row only if

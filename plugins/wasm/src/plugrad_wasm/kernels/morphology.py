@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 Sizes = tuple[int, ...]
+"""The type of shapes and other integers, one for each axis."""
 
 DILATION_EXPORTS = ExportNames("dilation")
+"""The exports of dilations, by dtype."""
 DILATION_GRADIENT_EXPORTS = ExportNames("dilation_gradient")
+"""The exports of gradients of dilations, by dtype."""
 
 
 def run_dilation(
@@ -26,7 +29,7 @@ def run_dilation(
     window: Window,
     *attributes: int,
 ) -> WasmArray:
-    """Run the export of a dilation or of one of its gradients; the first inputs are images and filter."""
+    """Return a dilation or one of its gradients by an export; the first two inputs are images and the filter."""
     x, filter = inputs[:2]
     memory = x.memory
     if 0 in (*x.shape, *window.out):
@@ -51,7 +54,7 @@ def run_dilation(
 
 @table.implements(morphology.dilation2d)
 def dilation2d(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
-    """Return the maximum of window plus filter at each position."""
+    """Return for each window of a `Window` the maximum of pixels plus weights."""
     return run_dilation(
         DILATION_EXPORTS, (x, filter), (x.shape[0], *window.out, x.shape[3]), window
     )

@@ -31,15 +31,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Sizes = tuple[int, ...]
+"""The type of shapes, strides and other integers, one for each axis."""
 
 VIEW_MIN_ELEMENTS: Final = 4096
-"""The elements from which a part of an array is a view. A smaller part is a copy, which does not keep it alive."""
+"""The minimum elements of a part of an array that is a view; a smaller part is a copy."""
 
 COPY_EXPORTS: Final = {size: f"copy_{size}" for size in (1, 2, 4, 8, 16)}
 """The export that copies elements, by their bytes."""
 
 MAX_STRIDED_COPIES: Final = 4
-"""How often neighbours may be repeated for as many strided copies to be faster than one of short rows."""
+"""The maximum repetitions of neighbours for which a strided copy for each is faster than one of short rows."""
 
 
 def copy_strided(
@@ -66,7 +67,7 @@ def copy_strided(
 
 
 def read_strided(x: WasmArray, sizes: Sizes, strides: Sizes, offset: int = 0) -> WasmArray:
-    """Return a contiguous copy of a strided view of `x`."""
+    """Return a contiguous copy of a strided view of `x`; strides and offset count elements."""
     out = x.memory.empty(sizes, x.dtype)
     copy_strided(x, out, sizes, strides, contiguous_strides(sizes), offset)
     return out
@@ -78,7 +79,7 @@ def as_contiguous(view: StridedView) -> WasmArray:
 
 
 def as_strided_view(x: WasmArray) -> tuple[WasmArray, Sizes, int]:
-    """Return the array that `x` is a view of, the strides, and the start in it."""
+    """Return the array that `x` is a view of, the strides, and the first element, all in elements."""
     if isinstance(x, WasmStridedView):
         view = x.strided_view
         if view is not None:
@@ -90,17 +91,24 @@ class StridesSummary(NamedTuple):
     """Properties of a strided view: what a copy of it needs, and whether it is contiguous."""
 
     sizes: Sizes
+    """The shape."""
     strides: Sizes
+    """The strides, in elements."""
     size: int
+    """The number of elements."""
     nbytes: int
-    capacity: int  # of the block of a copy
-    is_dense: bool  # neighbouring elements in their order
-    descriptor: Sizes  # of a copy into a dense array
+    """The bytes of the elements."""
+    capacity: int
+    """The bytes of the block of a copy."""
+    is_dense: bool
+    """Whether the elements are adjacent and in order."""
+    descriptor: Sizes
+    """The descriptor of a copy to a contiguous array."""
 
 
 @lru_cache(maxsize=1024)
 def summarize_strides(sizes: Sizes, strides: Sizes, itemsize: int) -> StridesSummary:
-    """Return the size, contiguity and descriptor of a strided view."""
+    """Return the size, the contiguity and the copy descriptor of a strided view."""
     size, capacity = measure_block(sizes, itemsize)
     is_dense = size < 2 or merge_axes(sizes, strides)[1] == (1,)
     descriptor = copy_descriptor(sizes, strides, contiguous_strides(sizes))
@@ -108,12 +116,12 @@ def summarize_strides(sizes: Sizes, strides: Sizes, itemsize: int) -> StridesSum
 
 
 def view_or_copy(x: WasmArray, sizes: Sizes, strides: Sizes, start: int) -> WasmArray:
-    """Return a strided view of `x`, or a contiguous copy if it has few elements."""
+    """Return a strided view of `x` from element `start` on, or a contiguous copy if it has few elements."""
     return view_or_copy_summarized(x, summarize_strides(sizes, strides, x.dtype.itemsize), start)
 
 
 def view_or_copy_summarized(x: WasmArray, summary: StridesSummary, start: int) -> WasmArray:
-    """Return a strided view of `x`, or a contiguous copy if it has few elements.
+    """Return the summarized strided view of `x` from element `start` on, or a copy if it has few elements.
 
     Neighbouring elements are a view without a copy; all others are copied when a kernel needs them dense.
     """
@@ -134,7 +142,7 @@ def view_or_copy_summarized(x: WasmArray, summary: StridesSummary, start: int) -
 
 
 def copy_array(x: WasmArray) -> WasmArray:
-    """Return a copy, which may be overwritten."""
+    """Return a contiguous copy of `x`, which may be overwritten."""
     x, strides, start = as_strided_view(x)
     return read_strided(x, x.shape, strides, start)
 
@@ -143,7 +151,7 @@ def copy_array(x: WasmArray) -> WasmArray:
 def summarize_slice(
     shape: Sizes, itemsize: int, begin: Sizes, sizes: Sizes, steps: Sizes | None, drop: Sizes
 ) -> tuple[StridesSummary, int]:
-    """Return the summary and the start of a slice of a contiguous array, without the axes in `drop`."""
+    """Return the summary and the first element of a slice of a contiguous array, without the axes in `drop`."""
     sizes, strides, start = slice_strides(contiguous_strides(shape), begin, sizes, steps, drop)
     return summarize_strides(sizes, strides, itemsize), start
 
@@ -151,7 +159,7 @@ def summarize_slice(
 def slice_block(
     x: WasmArray, begin: Sizes, sizes: Sizes, steps: Sizes | None = None, drop: Sizes = ()
 ) -> WasmArray:
-    """Return a block of `x`, or every `steps`-th element of it, without the axes in `drop`."""
+    """Return a block of `x` with a begin and sizes, or elements in `steps` of it, without the axes in `drop`."""
     if isinstance(x, WasmStridedView):
         x, strides, start = as_strided_view(x)
         sizes, strides, first = slice_strides(strides, begin, sizes, steps, drop)
@@ -161,7 +169,7 @@ def slice_block(
 
 
 def multiply_elementwise(a: Iterable[int], b: Iterable[int]) -> Sizes:
-    """Return the elementwise products of two sequences."""
+    """Return the products of the numbers in two sequences."""
     return tuple(map(mul, a, b))
 
 

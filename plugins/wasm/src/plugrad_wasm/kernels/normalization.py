@@ -27,16 +27,18 @@ if TYPE_CHECKING:
 
     from plugrad_wasm.memory import WasmArray
 
-FLOAT32_VECTOR_ELEMENTS = 4  # elements of float32
+FLOAT32_VECTOR_ELEMENTS = 4
+"""The number of float32 in a vector."""
 MAX_HALF_ROW_ELEMENTS: Final = 1 << 17
-"""The maximum elements of a row of halves that C converts, as in csrc/normalization.c."""
+"""The maximum elements of a row of halves that C converts to float32, as in csrc/normalization.c."""
 
 
 def make_row_normalization(kernel: str) -> Callable[[WasmArray, int], WasmArray]:
-    """Return a function (x, axis) that normalizes rows, or in float32 columns, with an export."""
+    """Return a function of an array and an axis that normalizes rows by the exports of a kernel, given by name."""
     rows, columns = ExportNames(kernel), ExportNames(f"{kernel}_columns")
 
     def normalize_rows(x: WasmArray, axis: int) -> WasmArray:
+        """Return x, normalized along an axis."""
         rank = len(x.shape)
         length, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
         if inner != 1 and (x.dtype is not float32 or inner < FLOAT32_VECTOR_ELEMENTS):
@@ -57,7 +59,9 @@ def make_row_normalization(kernel: str) -> Callable[[WasmArray, int], WasmArray]
 
 
 softmax_over_axis: Final = make_row_normalization("softmax")
+"""The function of an array and an axis that computes softmax."""
 log_softmax_over_axis: Final = make_row_normalization("log_softmax")
+"""The function of an array and an axis that computes log softmax."""
 
 
 @table.implements(normalization.softmax)
@@ -73,15 +77,25 @@ def log_softmax(logits: WasmArray, *, axis: int) -> WasmArray:
 
 
 INVERSE_DEVIATION_EXPORTS = ExportNames("inverse_deviation")
+"""The exports that compute 1 / sqrt(variance + epsilon), by dtype."""
 BATCH_NORM_EXPORTS = ExportNames("batch_norm")
+"""The exports of batch norm with given factors, by dtype."""
 LAYER_NORM_EXPORTS = ExportNames("layer_norm")
+"""The exports of layer norm, by dtype."""
 LAYER_NORM_GRADIENT_EXPORTS = ExportNames("layer_norm_gradient")
+"""The exports of the gradient of layer norm for its input, by dtype."""
 LAYER_NORM_SUMS_EXPORTS = ExportNames("layer_norm_sums")
+"""The exports that sum the gradients of layer norm for offset and scale, by dtype."""
 BATCH_NORM_TRAINING_EXPORTS = ExportNames("batch_norm_training")
+"""The exports of batch norm with the means and variances of the batch, by dtype."""
 BATCH_NORM_GRADIENT_EXPORTS = ExportNames("batch_norm_gradient")
+"""The exports of the gradient of batch norm in training, by dtype."""
 LRN_EXPORTS = ExportNames("lrn")
+"""The exports of local response normalization, by dtype."""
 LRN_GRADIENT_EXPORTS = ExportNames("lrn_gradient")
+"""The exports of the gradient of local response normalization, by dtype."""
 multiply: Final = make_binary("multiply")
+"""The implementation of `multiply`, which broadcasts."""
 
 
 @table.implements(normalization.batch_norm)
@@ -246,7 +260,7 @@ def run_over_channels(
     arrays_and_steps: Sequence[tuple[WasmArray, int]],
     variance_epsilon: float,
 ) -> None:
-    """Call an export for the channels of x, whose steps from channel to channel come with each array."""
+    """Call an export for the channels of x; each array comes with its elements from one channel to the next."""
     channels, inner = x.shape[axis], count_elements(x.shape[axis + 1 :])
     attributes = x.size // (channels * inner), channels * inner, inner
     epsilon = attribute_converter(x.dtype)(variance_epsilon)
@@ -272,7 +286,7 @@ def run_local_response_normalization(
     alpha: float,
     beta: float,
 ) -> WasmArray:
-    """Run an export of local response normalization, which sums over neighbouring channels."""
+    """Return local response normalization or its gradient by an export, which sums over neighbouring channels."""
     x = inputs[0]
     out = x.memory.empty_like(x)
     if x.size:

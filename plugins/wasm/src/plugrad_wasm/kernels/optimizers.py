@@ -27,6 +27,7 @@ def make_optimizer_kernel(kernel: Kernel[..., Any], export_prefix: str) -> Imple
     lists = optimizers.LIST_COUNT_OF_KERNEL[kernel]
 
     def implementation(coefficients: WasmArray, *tensors: WasmArray) -> list[WasmArray]:
+        """Return the new variables and slots, given coefficients and the tensors of all variables."""
         memory = coefficients.memory
         count = len(tensors) // lists
         outputs = [WasmArray(memory, x.shape, x.dtype, x.size, x.capacity) for x in tensors[count:]]

@@ -23,12 +23,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Sizes = tuple[int, ...]
+"""The type of shapes and other integers, one for each axis."""
 
 MAX_POOL_EXPORTS = ExportNames("max_pool")
+"""The exports of max pooling, by dtype."""
 MAX_POOL_GRADIENT_EXPORTS = ExportNames("max_pool_gradient")
+"""The exports of the gradient of max pooling, by dtype."""
 MAX_POOL_WITH_ARGMAX_EXPORTS = ExportNames("max_pool_with_argmax")
+"""The exports of max pooling that also write the index of each maximum, by dtype."""
 AVERAGE_POOL_EXPORTS = ExportNames("avg_pool")
+"""The exports of average pooling, by dtype."""
 AVERAGE_POOL_GRADIENT_EXPORTS = ExportNames("avg_pool_gradient")
+"""The exports of the gradient of average pooling, by dtype."""
 
 
 def run_pooling(
@@ -41,7 +47,7 @@ def run_pooling(
     result_kind: int = RESULTS,
     trailing_arrays: Sequence[tuple[WasmArray, int]] = (),
 ) -> WasmArray:
-    """Run an export of a pooling kernel for images of a shape.
+    """Return the result of a pooling export for a `Window` over images of a shape.
 
     Args:
         export_names: the exports.
@@ -79,7 +85,7 @@ def run_pooling(
 
 
 def pool_all_axes(export_names: ExportNames, x: WasmArray, window: Window) -> WasmArray:
-    """Return the result of `max_pool` or `avg_pool` for windows over any number of axes.
+    """Return the result of `max_pool` or `avg_pool` for a `Window` over any number of axes.
 
     A window over many axes is summarized along the last three, and then along the others, because
     the largest element and the average of a box are those of its slices.
@@ -97,12 +103,14 @@ def pool_all_axes(export_names: ExportNames, x: WasmArray, window: Window) -> Wa
 
 
 def pool_windows(export_names: ExportNames, x: WasmArray, *, window: Window) -> WasmArray:
-    """Return the maximum or the average of each window."""
+    """Return the maximum or the average, as the exports compute, of each window of a `Window`."""
     return pool_all_axes(export_names, x, window)
 
 
 max_pool: Final = partial(pool_windows, MAX_POOL_EXPORTS)
+"""The implementation of `max_pool`."""
 avg_pool: Final = partial(pool_windows, AVERAGE_POOL_EXPORTS)
+"""The implementation of `avg_pool`."""
 
 
 def max_pool_gradient(

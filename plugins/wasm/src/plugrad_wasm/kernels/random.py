@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 STEPS_PER_RANDOM_NUMBER: Final = 8
 """The cost of a random number, in elementary steps."""
 PART_SIZE_MULTIPLE: Final = 1024
-"""Each part but the last has a multiple of so many numbers: whole blocks of words."""
+"""The number of random numbers of which each part has a multiple: whole blocks of Philox."""
 PHILOX_BLOCK_WORDS: Final = 4
 """The words of 32 bits that Philox makes from one counter."""
 
 
 @table.implements(random.random_bits)
 def random_bits(state: WasmArray, *, shape: tuple[int, ...]) -> WasmArray:
-    """Return the words of Philox's output blocks in order."""
+    """Return random words of 32 bits, given a key and a counter as `state`."""
     return _fill_with_random_numbers("random_bits", state, shape, int32)
 
 
 @table.implements(random.random_normal)
 def random_normal(state: WasmArray, *, shape: tuple[int, ...]) -> WasmArray:
-    """Return normally distributed random numbers, computed two at a time."""
+    """Return normally distributed random numbers, given a key and a counter as `state`."""
     return _fill_with_random_numbers("random_normal_float32", state, shape, float32)
 
 
 def _fill_with_random_numbers(
     export: str, state: WasmArray, shape: tuple[int, ...], dtype: DType
 ) -> WasmArray:
-    """Return an array that an export fills with random numbers, part by part."""
+    """Return an array that the export with this name fills with random numbers, part by part."""
     out = state.memory.empty(shape, dtype)
     count = out.size
     work = STEPS_PER_RANDOM_NUMBER * count

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 def rearrange(x: WasmArray, plan: Rearrangement) -> WasmArray:
-    """Return x padded or cropped, reshaped to blocks and transposed, as `plan` describes."""
+    """Return x reshaped to cells, transposed and reshaped again, as `plan` says."""
     return WasmView(transpose(WasmView(x, plan.cells), perm=plan.order), plan.shape)
 
 
 @table.implements(rearrangement.batch_to_space_nd)
 def batch_to_space_nd(x: WasmArray, *, block_shape: Shape, crops: Pairs) -> WasmArray:
-    """Return blocks of the batch moved to the spatial axes, then cropped."""
+    """Return images joined from blocks of the batch, cropped."""
     large = rearrange(x, plan_batch_to_space(x.shape, block_shape))
     if not any(map(any, crops)):
         return large
@@ -45,7 +45,7 @@ def batch_to_space_nd(x: WasmArray, *, block_shape: Shape, crops: Pairs) -> Wasm
 
 @table.implements(rearrangement.space_to_batch_nd)
 def space_to_batch_nd(x: WasmArray, *, block_shape: Shape, paddings: Pairs) -> WasmArray:
-    """Return blocks of the padded spatial axes moved to the batch."""
+    """Return padded images in whose batch the cells of each block of pixels have become elements."""
     if any(map(any, paddings)):
         margins = ((0, 0), *paddings, *((0, 0),) * (len(x.shape) - 1 - len(paddings)))
         x = pad(x, paddings=margins, constant_value=0)
@@ -54,7 +54,7 @@ def space_to_batch_nd(x: WasmArray, *, block_shape: Shape, paddings: Pairs) -> W
 
 @table.implements(rearrangement.depth_to_space)
 def depth_to_space(x: WasmArray, *, block_size: int, data_format: DataFormat) -> WasmArray:
-    """Return groups of channels moved to blocks of pixels."""
+    """Return images in which groups of channels have become blocks of pixels."""
     return rearrange(x, plan_depth_to_space(x.shape, block_size, data_format))
 
 

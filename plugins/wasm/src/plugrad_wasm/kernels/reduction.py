@@ -30,14 +30,18 @@ if TYPE_CHECKING:
     from plugrad_wasm.runtime import CallChain
 
 Axes = tuple[int, ...]
+"""The type of axes, or of sizes: a tuple of integers."""
 
 
 class ReductionLayout(NamedTuple):
     """The geometry of a reduction of adjacent axes: (outer, reduced, inner)."""
 
     outer_size: int
+    """The elements before the reduced axes."""
     reduced_size: int
+    """The elements of the reduced axes."""
     inner_size: int
+    """The elements after the reduced axes."""
 
 
 @lru_cache(maxsize=1024)
@@ -53,7 +57,7 @@ def plan_adjacent_reduction(shape: Axes, axes: Axes) -> ReductionLayout:
 
 @lru_cache(maxsize=1024)
 def group_adjacent_axes(axes: Axes) -> list[Axes]:
-    """Return groups of adjacent axes.
+    """Return sorted axes as groups of adjacent axes.
 
     >>> group_adjacent_axes((0, 2, 3))
     [(0,), (2, 3)]
@@ -71,8 +75,11 @@ class ReductionPlan(NamedTuple):
     """A reduction: the axes reduced first, the geometry of the last pass, and the shape of the result."""
 
     axes_reduced_first: list[Axes]
+    """The groups of axes that are reduced before the last pass."""
     layout: ReductionLayout
+    """The geometry of the last pass."""
     shape: Axes
+    """The shape of the result."""
 
 
 @lru_cache(maxsize=1024)
@@ -86,19 +93,26 @@ def plan_reduction(shape: Axes, axes: Axes, keep_dims: bool) -> ReductionPlan:
 
 
 class ShortReductionCall(NamedTuple):
-    """What the reduction of few elements calls: one export, and the block of its result."""
+    """The one call of an export that reduces few elements, and the block of its result."""
 
     shape: Axes
+    """The shape of the result."""
     size: int
+    """The number of elements of the result."""
     capacity: int
+    """The bytes of the result's block."""
     export: str
+    """The name of the export."""
     outer_size: int
+    """The elements before the reduced axes."""
     reduced_size: int
+    """The elements of the reduced axes."""
     inner_size: int
+    """The elements after the reduced axes."""
 
 
 def can_sum_halves(shape: Axes, plan: ReductionPlan) -> bool:
-    """Return whether an export sums float16 or bfloat16 numbers directly, in the axes of a plan."""
+    """Return whether an export sums float16 or bfloat16 along the axes of a plan without a cast."""
     outer, length, inner = plan.layout
     if plan.axes_reduced_first:
         return False
@@ -112,14 +126,14 @@ def can_sum_halves(shape: Axes, plan: ReductionPlan) -> bool:
 
 
 def make_reduction(kernel: str) -> Callable[..., WasmArray]:
-    """Return the implementation of a reduction whose attribute is called `axis`, by its exports."""
+    """Return the implementation of the reduction with this name by its exports; its attribute is `axis`."""
     names, pitched_names = ExportNames(kernel), ExportNames(f"{kernel}_pitched")
 
     @lru_cache(maxsize=1024)
     def plan_short_call(
         shape: Axes, axes: Axes, keep_dims: bool, dtype: DType
     ) -> ShortReductionCall | None:
-        """Return the call that reduces few elements in one pass, or None if there is more to do."""
+        """Return the one call that reduces few elements, or None if it takes more."""
         plan = plan_reduction(shape, axes, keep_dims)
         if plan.axes_reduced_first or count_elements(shape) >= RELEASE_GIL_MIN_ELEMENTS:
             return None
@@ -129,6 +143,7 @@ def make_reduction(kernel: str) -> Callable[..., WasmArray]:
         return ShortReductionCall(plan.shape, *block, names[dtype], *plan.layout)
 
     def reduce_axes(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
+        """Return the reduction of x along axes."""
         short = plan_short_call(x.shape, axis, keep_dims, x.dtype)
         if short is not None:
             shape, size, capacity, export, outer, length, inner = short
@@ -174,15 +189,15 @@ def make_reduction(kernel: str) -> Callable[..., WasmArray]:
 
 
 ROW_PART_ELEMENTS: Final = 1 << 17
-"""The elements of a long row that are reduced at a time, as in csrc/reduction.c."""
+"""The number of elements of a long row that are reduced at a time, as in csrc/reduction.c."""
 MAX_COLUMNS_IN_ONE_PART: Final = 16
-"""The most columns of which C reduces several rows at a time, which threads do not share."""
+"""The maximum columns of a matrix that threads do not share: C reduces several rows of so few at a time."""
 PARTIAL_REDUCTIONS: Final = {"sum": "sum", "mean": "sum", "prod": "prod"}
 """The reduction of the parts of a long row of floats, in double precision, by the name of the whole reduction."""
 
 
 def reduce_single_row(kernel: str, x: WasmArray, out: WasmArray) -> None:
-    """Reduce all elements to one number, in parts that threads share."""
+    """Write the reduction of all elements, by the name of its kernel, to `out`, in parts that threads share."""
     name, size = PARTIAL_REDUCTIONS[kernel], x.size
     count = -(-size // ROW_PART_ELEMENTS)
     totals = x.memory.empty((count,), float64)
@@ -199,10 +214,11 @@ def reduce_single_row(kernel: str, x: WasmArray, out: WasmArray) -> None:
 
 
 def declare_adjacent_reduction(kernel: str) -> Callable[..., WasmArray]:
-    """Declare a reduction that cannot be done axis by axis: reduced axes are first made adjacent by a transposition."""
+    """Return a reduction for any axes, by the name of its kernel, that makes axes adjacent by a transposition."""
     function = make_reduction(kernel)
 
     def implementation(x: WasmArray, *, axis: Axes, keep_dims: bool) -> WasmArray:
+        """Return the reduction of x along axes."""
         if len(group_adjacent_axes(axis)) == 1:
             return function(x, axis=axis, keep_dims=keep_dims)
         kept = tuple([i for i in range(len(x.shape)) if i not in axis])
@@ -215,8 +231,9 @@ def declare_adjacent_reduction(kernel: str) -> Callable[..., WasmArray]:
 
 
 max_over_axes: Final = make_reduction("max")
+"""The function that returns maxima along axes."""
 sum_over_axes: Final = make_reduction("sum")
-"""Halves are summed in float32, and the sums rounded once."""
+"""The function that returns sums along axes; halves are summed in float32, and rounded once."""
 
 
 @table.implements(reduction.max)
@@ -226,10 +243,11 @@ def max(x: WasmArray, *, reduction_indices: Axes, keep_dims: bool) -> WasmArray:
 
 
 def make_arg_reduction(kernel: str) -> Callable[..., WasmArray]:
-    """Return an implementation that finds the index of the maximum or minimum."""
+    """Return the implementation of `argmax` or `argmin`, given by name, by its exports."""
     names = ExportNames(kernel)
 
     def implementation(x: WasmArray, *, axis: int) -> WasmArray:
+        """Return the index of the first extreme value along an axis."""
         out = x.memory.empty(reduced_shape(x.shape, (axis,), keep_dims=False), int32)
         outer, length, inner = plan_adjacent_reduction(x.shape, (axis,))
         places = (x, length * inner), (out, inner)
@@ -249,7 +267,7 @@ def bincount(x: WasmArray, weights: WasmArray | None, *, size: int) -> WasmArray
 def dense_bincount(
     x: WasmArray, weights: WasmArray | None, *, size: int, binary_output: bool
 ) -> WasmArray:
-    """Return the counts of each row, or whether each is not 0."""
+    """Return how often each integer below `size` occurs in each row, or whether it does."""
     shape = (*x.shape[:-1], size)
     if not binary_output:
         return count_values_in_bins(x, weights, shape)
@@ -260,7 +278,7 @@ def dense_bincount(
 def count_values_in_bins(
     x: WasmArray, weights: WasmArray | None, shape: Axes, *, is_binary: bool = False
 ) -> WasmArray:
-    """Return counts or sums of weights in bins, which are the last axis of `shape`."""
+    """Return how often each integer occurs, or sums of weights; bins are the last axis of `shape`."""
     ids = as_int32_positions(x)
     batch, size = count_elements(shape[:-1]), shape[-1]
     if weights is not None:

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 BILINEAR_EXPORTS = ExportNames("resize_bilinear")
+"""The exports of bilinear resizing, by dtype."""
 RESIZE_GRADIENT_EXPORTS = ExportNames("resize_gradient")
+"""The exports of the gradients of both kinds of resizing, by dtype."""
 SCRATCH_BYTES_PER_COLUMN = 16
-"""The scratch memory for each column of the result: a struct ``place`` of csrc/resize.c."""
+"""The bytes of scratch memory for each column of the result: a struct ``place`` of csrc/resize.c."""
 
 
 def run_resize(
@@ -35,7 +37,7 @@ def run_resize(
     half_pixel_centers: bool,
     *is_nearest: bool,
 ) -> WasmArray:
-    """Run an export that resizes images to `result_size`, or its gradient."""
+    """Return images resized to a height and a width by the export with this name, or the gradient for images."""
     memory, itemsize, is_gradient = x.memory, x.dtype.itemsize, bool(is_nearest)
     out = fill(memory, out_shape, x.dtype, 0) if is_gradient else memory.empty(out_shape, x.dtype)
     if not out.size:
@@ -72,7 +74,7 @@ def run_resize(
 def resize_bilinear(
     images: WasmArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> WasmArray:
-    """Return images interpolated between rows, then between columns."""
+    """Return images resized to a height and a width, interpolated between rows, then between columns."""
     x = images if images.dtype in FLOATING else cast(images, dtype=float32)
     shape = (x.shape[0], *size, x.shape[3])
     return run_resize(
@@ -84,7 +86,7 @@ def resize_bilinear(
 def resize_bilinear_gradient(
     images: WasmArray, dy: WasmArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> WasmArray:
-    """Return dy distributed to columns, then to rows."""
+    """Return the gradient for the images: dy distributed to columns, then to rows."""
     how = (size, align_corners, half_pixel_centers, False)
     return run_resize(RESIZE_GRADIENT_EXPORTS[dy.dtype], dy, images.shape, images.shape, *how)
 
@@ -93,7 +95,7 @@ def resize_bilinear_gradient(
 def resize_nearest_neighbor(
     images: WasmArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> WasmArray:
-    """Return images resized by nearest neighbours."""
+    """Return images resized to a height and a width by nearest neighbours."""
     export, shape = f"resize_nearest_{images.dtype.itemsize}", images.shape
     out = (shape[0], *size, shape[3])
     return run_resize(export, images, out, shape, size, align_corners, half_pixel_centers)
@@ -103,6 +105,6 @@ def resize_nearest_neighbor(
 def resize_nearest_neighbor_gradient(
     images: WasmArray, dy: WasmArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> WasmArray:
-    """Return for each pixel the sum of dy over the positions that it was copied to."""
+    """Return the gradient for the images: for each pixel the sum of dy where it was copied."""
     how = (size, align_corners, half_pixel_centers, True)
     return run_resize(RESIZE_GRADIENT_EXPORTS[dy.dtype], dy, images.shape, images.shape, *how)

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 def make_scan(kernel: str) -> Callable[..., WasmArray]:
-    """Return the implementation of a cumulative sum or product by an export."""
+    """Return the implementation of the cumulative sum or product with this name by its exports."""
     names = ExportNames(kernel)
 
     def implementation(x: WasmArray, *, axis: int, exclusive: bool, reverse: bool) -> WasmArray:
+        """Return the running sums or products along an axis."""
         out = x.memory.empty_like(x)
         outer, inner = count_elements(x.shape[:axis]), count_elements(x.shape[axis + 1 :])
         places = (x, x.shape[axis] * inner), (out, x.shape[axis] * inner)

@@ -16,18 +16,19 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 Sizes = tuple[int, ...]
+"""The type of shapes and other integers, one for each axis."""
 
 SCATTER_STEPS_PER_POSITION = 4
 """The cost of computing one position, in elementary steps."""
 
 
 def as_coordinate_rows(indices: WasmArray) -> WasmArray:
-    """Return rows of coordinates; a 1-d array of positions becomes rows of one coordinate."""
+    """Return indices as rows of coordinates; a vector becomes rows of one coordinate."""
     return indices if len(indices.shape) > 1 else WasmView(indices, (indices.size, 1))
 
 
 def write_updates(out: WasmArray, indices: WasmArray, updates: WasmArray) -> WasmArray:
-    """Write updates to `out` at rows of coordinates, and return it; a single update is repeated."""
+    """Write updates to `out` at coordinates, and return `out`; a single update is written to all places."""
     if updates.size:
         depth = indices.shape[-1]
         inner = count_elements(out.shape[depth:])

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 FFT_EXPORTS = ExportNames("fft")
+"""The exports of the Fourier transform, by dtype."""
 RFFT_EXPORTS = ExportNames("rfft")
+"""The exports of the Fourier transform of real rows, by dtype."""
 IRFFT_EXPORTS = ExportNames("irfft")
+"""The exports of real rows from their Fourier transforms, by dtype."""
 
 
 class FftPlan(NamedTuple):
@@ -23,11 +26,12 @@ class FftPlan(NamedTuple):
     transform_length: int
     """The complex numbers of a transform, more than those of a row if it has a large prime factor."""
     descriptor: tuple[int, ...]
+    """The fields of the struct."""
 
 
 @lru_cache(maxsize=1024)
 def plan_complex_fft(row_length: int, real_row_length: int = 0) -> FftPlan:
-    """Plan the FFT of complex rows; `real_row_length` is the length of the real rows that they stand for, or 0."""
+    """Plan the FFT of complex rows, which may be real rows of length `real_row_length` seen as pairs; 0 if not."""
     size, radices = plan_fft_stages(row_length)
     return FftPlan(size, (row_length, size, real_row_length, len(radices), *radices))
 
@@ -40,7 +44,7 @@ def plan_real_fft(row_length: int) -> FftPlan:
 def run_fft_over_rows(
     export: str, plan: FftPlan, x: WasmArray, out: WasmArray, *flags: bool
 ) -> WasmArray:
-    """Write the transforms of the rows of x to the rows of `out`, and return `out`."""
+    """Write the transforms of the rows of x, by an export and its flags, to the rows of `out`, and return `out`."""
     row, store = x.shape[-1], x.memory.store
     descriptor = store.descriptor(plan.descriptor)
     table_bytes = 8 * store.scratch_size("fft_table_size", plan.descriptor, 0)

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from plugrad_wasm.memory import WasmArray
 
 ARGSORT_EXPORTS = ExportNames("argsort", bool_as=uint8)
+"""The exports that sort indices by elements, by dtype."""
 argmax_rows = make_arg_reduction("argmax")
+"""The implementation of `argmax` by its exports."""
 DTYPES_WITHOUT_ARGMAX = (*COMPLEX, bool_, float16)
 """The dtypes for which there is no export of `argmax`."""
 SORT_STEPS_PER_ELEMENT = 32
@@ -62,7 +64,7 @@ def top_k(x: WasmArray, *, k: int, sorted: bool) -> tuple[WasmArray, WasmArray]:
 def argsort_first_in_rows(
     x: WasmArray, kept_count: int, *, descending: bool, is_sorted: bool = True
 ) -> WasmArray:
-    """Return the indices of the first `kept_count` elements of each row, sorted or in the order of x."""
+    """Return the indices of the first `kept_count` elements of each sorted row, in order or in that of x."""
     *lead, count = x.shape
     out = x.memory.empty((*lead, kept_count), int32)
     places = (x, count), (out, kept_count)
@@ -76,6 +78,7 @@ def argsort_first_in_rows(
 
 
 SEARCH_SORTED_EXPORTS = ExportNames("search_sorted", bool_as=uint8)
+"""The exports that search sorted rows, by dtype."""
 
 
 @table.implements(sorting.search_sorted)
@@ -105,6 +108,7 @@ def upper_bound(sorted_sequence: WasmArray, values: WasmArray) -> WasmArray:
 
 
 HOST_SORTING_KERNELS = (sorting.sort, sorting.unique)
+"""The kernels of sorting that the core computes on the host."""
 
 table.update(
     {k: v for k, v in host_implementations(sorting).items() if k in HOST_SORTING_KERNELS},

@@ -42,13 +42,13 @@ def identity(x: WasmArray) -> WasmArray:
 
 
 def make_rounding(kernel: str) -> UnaryImplementation:
-    """Return the implementation of a rounding kernel, which returns integers unchanged."""
+    """Return the implementation of the rounding kernel with this name, which returns integers unchanged."""
     on_floats = mapped(kernel)
     return lambda x: x if x.dtype in INTEGER else on_floats(x)
 
 
 def make_predicate(kernel: str, *, integer_result: bool) -> UnaryImplementation:
-    """Return the implementation of a predicate such as isnan, which has the same result for all integers."""
+    """Return the implementation of the predicate with this name; for integers it is always `integer_result`."""
     on_floats = mapped(kernel, dtype=bool_)
     return lambda x: (
         fill(x.memory, x.shape, bool_, integer_result) if x.dtype in INTEGER else on_floats(x)
@@ -69,7 +69,9 @@ table.update(
 )
 
 STEP_EXPORTS = ExportNames("step")
+"""The exports of `step`, by dtype."""
 CLIP_EXPORTS = ExportNames("clip")
+"""The exports of `clip_by_value`, by dtype."""
 HALF_CAST_EXPORTS = {
     (source, target)
     for half in HALVES
@@ -127,7 +129,7 @@ def cast(x: WasmArray, *, dtype: DType | str) -> WasmArray:
 
 @lru_cache(maxsize=1024)
 def direct_cast_export(source: DType, target: DType) -> str | None:
-    """Return the export that casts directly from one dtype to another, or None if there is none."""
+    """Return the name of the export that casts directly from one dtype to another, or None."""
     if target is source or target not in HALVES | ARRAY_DTYPES:
         return None
     export = f"cast_{source}_{target}"

@@ -33,12 +33,15 @@ if TYPE_CHECKING:
     )
 
 ELEMENTWISE_MODULE: Final = "elementwise"
+"""The name of the module with the elementwise exports."""
 BROADCAST_SUFFIX: Final = "_broadcast"
+"""The end of the names of exports that broadcast."""
 L1_CACHE_BYTES: Final = 32_768
 """The maximum bytes of the L1 cache for the blocks of a loop."""
 MIN_BLOCK_ELEMENTS, MAX_BLOCK_ELEMENTS = 512, 2048
-"""The limits of the elements of a block; with 256, the calls themselves would take a tenth of the time."""
+"""The minimum and maximum elements of a block; with 256, calls would take a tenth of the time."""
 ITEM_SIZES_BYTES: Final = (1, 2, 4, 8, 16)
+"""The bytes of an element for which there are exports that move elements."""
 BLOCK_LENGTH: Final = BlockLength()
 """The argument that is the number of elements in the current block."""
 
@@ -47,6 +50,7 @@ class ElementwiseCall(NamedTuple):
     """A call of an export that computes elements independently."""
 
     export: str
+    """The name of the export."""
     operands: list[BlockOffset]
     """The inputs, followed by the result."""
     trailing_arguments: tuple[CallArgument, ...]
@@ -56,7 +60,7 @@ class ElementwiseCall(NamedTuple):
 def as_elementwise_calls(
     recorded_calls: Sequence[RecordedCall], functions: Mapping[str, Any]
 ) -> list[ElementwiseCall] | None:
-    """Return an implementation's recorded calls if all can run by blocks, else None."""
+    """Return the recorded calls of an implementation in elementwise form, or None if one cannot run by blocks."""
     calls = [_as_elementwise_call(call, functions) for call in recorded_calls]
     found = [call for call in calls if call is not None]
     return found if found and len(found) == len(calls) else None
@@ -65,7 +69,7 @@ def as_elementwise_calls(
 def _as_elementwise_call(
     call: RecordedCall, functions: Mapping[str, Any]
 ) -> ElementwiseCall | None:
-    """Return an elementwise form of a recorded call, or None if the call has another form."""
+    """Return a recorded call in elementwise form, or None if it cannot run by blocks."""
     match call:
         case ExportCall(export, arguments, _):
             pass
@@ -105,9 +109,9 @@ class GroupOperands(NamedTuple):
     specs: Mapping[BlockOffset, Shaped]
     """The shapes and dtypes of the values of the steps, by the locations of their arrays."""
     blocks_needed_later: frozenset[int]
-    """The numbers of the blocks that are read after the group."""
+    """The numbers of the memory blocks that are read after the group."""
     first_block: int
-    """The number of the first block that the group makes."""
+    """The number of the first memory block that the group makes."""
 
 
 def build_blockwise_calls(
@@ -120,7 +124,7 @@ def build_blockwise_calls(
 def _join_steps_and_products(
     calls: Sequence[ElementwiseCall], is_internal: Callable[[BlockOffset], bool]
 ) -> list[ElementwiseCall]:
-    """Return the calls with each step, as in the gradient of relu, joined to the product that alone reads it."""
+    """Return the calls, with each call of `step` joined to the multiplication that alone reads its result."""
     readers = Counter(place for call in calls for place in call.operands[:-1])
     steps: dict[BlockOffset, ElementwiseCall] = {}  # whose input no later call has overwritten
     joined: list[ElementwiseCall] = []
@@ -141,7 +145,7 @@ def _join_steps_and_products(
 
 
 class _BlockwiseGroup:
-    """Assigns each operand of a group an address that advances with the blocks, or a register in scratch memory."""
+    """Assigns each operand of a group an address that advances block by block, or a register in scratch memory."""
 
     def __init__(
         self, calls: Sequence[ElementwiseCall], operands: GroupOperands, memory: RecordingMemory
@@ -179,7 +183,7 @@ class _BlockwiseGroup:
         )
 
     def _assign_registers(self) -> dict[BlockOffset, int]:
-        """Return register numbers for the values in scratch memory; values share a register one after another."""
+        """Return the number of the register in scratch memory by value; values share a register one after another."""
         registers = {place: number for number, place in enumerate(self.expanded)}
         free: list[int] = []
         count = len(registers)
@@ -216,7 +220,7 @@ class _BlockwiseGroup:
         return block >= self.operands.first_block and block not in self.operands.blocks_needed_later
 
     def _find_itemsize(self, operand: BlockOffset) -> int:
-        """Return the bytes of an element, derived from the size of the block if no other step knows them."""
+        """Return the bytes of an operand's element, derived from its memory block if no step knows its dtype."""
         spec = self.operands.specs.get(operand)
         if spec is not None:
             return spec.dtype.itemsize
@@ -228,6 +232,7 @@ class _BlockwiseGroup:
         )
 
     def _count_elements(self, operand: BlockOffset) -> int:
+        """Return the number of elements of an operand."""
         spec = self.operands.specs.get(operand)
         return self.count if spec is None else count_elements(spec.shape)
 
@@ -248,7 +253,7 @@ class _BlockwiseGroup:
         return count_elements(own) if own == shape[len(shape) - len(own) :] else 0
 
     def _build_expand_call(self, operand: BlockOffset, target: BlockArgument) -> BlockCall:
-        """Return the call that writes a block of a broadcast operand."""
+        """Return the call that writes a block of a broadcast operand to `target`."""
         shape = self.operands.shape
         strides = broadcast_strides(self.operands.specs[operand].shape, shape)
         axes = merge_axes(shape, strides)

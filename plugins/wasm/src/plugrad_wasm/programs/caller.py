@@ -34,14 +34,16 @@ if TYPE_CHECKING:
     from plugrad_wasm.programs.table import TableLoops
 
     Run = Callable[..., list[Any]]
+    """The type of a function of arrays that returns the arrays of results."""
     ThreadedPiece: TypeAlias = "ThreadedLoop | ThreadedChains | CompiledLoop"
+    """A piece of a program that threads share."""
 
 MAX_CALL_MEMORY_BYTES: Final = 1 << 30
-"""The maximum bytes of the memory of a call: larger blocks are hard to find in 4 GiB."""
+"""The maximum bytes of intermediate values in one call: larger blocks are hard to find in 4 GiB."""
 
 
 def compile_region(graph: Graph, memory: LinearMemory, functions: Functions) -> Run | None:
-    """Return a function from the arrays of a graph's arguments to those of its results.
+    """Return a function from the arrays of a graph's arguments to those of its results, or None.
 
     None if there is nothing to call, or if the program would need too large a block.
     """
@@ -144,7 +146,7 @@ class _FunctionSource:
         return [f"    run_{table.module}({table.address}, {table.nbytes}, at)" for table in tables]
 
     def _format_piece(self, run_name: str, piece: ThreadedPiece, array_names: list[str]) -> str:
-        """Return the Python source that runs a piece which threads share."""
+        """Return the Python source that runs a piece, which threads share, under a name for its function."""
         if isinstance(piece, ThreadedLoop):
             tables = [self._allocate_table(piece.module, loops) for loops in piece.loops]
             self.names[f"run{run_name}"] = ThreadedTableCalls(
@@ -175,7 +177,7 @@ class _FunctionSource:
         )
 
     def _format_block(self, block_number: int) -> str:
-        """Return the Python source that allocates a block of memory."""
+        """Return the Python source that allocates a memory block."""
         capacity = self.recording.memory.capacities[block_number]
         end = self.whole_block_results.get(block_number)
         if end is None:
@@ -185,7 +187,7 @@ class _FunctionSource:
         return f"WasmArray(memory, s{block_number}, d{block_number}, {size}, {capacity})"
 
     def _format_result(self, index: int, result: ResultLocation | WasmArray) -> str:
-        """Return the Python source of a result: an argument, a new array, or a view of one."""
+        """Return the Python source of the result number `index`: an argument, a new array, or a view of one."""
         if isinstance(result, WasmArray):
             self.names[f"e{index}"] = result
             return f"e{index}"
@@ -214,7 +216,7 @@ def _format_byte_allocation(nbytes: int) -> str:
 
 
 class _LazyReplay:
-    """A replay of the graph, compiled on first use."""
+    """A function that runs the graph call by call, prepared on first use."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

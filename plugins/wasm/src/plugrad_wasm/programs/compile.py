@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from plugrad_wasm.programs.recorder import RecordedCall
 
     Run = Callable[..., list[Any]]
+    """The type of a function of arrays that returns the arrays of results."""
 
 
 def compile_graph(graph: Graph, memory: LinearMemory) -> Run | None:
@@ -78,7 +79,7 @@ def fuse_calls(graph: Graph, memory: LinearMemory) -> Graph:
 
 
 class RecordabilityCheck:
-    """Decides which calls can be recorded: those whose implementation is this backend's and reads no values."""
+    """Decides which kernel calls can be recorded: those of this backend's implementations that read no values."""
 
     def __init__(self, graph: Graph, linear_memory: LinearMemory) -> None:
         """Look at the steps of a graph."""

@@ -24,7 +24,7 @@ POOLING_GRADIENT_KERNELS: Final = frozenset(
 )
 """The kernels that compute gradients of poolings."""
 MIN_PART_BYTES: Final = 1 << 18
-"""The minimum bytes of the images that run together: Python makes two calls for each part."""
+"""The minimum bytes of the images that run together, because Python makes two calls for each part."""
 
 
 def is_image_group(calls: Sequence[Step]) -> bool:
@@ -59,14 +59,14 @@ def find_divided_values(body: Graph) -> dict[Value, Shaped]:
 
 
 def divide_images(body: Graph) -> list[range]:
-    """Divide the images of a group into ranges, each of which runs all calls of the group before the next one."""
+    """Return ranges of the images of a group, for each of which all calls of the group run in turn."""
     shape, dtype = body.specs[body.results[0]]
     length = -(-MIN_PART_BYTES // (count_elements(shape[1:]) * dtype.itemsize))
     return [range(n, min(n + length, shape[0])) for n in range(0, shape[0], length)]
 
 
 def find_overwritten_images(body: Graph, reusable_values: Set[Value]) -> dict[Value, Value]:
-    """Map results to the images over which they may be written, among the reusable values."""
+    """Return by result of a group the images, among the reusable values, over which it may be written."""
     found: dict[Value, Value] = {}
     for index, step in enumerate(body.steps):
         (value,) = step.outputs

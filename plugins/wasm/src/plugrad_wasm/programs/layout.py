@@ -1,4 +1,4 @@
-"""The memory of a recording's blocks: given arrays, new arrays, or the memory of a call."""
+"""The memory of a recording's numbered blocks: given arrays, new arrays, or the memory of a call."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class OperandLayout:
         )
 
     def to_operand(self, argument: BlockArgument, first_element: int = 0) -> Operand:
-        """Return the operand for an argument of a call that begins at element `first_element` of a block."""
+        """Return the program operand for an argument of a recorded call that begins at an element of a block."""
         match argument:
             case AdvancingArgument(start, step):
                 base, number, _ = self.to_operand(start)
@@ -97,7 +97,7 @@ class OperandLayout:
                 return Operand(NUMBER_BASE, argument)
 
     def _make_operand(self, block_number: int, offset: int) -> Operand:
-        """Return the operand for an offset in bytes in a block."""
+        """Return the program operand for an offset, in bytes, in a memory block."""
         fixed = self._fixed.get(block_number)
         if fixed is not None:
             return Operand(NUMBER_BASE, fixed.address + offset)
@@ -108,7 +108,7 @@ class OperandLayout:
 
 
 def iter_accessed_blocks(call: RecordedCall) -> Iterator[int]:
-    """Yield the numbers of the blocks that a call reads or writes."""
+    """Yield the numbers of the memory blocks that a recorded call reads or writes."""
     for argument in _iter_block_arguments(call):
         place = argument.start if isinstance(argument, AdvancingArgument) else argument
         if isinstance(place, BlockOffset):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from plugrad_wasm.programs.recorder import RecordingMemory
 
     Function = Callable[..., list[str]]
+    """The type of a function that adds instructions to a stage, and returns the names of the results."""
 
 LOOP_MIN_ELEMENTS: Final = 1 << 18
 """The minimum elements of a compiled loop: its compilation takes as long as a few million elements."""
@@ -32,11 +33,13 @@ LOOP_MAX_CALLS: Final = 64
 LOOP_BLOCK_ELEMENTS: Final = 1024
 """The elements of a block, so few that values stay in the L1 cache from one stage to the next."""
 VECTOR_LANES, VECTORS_PER_ROUND = 4, 4
-"""The elements of a vector, and the vectors that a stage computes side by side."""
+"""The float32 of a vector, and the number of vectors that a stage computes side by side."""
 ELEMENTS_PER_ROUND: Final = VECTOR_LANES * VECTORS_PER_ROUND
+"""The number of elements that a stage computes side by side."""
 FLOAT32_SUFFIX: Final = "_float32"
+"""The end of the names of exports for float32."""
 EXP_ROUNDING_CONSTANT: Final = 12582912.0 + 127
-"""The addend that rounds a number, so that the last bits of the sum are those of a power of two, as in C."""
+"""The addend that rounds x / log(2), so that the last bits of the sum are an exponent of 2, as in C."""
 EXP_COEFFICIENTS: Final = (
     1.3814467e-3,
     8.368781e-3,
@@ -46,14 +49,18 @@ EXP_COEFFICIENTS: Final = (
     1.0,
     1.0,
 )
+"""The coefficients of a polynomial for exp(r), highest power first, as in the C sources."""
 EXPM1_COEFFICIENTS: Final = (
     *(1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3),
     *(4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1),
 )
+"""The coefficients of a polynomial for (exp(r) - 1 - r) / r^2, highest power first, as in the C sources."""
 LOG_COEFFICIENTS: Final = (0.29871976, 0.39977539, 0.66666776)
-"""Coefficients of polynomials, highest power first, as in the C sources."""
+"""The coefficients of a polynomial for the logarithm, highest power first, as in the C sources."""
 LN2, LN2_HIGH, LN2_LOW, LOG2_E = 0.69314718, 0.693359375, -2.12194440e-4, 1.44269504088896341
+"""The logarithm of 2, the same in two parts, and the logarithm of e to the base 2."""
 INFINITY_BITS, NAN_BITS = 0x7F800000, 0x7FC00000
+"""The bits of infinity and of NaN in float32."""
 
 
 def build_compiled_loop(
@@ -100,7 +107,7 @@ def has_fused_multiply_add() -> bool:
 
 
 def _divide_long_functions(calls: Sequence[ElementwiseCall]) -> list[ElementwiseCall]:
-    """Return the calls with functions of two stages as two calls, joined by a new intermediate value."""
+    """Return the calls, in which functions of two stages have become two calls with a new value between them."""
     free = 1 + max(place.block_number for call in calls for place in call.operands)
     divided: list[ElementwiseCall] = []
     for call in calls:
@@ -238,14 +245,14 @@ class _LoopSource:
 
 
 class _StageSource:
-    """The WebAssembly instructions of one stage of the loop, and the names of its values."""
+    """The WebAssembly instructions of one stage of the loop, and the names of the values in it."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.names: list[str] = []
 
     def add_instruction(self, instruction: str, *operands: str) -> str:
-        """Add an instruction; return the name of its value."""
+        """Add a WebAssembly instruction with operands, given by name or text; return the name of its result."""
         name = f"$v{len(self.names)}"
         self.names.append(name)
         self.lines.append(f"(local.set {name} ({instruction} {' '.join(operands)}))")
@@ -258,7 +265,7 @@ class _StageSource:
         recompute: Callable[..., str],
         *inputs: Sequence[str],
     ) -> None:
-        """Add a branch that replaces all values by those that `recompute` adds, if any bit of the mask is set."""
+        """Add a branch that, if any bit of a mask is set, replaces all values by those that `recompute` adds."""
         outer, self.lines = self.lines, []
         for value, *own in zip(values, *inputs, strict=True):
             name = value.removeprefix("(local.get ").removesuffix(")")
@@ -275,7 +282,7 @@ class _StageSource:
         return self.add_instruction("f32x4.relaxed_nmadd", a, b, c)
 
     def add_magnitude(self, x: str) -> str:
-        """Add the instruction of the absolute value; wasmtime makes three of WebAssembly's own."""
+        """Add the instruction of the absolute value of x; return the result's name."""
         return self.add_instruction("v128.and", x, int_vector(0x7FFFFFFF))
 
     def add_select(self, mask: str, if_set: str, if_clear: str) -> str:
@@ -283,7 +290,7 @@ class _StageSource:
         return self.add_instruction("v128.bitselect", if_set, if_clear, mask)
 
     def add_polynomial(self, coefficients: Sequence[float], x: str) -> str:
-        """Add the instructions of a polynomial, highest power first; return the result's name."""
+        """Add the instructions of a polynomial of x, highest power first; return the result's name."""
         value = float_vector(coefficients[0])
         for term in coefficients[1:]:
             value = self.add_multiply_add(value, x, float_vector(term))
@@ -302,10 +309,11 @@ def int_vector(x: int) -> str:
 
 
 EXP_ROUNDING_CONSTANT_BITS: Final = struct.unpack("<i", struct.pack("<f", EXP_ROUNDING_CONSTANT))[0]
+"""The bits of `EXP_ROUNDING_CONSTANT` in float32."""
 
 
 def _add_power_of_two(stage: _StageSource, n: str) -> str:
-    """Add the instructions of 2 to the power of integers; return the result's name."""
+    """Add the instructions of 2 to the power of the integers `n`; return the result's name."""
     return stage.add_instruction(
         "i32x4.shl", stage.add_instruction("i32x4.add", n, int_vector(127)), "(i32.const 23)"
     )
@@ -318,7 +326,7 @@ def _add_expm1_near_zero(stage: _StageSource, r: str) -> str:
 
 
 def _add_exp_of_remainder(stage: _StageSource, r: str, shifted: str) -> str:
-    """Add the instructions of exp(r), scaled by a power of two; return the result's name."""
+    """Add the instructions of exp(r) times the power of two in the last bits of `shifted`; return the result's name."""
     scale = stage.add_instruction("i32x4.shl", shifted, "(i32.const 23)")
     return stage.add_instruction("f32x4.mul", stage.add_polynomial(EXP_COEFFICIENTS, r), scale)
 
@@ -354,12 +362,14 @@ def add_exp(stage: _StageSource, xs: Sequence[str]) -> list[str]:
     far = stage.add_instruction("v128.and", union, int_vector(~63))
 
     def exp_near_zero(x: str, shifted: str) -> str:
+        """Return the name of exp(x) for x near 0."""
         n = stage.add_instruction("f32x4.sub", shifted, float_vector(EXP_ROUNDING_CONSTANT))
         return _add_exp_of_remainder(
             stage, stage.add_multiply_add(n, float_vector(-LN2), x), shifted
         )
 
     def exp_anywhere(x: str, shifted: str, distance: str) -> str:
+        """Return the name of exp(x) for any x."""
         n = stage.add_instruction("f32x4.sub", shifted, float_vector(EXP_ROUNDING_CONSTANT))
         is_near = stage.add_instruction("i32x4.lt_u", distance, int_vector(64))
         r = stage.add_multiply_add(
@@ -392,6 +402,7 @@ def add_log(stage: _StageSource, xs: Sequence[str]) -> list[str]:
         return stage.add_instruction("f32x4.convert_i32x4_s", n), m
 
     def log_of_mantissa(n: str, m: str) -> str:
+        """Return the name of the logarithm of m 2^n."""
         m = stage.add_instruction("f32x4.sub", m, float_vector(1))
         s = stage.add_instruction(
             "f32x4.div", m, stage.add_instruction("f32x4.add", m, float_vector(2))
@@ -406,6 +417,7 @@ def add_log(stage: _StageSource, xs: Sequence[str]) -> list[str]:
         )
 
     def log_of_special_value(x: str) -> str:
+        """Return the name of the logarithm of a number that may be 0, negative, denormal, infinite or NaN."""
         is_denormal = stage.add_instruction("f32x4.lt", x, float_vector(2.0**-126))
         n, m = split_exponent_and_mantissa(
             stage.add_select(
@@ -457,7 +469,7 @@ def add_tanh_numerator(stage: _StageSource, x: str) -> str:
 
 
 def add_tanh_quotient(stage: _StageSource, x: str, e: str) -> str:
-    """Add the instructions of tanh from exp(2 |x|) - 1; return the result's name."""
+    """Add the instructions of tanh(x), given e = exp(2 |x|) - 1; return the result's name."""
     y = stage.add_instruction(
         "f32x4.div", e, stage.add_instruction("f32x4.add", e, float_vector(2))
     )
@@ -467,6 +479,7 @@ def add_tanh_quotient(stage: _StageSource, x: str, e: str) -> str:
 
 
 def _add_rsqrt(stage: _StageSource, x: str) -> str:
+    """Add the instructions of 1 / sqrt(x); return the result's name."""
     return _add_reciprocal(stage, stage.add_instruction("f32x4.sqrt", x))
 
 
@@ -474,6 +487,7 @@ def _for_each_vector(function: Callable[..., str]) -> Function:
     """Return a function that adds the instructions of `function` for each vector of a stage."""
 
     def add_for_all_vectors(stage: _StageSource, *vectors: Sequence[str]) -> list[str]:
+        """Add the instructions for all vectors; return the results' names."""
         return [function(stage, *each) for each in zip(*vectors, strict=True)]
 
     return add_for_all_vectors
@@ -483,20 +497,24 @@ def _instruction_for_each_vector(instruction: str) -> Function:
     """Return a function that adds an instruction for each vector of a stage."""
 
     def add_for_all_vectors(stage: _StageSource, *operands: str) -> str:
+        """Add the instruction; return the result's name."""
         return stage.add_instruction(instruction, *operands)
 
     return _for_each_vector(add_for_all_vectors)
 
 
 def _add_square(stage: _StageSource, x: str) -> str:
+    """Add the instruction of the square; return the result's name."""
     return stage.add_instruction("f32x4.mul", x, x)
 
 
 def _add_negative(stage: _StageSource, x: str) -> str:
+    """Add the instruction of -x; return the result's name."""
     return stage.add_instruction("v128.xor", x, int_vector(1 << 31))
 
 
 def _add_squared_difference(stage: _StageSource, a: str, b: str) -> str:
+    """Add the instructions of (a - b)^2; return the result's name."""
     return _add_square(stage, stage.add_instruction("f32x4.sub", a, b))
 
 
@@ -509,12 +527,14 @@ def _add_select_by_comparison(comparison: str, stage: _StageSource, a: str, b: s
 
 
 def _add_relu(stage: _StageSource, x: str) -> str:
+    """Add the instructions of max(x, 0); return the result's name."""
     return stage.add_instruction(
         "v128.andnot", x, stage.add_instruction("f32x4.le", x, float_vector(0))
     )
 
 
 def _add_reciprocal(stage: _StageSource, x: str) -> str:
+    """Add the instruction of 1 / x; return the result's name."""
     return stage.add_instruction("f32x4.div", float_vector(1), x)
 
 
@@ -542,8 +562,8 @@ STAGE_FUNCTIONS: Final[dict[str, Function]] = {
     "tanh_quotient": _for_each_vector(add_tanh_quotient),
     "trunc": _instruction_for_each_vector("f32x4.trunc"),
 }
-"""By export: the function that adds its instructions to a stage, given the vectors of the inputs."""
+"""By name of an export: the function that adds its instructions to a stage, given the inputs' vectors."""
 FUNCTIONS_OF_TWO_STAGES: Final = {"tanh": ("tanh_numerator", "tanh_quotient")}
-"""Functions in two stages, the second of which also reads the first one's result, so that fewer instructions wait."""
+"""By function: the names of its two stages, of which the second also reads the result of the first."""
 FUNCTIONS_OF_MANY_INSTRUCTIONS: Final = ("exp", "log", "tanh_numerator", "tanh_quotient")
-"""Functions with long chains of instructions, of which a stage has at most one."""
+"""The names of functions with long chains of instructions, of which a stage has at most one."""

@@ -36,17 +36,22 @@ class TablePiece(NamedTuple):
     """A piece of a program: loops of calls in one module, run as one table."""
 
     module: str
+    """The name of the module."""
     loops: TableLoops
+    """The loops of the table."""
     releases_gil: bool = False
-    """Whether other threads of Python may run meanwhile."""
+    """Whether other threads of Python may run during the call."""
 
 
 class ThreadedLoop(NamedTuple):
     """The parts of one loop in one module, which threads share."""
 
     module: str
+    """The name of the module."""
     loops: list[TableLoops]
+    """The loops of each part."""
     scratch_bytes: int
+    """The bytes of scratch memory of each thread."""
 
 
 def divide_into_pieces(
@@ -116,7 +121,7 @@ class _PieceCollector:
 
 
 def _split_parts(call: BlockwiseCalls, layout: OperandLayout, store: Runtime) -> list[TableLoops]:
-    """Split a loop of blocks into parts for threads, or for timely Ctrl-C."""
+    """Return the loops of each part of a blockwise call, for threads or so that Ctrl-C is raised in time."""
     work = call.element_count * len(call.block_calls)
     length = choose_items_per_part(
         store, call.element_count, work, ELEMENTWISE_PART_STEPS, call.block_length
@@ -141,7 +146,7 @@ def _split_parts(call: BlockwiseCalls, layout: OperandLayout, store: Runtime) ->
 def _make_table_calls(
     calls: Sequence[BlockCall], layout: OperandLayout, first_element: int
 ) -> list[TableCall]:
-    """Return calls as entries of a program table, with addresses that start at an element."""
+    """Return calls for a program table, whose addresses begin at an element of the arrays."""
     return [
         TableCall(export, [layout.to_operand(x, first_element) for x in arguments])
         for export, arguments in calls
@@ -247,6 +252,7 @@ class ThreadedTableCalls:
 
 
 class _FixedAddress(NamedTuple):
-    """An address in linear memory, in place of an array."""
+    """An object with an address in linear memory, used in place of an array."""
 
     address: int
+    """The address."""

@@ -23,16 +23,18 @@ if TYPE_CHECKING:
     from plugrad_wasm.runtime import CallChain, ExportFunction, HasMemoryAddress, Runtime
 
 BLOCK_ADDRESS_BITS = 40
-"""The bits of a recorded address below the number of its block."""
+"""The number of bits of a recorded address below the number of its memory block."""
 BLOCK_START_OFFSET = 1 << BLOCK_ADDRESS_BITS - 1
-"""The offset of a block's first byte in its addresses, so that those before it belong to the block, too."""
+"""The offset of a block's first byte in its addresses; addresses below it still belong to the block."""
 
 
 class BlockOffset(NamedTuple):
-    """An offset, in bytes, in a numbered block of a recording."""
+    """A place in a recording: the number of a memory block, and an offset in bytes."""
 
     block_number: int
+    """The number of the memory block."""
     offset: int
+    """The bytes before the place in the block."""
 
 
 CallArgument: TypeAlias = "float | BlockOffset"
@@ -40,12 +42,12 @@ CallArgument: TypeAlias = "float | BlockOffset"
 
 
 def encode_address(location: BlockOffset) -> int:
-    """Return the location of a byte in a block as one integer, which serves as its address."""
+    """Return the place of a byte in a block as one integer, which serves as its address."""
     return (location.block_number + 1 << BLOCK_ADDRESS_BITS) + BLOCK_START_OFFSET + location.offset
 
 
 def decode_address(address: int) -> BlockOffset | int:
-    """Return the location for an address of a recording, and other numbers unchanged."""
+    """Return the place for an address of a recording, and numbers that are no addresses unchanged."""
     if address < BLOCK_START_OFFSET:
         return int(address)
     block, offset = divmod(int(address), 1 << BLOCK_ADDRESS_BITS)
@@ -53,7 +55,7 @@ def decode_address(address: int) -> BlockOffset | int:
 
 
 def decode_arguments(arguments: Sequence[Any], type_letters: str) -> tuple[CallArgument, ...]:
-    """Return the arguments of a call with locations in place of addresses, which are 32-bit integers."""
+    """Return the arguments of a call, with a `BlockOffset` for each 32-bit integer that is an address."""
     return tuple(
         [
             decode_address(x) if kind == "i" else x
@@ -66,36 +68,47 @@ class ExportCall(NamedTuple):
     """A call of an export."""
 
     export: str
+    """The name of the export."""
     arguments: tuple[CallArgument, ...]
+    """The arguments: numbers and places in memory blocks."""
     releases_gil: bool
+    """Whether the call releases the GIL."""
 
 
 class ThreadedChains(NamedTuple):
     """Chains of calls that threads share, in the form of `Workers.run_in_threads`."""
 
     export: str
+    """The name of the export."""
     call_chains: tuple[tuple[tuple[CallArgument, ...], ...], ...]
+    """By chain and call: the arguments."""
     scratch_arguments: tuple[CallArgument, ...]
+    """The addresses of scratch memory, one for each thread."""
 
 
 class NumberWrite(NamedTuple):
     """A recorded write of numbers and addresses to memory, before an export reads them."""
 
     target_address: CallArgument
+    """The address to which the numbers are written."""
     written_numbers: tuple[CallArgument, ...]
+    """The numbers, each of 32 bits."""
 
 
 class AdvancingArgument(NamedTuple):
     """An address or number that grows by a step for each element of earlier blocks."""
 
     start: CallArgument
+    """The argument for the first block."""
     step: int
+    """The growth per element, in bytes for an address."""
 
 
 class ScratchOffset(NamedTuple):
     """An offset, in bytes, in the scratch memory that the loops of a program share."""
 
     offset: int
+    """The bytes of scratch memory before the place."""
 
 
 class BlockLength(NamedTuple):
@@ -112,12 +125,17 @@ class BlockwiseCalls(NamedTuple):
     """Elementwise calls of one module that run block by block over their arrays."""
 
     module: str
+    """The name of the module."""
     element_count: int
+    """The number of elements of the arrays."""
     block_length: int
+    """The number of elements of a block."""
     setup_calls: tuple[BlockCall, ...]
     """The calls whose results are the same for all blocks, which run before the first one."""
     block_calls: tuple[BlockCall, ...]
+    """The calls that run for each block."""
     scratch_bytes: int
+    """The bytes of scratch memory that the calls use."""
 
 
 class CompiledLoop(NamedTuple):
@@ -126,21 +144,26 @@ class CompiledLoop(NamedTuple):
     wat_source: str
     """A module in text form that takes addresses of numbers and arrays, the element count, and scratch memory."""
     element_count: int
+    """The number of elements of the arrays."""
     elements_multiple: int
-    """A call computes a multiple of so many elements."""
+    """The number of elements of which the module computes a multiple in one call."""
     number_addresses: tuple[BlockOffset, ...]
+    """The addresses of single numbers that it reads."""
     array_addresses: tuple[BlockOffset, ...]
-    """The arrays that it reads or writes, of 32-bit elements."""
+    """The addresses of the arrays of 32-bit elements that it reads or writes."""
     scratch_bytes: int
+    """The bytes of scratch memory that the module uses."""
 
 
 RecordedCall: TypeAlias = ExportCall | ThreadedChains | NumberWrite | BlockwiseCalls | CompiledLoop
+"""The type of a recorded call."""
 
 
 def move_blocks(call: RecordedCall, new_locations: Mapping[int, BlockOffset]) -> RecordedCall:
-    """Return a recorded call with other locations for some blocks, given by block number."""
+    """Return a recorded call in which some memory blocks, by number, have become places in other blocks."""
 
     def move(arguments: Sequence[CallArgument]) -> tuple[CallArgument, ...]:
+        """Return arguments with the new places."""
         return tuple(
             [
                 place._replace(offset=place.offset + x.offset)
@@ -187,6 +210,7 @@ class RecordingExports(dict[str, "ExportFunction"]):
         )
 
         def record_call(*arguments: float) -> None:
+            """Record a call with these arguments."""
             calls.append(ExportCall(name, decode_arguments(arguments, types), releases_gil))
 
         self[name] = record_call
@@ -209,7 +233,7 @@ class RecordingStore:
         self.exports_releasing_gil: RecordingExports = RecordingExports(self, releases_gil=True)
 
     def descriptor(self, values: tuple[int, ...]) -> HasMemoryAddress:
-        """Return the address of integers in linear memory."""
+        """Return a memory block with integers, kept alive by the recording."""
         self.held.append(block := self._store.descriptor(values))
         return block
 
@@ -227,7 +251,7 @@ class RecordingStore:
         keep_alive: Sequence[object],
         scratch_blocks: Sequence[HasMemoryAddress] = (),
     ) -> None:
-        """Record chains of calls."""
+        """Record chains of calls of an export."""
         function = self.functions.get(export)
         if function is None:
             raise CannotRecordError(export)
@@ -270,13 +294,13 @@ class RecordingMemory(LinearMemory):
         self.free: defaultdict[int, list[Block]] = defaultdict(list)
 
     def make_free_block(self, capacity: int) -> None:
-        """Add a newly numbered block to a free list."""
+        """Add a block of `capacity` bytes, which gets the next number, to its free list."""
         self.free[capacity].append(
             Block(self, encode_address(self.number_block(capacity)), capacity)
         )
 
     def number_block(self, nbytes: int) -> BlockOffset:
-        """Return the start of a new block of `nbytes` bytes, which gets the next number."""
+        """Return the address of a new block of `nbytes` bytes, which gets the next number."""
         self.capacities.append(nbytes)
         return BlockOffset(len(self.capacities) - 1, 0)
 

@@ -35,37 +35,44 @@ if TYPE_CHECKING:
     from plugrad_wasm.programs.recorder import RecordedCall
 
     Functions = Mapping[str, Callable[..., Any]]
+    """The type of the functions that run implementations, by kernel name."""
 
 
 class BackendStandIn(NamedTuple):
     """A stand-in for the backend while kernels without inputs are recorded."""
 
     linear_memory: LinearMemory
+    """The memory in which the kernels allocate."""
 
 
 class Recording(NamedTuple):
     """The recorded calls of some steps, in order."""
 
     memory: RecordingMemory
-    """The memory that numbers the blocks; those of the arguments come first."""
+    """The memory that numbers its blocks; those of the arguments come first."""
     calls: list[RecordedCall]
+    """The recorded calls."""
     results: list[ResultLocation | WasmArray]
     """The locations of the results, or arrays that are the same in each call."""
     in_place: list[tuple[int, int]]
-    """Pairs of blocks: an input that a call reads element by element, before it writes the same ones of a result."""
+    """Pairs of block numbers: an input and a result that may take its memory, as elements are read before written."""
 
 
 class ResultLocation(NamedTuple):
-    """The location of a result: a block and an offset in bytes, with shape and dtype."""
+    """The place of a result: a memory block and an offset in bytes, with shape and dtype."""
 
     block_number: int
+    """The number of the memory block."""
     offset: int
+    """The bytes before the result in the block."""
     shape: Shape
+    """The shape of the result."""
     dtype: DType
+    """The dtype of the result."""
 
 
 def record_graph(graph: Graph, linear_memory: LinearMemory, functions: Functions) -> Recording:
-    """Record the calls of a graph's steps, with elementwise ones in groups.
+    """Record the calls of a graph's steps; elementwise steps in groups are recorded block by block.
 
     Raises:
         CannotRecordError: an implementation needs values. Others raise what they raise untraced.
@@ -195,7 +202,7 @@ def _record_part(
     moved: dict[int, BlockOffset] = {}
 
     def record(steps: Iterable[Step]) -> list[RecordedCall]:
-        """Record the calls of steps, and return them with the addresses of the targets."""
+        """Return the recorded calls of steps, and the addresses of the targets."""
         start = len(calls)
         for step in steps:
             assert isinstance(step, Call)

@@ -35,6 +35,7 @@ def _measure_unshared_reference_count() -> int:
     """Return the reference count that a function sees for an argument held only by its caller's variable."""
 
     def count_references(x: object) -> int:
+        """Return the reference count of an argument."""
         return getrefcount(x)
 
     x = object()
@@ -42,7 +43,7 @@ def _measure_unshared_reference_count() -> int:
 
 
 UNSHARED_REFERENCE_COUNT: Final = _measure_unshared_reference_count()
-"""The reference count of an array that nothing but a variable of the caller refers to."""
+"""The reference count that a function sees for an argument held only by a variable of its caller."""
 
 
 def specialize(
@@ -53,7 +54,7 @@ def specialize(
     free: Sequence[int],
     linear_memory: LinearMemory,
 ) -> Implementation | None:
-    """Return a version of an implementation for fixed shapes, or None.
+    """Return a version of an implementation for fixed shapes, which may reuse inputs at `free` positions, or None.
 
     `Backend.specialize` describes the arguments.
 
@@ -90,7 +91,7 @@ def specialize(
 
 
 def _list_in_place_pairs(kernel_name: str, input_count: int) -> list[tuple[int, int]]:
-    """Return positions of inputs and of results that may share memory: an element is read before it is written."""
+    """Return pairs of positions: an input and a result that may share memory."""
     kernel = KERNELS.get(kernel_name)
     if kernel is not None and kernel.is_elementwise:
         return [(i, 0) for i in range(input_count)]
@@ -98,7 +99,7 @@ def _list_in_place_pairs(kernel_name: str, input_count: int) -> list[tuple[int, 
 
 
 def _has_spec(input_spec: Shaped | None, result: ResultLocation) -> bool:
-    """Return whether a result has the shape and dtype of an input."""
+    """Return whether a result has the shape and dtype of an input; `input_spec` is None without an input."""
     return input_spec is not None and (input_spec.shape, input_spec.dtype) == (
         result.shape,
         result.dtype,
@@ -149,7 +150,7 @@ class _FunctionSource:
         }
 
     def reuse_input(self, input_position: int, block_number: int) -> None:
-        """Let a block reuse the memory of an input if at run time nobody else refers to it."""
+        """Let a memory block reuse the memory of an input if at run time nobody else refers to it."""
         if block_number in self.whole_block_results:
             self.reused.setdefault(block_number, []).append(f"x{input_position}")
 
@@ -179,7 +180,7 @@ class _FunctionSource:
         return self.names.pop("call")  # so that it is no part of a circle
 
     def _make_blocks(self, block_numbers: Iterable[int]) -> list[str]:
-        """Return the Python source that allocates blocks, except those that have been allocated."""
+        """Return the Python source that allocates memory blocks, by number, except those that exist already."""
         known = {*self.owners, *self.memory.fixed}
         missing = [block for block in dict.fromkeys(block_numbers) if block not in known]
         self.owners |= {block: f"y{block}" for block in missing}
@@ -196,7 +197,7 @@ class _FunctionSource:
         return lines
 
     def _format_block(self, block_number: int) -> str:
-        """Return the Python source that allocates a block."""
+        """Return the Python source that allocates the memory block with a number."""
         capacity = self.memory.capacities[block_number]
         end = self.whole_block_results.get(block_number)
         if end is None:
@@ -241,7 +242,7 @@ class _FunctionSource:
                 yield f"{self.owners[block]}.address{f' + {offset}' if offset else ''}"
 
     def _format_result(self, index: int, result: ResultLocation) -> str:
-        """Return the Python source of a result: the array that fills its block, or a view of this array."""
+        """Return the Python source of the result number `index`: the array that fills its block, or a view of it."""
         if self.whole_block_results.get(result.block_number) == result:
             return self.owners[result.block_number]
         self.names |= {f"shape{index}_": result.shape, f"dtype{index}_": result.dtype}

@@ -13,45 +13,51 @@ if TYPE_CHECKING:
     from plugrad_wasm.runtime import ProgramFunction
 
 NUMBER_BASE, ITEMS_BASE, SCRATCH_BASE, FRAME_BASE, FIRST_ARRAY_BASE = range(5)
-"""The codes of the bases to which an operand's number is added.
+"""The codes of the bases to which an operand's number is added: 0, or the start of some memory.
 
 They are: nothing, the items of a block, the scratch memory that loops use in turn, the memory of a call, and then its
 arrays.
 """
 MAX_CALL_OPERANDS: Final = 24
+"""The maximum number of operands of a call."""
 LOOP_STRUCT: Final = struct.Struct("<4i")
-"""The head of a loop: its items, the items of a block, the calls, and the bytes."""
+"""The format of a loop's head: the numbers of its items, of a block's items, of calls and of bytes."""
 CALL_STRUCT: Final = struct.Struct("<4i")
-"""The head of a call: the indices of its function and signature, the operands, and 0."""
+"""The format of a call's head: the indices of its function and signature, the number of operands, and 0."""
 OPERAND_STRUCT: Final = struct.Struct("<2iq")
-"""An operand: its base, its step per item, and the bits of its number."""
+"""The format of an operand: the code of its base, its step per item in bytes, and the bits of its number."""
 MAX_LOOP_ITEMS: Final = (1 << 31) - 1
+"""The maximum number of items of a loop."""
 
 
 class Operand(NamedTuple):
     """An operand of a program table: a number, or an address as a base, an offset and a step per item, in bytes."""
 
     base_index: int
+    """The code of the base."""
     number: float
+    """The number, or the offset from the base in bytes."""
     step_per_item: int = 0
+    """The bytes by which the address grows from item to item."""
 
 
 class TableCall(NamedTuple):
     """A call of an export, or without an export, a write of numbers to memory."""
 
     export: str | None
+    """The name of the export, or None for a write."""
     operands: Sequence[Operand]
     """The arguments of the export; of a write, the address and then the numbers."""
 
 
 TableLoops: TypeAlias = "list[tuple[int, int, list[TableCall]]]"
-"""Loops: the items of each, the items of a block, and the calls that run for each block."""
+"""The type of loops: for each the number of items, the items of a block, and the calls for each block."""
 
 
 def encode_table(
     loops: TableLoops, module: str, functions: Mapping[str, ProgramFunction], base_count: int
 ) -> bytes:
-    """Encode loops of calls of one module's functions as a table.
+    """Return loops of calls of one module's functions, encoded as a table for the program runner.
 
     Raises:
         ArgumentValueError: a number does not fit: nothing that is not in the table of the module, with its operands,

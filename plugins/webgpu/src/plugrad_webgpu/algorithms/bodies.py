@@ -21,17 +21,18 @@ if TYPE_CHECKING:
     from plugrad.extend import DType
 
     Array = NDArray[Any]
+    """An array of NumPy."""
     HostFunction = Callable[..., Array]
     """A function of NumPy arrays and numbers that computes a kernel on the host."""
 
 
 def floats_only(function: HostFunction) -> dict[DType, HostFunction]:
-    """Return a table of a NumPy function for float dtypes; the host does not compute others."""
+    """Return a dictionary with a NumPy function for float dtypes; the host does not compute others."""
     return dict.fromkeys(FLOATING, function)
 
 
 def integers_only(function: HostFunction) -> dict[DType, HostFunction]:
-    """Return a table of a NumPy function for integer dtypes; the host does not compute others."""
+    """Return a dictionary with a NumPy function for integer dtypes; the host does not compute others."""
     return dict.fromkeys(INTEGER, function)
 
 

@@ -49,19 +49,19 @@ MAX_CACHED_CALLS = 1024
 
 
 def per_number_dtype(expression: str) -> dict[DType, str]:
-    """Return a table that has one expression for all number dtypes."""
+    """Return a dictionary with the same WGSL expression for every number dtype."""
     return dict.fromkeys(NUMBER_DTYPES, expression)
 
 
 def per_inexact_dtype(float32_expression: str, complex64_expression: str) -> dict[DType, str]:
-    """Return a table of the expressions for float32 and complex64, which is a `vec2f` of the parts."""
+    """Return a dictionary of WGSL expressions for float32 and for complex64, a `vec2f` of real and imaginary part."""
     return {float32: float32_expression, complex64: complex64_expression}
 
 
 def per_real_dtype(
     float32_expression: str, int32_expression: str, uint32_expression: str, int64_expression: str
 ) -> dict[DType, str]:
-    """Return a table of the expressions for float32, int32, uint32 and int64, a `vec2u` of words."""
+    """Return a dictionary of WGSL expressions for float32, int32, uint32 and int64, which is a `vec2u` of words."""
     return {
         float32: float32_expression,
         int32: int32_expression,
@@ -78,7 +78,7 @@ def elementwise(
     attributes: Sequence[str] = (),
     body: HostFunction | Mapping[DType, HostFunction] | None = None,
 ) -> Callable[..., GpuArray]:
-    """Return an implementation that evaluates a WGSL expression for every element.
+    """Return an implementation that evaluates a WGSL expression of named inputs for every element.
 
     Args:
         expression: WGSL over the names in `inputs`, for float32; or a mapping from dtypes to such
@@ -114,6 +114,7 @@ def is_elementwise(function: object) -> bool:
 
 
 _ELEMENTWISE_IMPLEMENTATIONS: Final[WeakSet[Callable[..., Any]]] = WeakSet()
+"""The functions that `elementwise` has made."""
 
 
 class _ElementwiseKernel:
@@ -142,7 +143,7 @@ class _ElementwiseKernel:
     def find_call(
         self, cache_key: Any, arrays: Sequence[GpuArray], attribute_values: Sequence[float] = ()
     ) -> ElementwiseCall:
-        """Return the prepared call for arrays of these shapes and dtypes, made now and cached under the key."""
+        """Return the prepared call for arrays of these shapes and dtypes, which is cached under `cache_key`."""
         if len(self.steps) >= MAX_CACHED_CALLS:
             self.steps.clear()
         made = self._make_call(
@@ -157,6 +158,7 @@ class _ElementwiseKernel:
     def _make_call(
         self, shapes: Sequence[Shape], dtypes: Sequence[DType], attribute_values: Sequence[float]
     ) -> ElementwiseCall:
+        """Return the prepared call for inputs of the given shapes and dtypes, and numbers for the attributes."""
         dtype = dtypes[-1]
         what = f"the webgpu kernel {next(iter(self._expressions.values()))!r}"
         require_dtype(dtype, self._expressions, what)
@@ -190,6 +192,7 @@ class _ElementwiseKernel:
         )
 
     def _make_formula_for_dtypes(self, dtypes: tuple[DType, ...]) -> Formula:
+        """Return the formula for inputs of the given dtypes."""
         dtype = dtypes[-1]
         return Formula(
             self._expressions[dtype],
@@ -220,7 +223,7 @@ def _input_access(shape: Shape, output_shape: Shape, dtype: DType) -> InputAcces
 
 
 def _specialize_call(kernel: _ElementwiseKernel) -> Callable[..., GpuArray]:
-    """Return a function for the kernel's number of inputs that takes as little time as possible in Python."""
+    """Return the function that calls an elementwise kernel; it saves time in Python by a fixed number of inputs."""
     steps = kernel.steps
     attributes = kernel.attributes
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 ROWS_PER_INVOCATION = 4
-"""The largest number of rows of an invocation that loads all of them."""
+"""The largest number of rows that an invocation computes if it loads all of them itself."""
 COLUMNS_PER_INVOCATION = 4
-"""The largest number of columns of an invocation."""
+"""The largest number of columns that an invocation computes."""
 SPLIT_MIN_ELEMENTS = 64
 """The least number of elements in each part of a split sum: fewer do not justify a second dispatch."""
 
@@ -68,7 +68,7 @@ def _plan_product(
     left_strides: MatrixStrides,
     right_strides: MatrixStrides,
 ) -> Plan:
-    """Return the cached plan of `plan_int64_product`."""
+    """Return the plan of int64 products; the flags say how shaders load rows, and that they have 64-bit integers."""
     rows, depth, columns = product_sizes
     batch = 0 if 0 in batch_sizes else max(batch_sizes)
     tile_rows = (
@@ -119,12 +119,14 @@ _TWO_WORD_ARITHMETIC = {
     "added": "sum_i64(sum, product_u32(a, b))",
     "zero": "vec2u()",
 }
+"""The template substitutions for 64-bit integers that are pairs of 32-bit words."""
 _NATIVE_INT64_ARITHMETIC = {
     "word": "u64",
     "halves": "vec2u(u32(word), u32(word >> 32u))",
     "added": "sum + u64(a) * u64(b)",
     "zero": "0lu",
 }
+"""The template substitutions for devices whose shaders have 64-bit integers."""
 
 
 def _row_loads_per_invocation(rows: int) -> dict[str, str]:

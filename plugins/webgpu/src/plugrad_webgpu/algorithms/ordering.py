@@ -21,7 +21,9 @@ RadixEntryPointName = Literal["rank", "count_digits", "sum_digit_counts", "reord
 """The entry points of the shader that sorts by digits; "rank" sorts short rows by comparing all pairs."""
 
 KEY_BITS = 32
+"""The number of bits of a sort key."""
 RADIX_DIGIT_BITS = 8
+"""The number of bits of a digit of the radix sort."""
 SHORT_ROW_DIGIT_BITS = 4
 """The bits of a digit in short rows, where more counts would take more memory than the elements."""
 SHORT_ROW_MAX_ELEMENTS = 2048
@@ -29,24 +31,35 @@ SHORT_ROW_MAX_ELEMENTS = 2048
 RANK_SORT_MAX_ELEMENTS = (
     128  # elements: comparing all pairs of a longer row takes longer than sorting by digits
 )
+"""The largest number of elements of rows that are sorted by comparing all pairs."""
 # Elements of a block: more, with their order, take more than 16 KiB of shared memory. Where there are too few large
 # blocks for all of a GPU, small ones are sorted in less time, and to merge them takes little.
 LARGE_SORT_BLOCK_ELEMENTS = 2048
+"""The number of elements of a large block of the merge sort."""
 SMALL_SORT_BLOCK_ELEMENTS = 512
+"""The number of elements of a small block of the merge sort."""
 MIN_LARGE_SORT_BLOCKS = 128
+"""The least number of large blocks in an array that is sorted in large blocks."""
 MAX_SELECTED_ELEMENTS = 1024
 """The largest number of selected elements of a row, which are sorted in shared memory."""
 SELECT_MIN_SEGMENT_ELEMENTS = (
     4096  # elements: to select from shorter segments saves less than another dispatch costs
 )
+"""The least number of elements in a segment of which the largest elements are selected."""
 SELECT_MAX_SEGMENT_ELEMENTS = 1 << 19  # with 256 sorters and eight digits, loops of 18,432 steps
+"""The largest number of elements in a segment of which the largest elements are selected."""
 SELECT_MAX_WORKGROUPS = 512
+"""The largest number of workgroups that select elements, one segment each."""
 RADIX_MIN_BLOCK_ELEMENTS = 512
 """The least number of elements in a block: shorter ones spend most of their time on counts."""
 RADIX_MAX_BLOCKS = 1024
+"""The largest number of blocks into which the radix sort divides a row."""
 RADIX_WORKGROUP_SIZE = 32
+"""The number of invocations in a workgroup of the radix sort."""
 MERGE_WORKGROUP_SIZE = 64
+"""The number of invocations in a workgroup that merges sorted blocks."""
 BLOCK_SORT_WORKGROUP_SIZE = 256  # of a block in shared memory
+"""The number of invocations in a workgroup that sorts a block in shared memory."""
 
 # Numbers whose order is that of the elements, or the opposite one
 _SORT_KEY_EXPRESSIONS = {
@@ -55,20 +68,26 @@ _SORT_KEY_EXPRESSIONS = {
     uint32: "x",
     bool_: "u32(x)",
 }
+"""The WGSL sort key, a u32 in the order of the elements, of an element `x`, by dtype."""
 _ascending_keys_kernel = elementwise(_SORT_KEY_EXPRESSIONS, result=uint32)
+"""The elementwise kernel that computes the sort keys of elements in ascending order."""
 _descending_keys_kernel = elementwise(
     {dtype: f"~{key}" for dtype, key in _SORT_KEY_EXPRESSIONS.items()}, result=uint32
 )
+"""The elementwise kernel that computes the sort keys of elements in descending order."""
 _INT64_KEY_WORD_KERNELS = (  # the lower one first, as keys
     elementwise({int64: "x.x"}, result=uint32),
     elementwise({int64: "x.y ^ 0x80000000u"}, result=uint32),
 )
+"""The elementwise kernels that compute the lower and the upper word of the sort keys of int64."""
 _invert_bits_kernel = elementwise({uint32: "~x"})
+"""The elementwise kernel that inverts all bits of sort keys, for a descending order."""
 _clamp_labels_kernel = elementwise(
     dict.fromkeys((int32, uint32), "min(bitcast<u32>(x), u32(parameters.limit))"),
     result=uint32,
     attributes=["limit"],
 )
+"""The elementwise kernel that replaces labels outside of a range by the end of the range."""
 
 
 def argsort_rows(x: GpuArray, *, descending: bool = False) -> GpuArray:
@@ -231,7 +250,7 @@ def _selection_plans(shape: Shape, count: int, sort_by_index: bool) -> tuple[Pla
 
 @cache
 def _selection_program(block_size: int) -> Program:
-    """Return the program that selects the largest elements of segments, of which shared memory holds `block_size`."""
+    """Return the program that selects the largest elements, up to `block_size` of each segment, in shared memory."""
     source = partial(shader, "sorting_memory", "sorting_select", places=str(block_size))
     return Program(
         "order: select", source, entry_point="select_first", workgroup=BLOCK_SORT_WORKGROUP_SIZE
@@ -242,8 +261,11 @@ class _RadixPass(NamedTuple):
     """The three dispatches of one digit of a radix sort."""
 
     count_digits: Plan
+    """The plan that counts the values of the digit in each block."""
     sum_digit_counts: Plan
+    """The plan that sums the counts to the position of each value in the sorted row."""
     reorder: Plan
+    """The plan that moves the elements to their positions."""
 
 
 @lru_cache(maxsize=1024)
@@ -257,6 +279,7 @@ def _radix_passes(shape: Shape, key_bits: int, has_initial_order: bool) -> tuple
     counts = (rows, 1 << digit_bits, blocks + 1)
 
     def plan_step(entry_point: RadixEntryPointName, invocations: int, lowest_bit: int) -> Plan:
+        """Return the plan of an entry point for the digit that begins at `lowest_bit`."""
         parameters = (
             invocations,
             size,

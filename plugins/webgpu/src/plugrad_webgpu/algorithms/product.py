@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 SUM_EXPRESSIONS = dict.fromkeys(NUMBER_DTYPES, "a + b") | {int64: "sum_i64(a, b)"}
+"""The WGSL sum of the elements `a` and `b`, by dtype."""
 sum_over_axes: Final = reduction(SUM_EXPRESSIONS, dict.fromkeys(SUM_EXPRESSIONS, 0))
+"""The function that sums an array over some of its axes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,11 @@ class Matrices:
 
     array: GpuArray
     batch_size: int
+    """The number of matrices."""
     rows: int
+    """The number of rows of each matrix."""
     columns: int
+    """The number of columns of each matrix."""
     is_transposed: bool = False
 
 
@@ -55,7 +60,7 @@ class LeftOperandSource(NamedTuple):
     parameter_declarations: str = ""
     """The WGSL declarations of the shader parameters that only this source reads."""
     parameter_values: tuple[int, ...] = ()
-    """The values of these parameters, in order."""
+    """The values of the declared parameters, in order."""
     transposed_stride_wgsl: str = ""
     """The WGSL distance, in items, between adjacent elements of a sum in a transposed operand."""
     template_substitutions: tuple[tuple[str, str], ...] = ()
@@ -87,15 +92,17 @@ class _EpilogueSource(NamedTuple):
     """The WGSL of an epilogue."""
 
     activation_expression: str = "x"
+    """The WGSL activation of `x`."""
     bias_index_wgsl: str = ""
     """The WGSL index of the bias: ``column``, ``0u``, or empty without a bias."""
     prelu_weights_index_wgsl: str = ""
     """The WGSL index of the weights: ``column``, ``0u``, or empty without weights."""
     activation_alpha: float | None = None
+    """The number ``parameters.alpha``, if the activation reads it."""
 
 
 def multiply_matrices(a: Matrices, b: Matrices, epilogue: Epilogue | None = None) -> GpuArray:
-    """Return matrix products as (batch, rows, columns); a batch of one is used for every matrix."""
+    """Return matrix products of shape (batch, rows, columns); a single matrix is multiplied by all of the other."""
     if b.columns == 1 < a.rows:
         # One row of the transposed product: its operands are read in whole vectors.
         row = Matrices(b.array, b.batch_size, 1, b.rows)
@@ -114,7 +121,7 @@ def multiply_matrices(a: Matrices, b: Matrices, epilogue: Epilogue | None = None
 
 @lru_cache(maxsize=1024)
 def _matrix_source(rows: int, columns: int, is_transposed: bool) -> LeftOperandSource:
-    """Return the source that reads an ordinary matrix."""
+    """Return the `LeftOperandSource` that reads an ordinary matrix."""
     is_whole = (rows if is_transposed else columns) % 4 == 0
     unit = 4 if is_whole else 1
     start = "rows" if not is_whole else "rows / 4u"
@@ -213,7 +220,7 @@ def _product_plan(
     epilogue: _EpilogueSource,
     has_subgroups: bool,
 ) -> Plan:
-    """Return the plan of a batch of products, whose output is (splits, batch, rows, columns)."""
+    """Return the plan of matrix products, whose output has the shape (splits, batch, rows, columns)."""
     rows, depth, columns = product_sizes
     blocks, lines = tile.row_blocks, 4
     if tile.schedule in ("direct", "joined"):
@@ -279,13 +286,13 @@ def _product_program(
     tile: Tile,
     source: LeftOperandSource,
     dtype: DType,
-    blocks_and_lines: tuple[int, int],
+    block_count_and_block_rows: tuple[int, int],
     are_transposed: tuple[bool, bool],
     have_whole_vectors: tuple[bool, bool, bool],
     epilogue: _EpilogueSource,
     has_subgroups: bool,
 ) -> Program:
-    """Return the program of a product; rows of b, sums and output rows that are whole vectors need no checks."""
+    """Return the program of a product; `have_whole_vectors` is for the rows of b, the sums and the output rows."""
     stored = WGSL_STORAGE_TYPES[dtype]
     b_whole, depth_whole, columns_whole = have_whole_vectors
     width = 4 if columns_whole else 1
@@ -322,20 +329,20 @@ def _product_program(
         **_left_operand_access(source, are_transposed[0], arrays["a"]),
         **_right_operand_access(are_transposed[1], b_whole, depth_whole, arrays["b"]),
         **dict(source.template_substitutions),
-        **_tile_substitutions(tile, blocks_and_lines, are_transposed),
+        **_tile_substitutions(tile, block_count_and_block_rows, are_transposed),
     )
     return Program(
         f"multiply {tile.schedule}",
         text,
         workgroup=tile.workgroup,
         stored_elements=width,
-        store_calls=_count_store_calls(tile, blocks_and_lines) * (4 // width),
+        store_calls=_count_store_calls(tile, block_count_and_block_rows) * (4 // width),
     )
 
 
-def _count_store_calls(tile: Tile, blocks_and_lines: tuple[int, int]) -> int:
-    """Return in how many places the shader of a tile of some blocks, with lines of vectors, stores a vector."""
-    blocks, lines = blocks_and_lines
+def _count_store_calls(tile: Tile, block_count_and_block_rows: tuple[int, int]) -> int:
+    """Return in how many places the shader of a tile stores a vector."""
+    blocks, lines = block_count_and_block_rows
     if tile.schedule == "shared":
         blocks = tile.row_blocks_per_invocation
     vectors = (
@@ -347,10 +354,10 @@ def _count_store_calls(tile: Tile, blocks_and_lines: tuple[int, int]) -> int:
 
 
 def _tile_substitutions(
-    tile: Tile, blocks_and_lines: tuple[int, int], are_transposed: tuple[bool, bool]
+    tile: Tile, block_count_and_block_rows: tuple[int, int], are_transposed: tuple[bool, bool]
 ) -> dict[str, str]:
-    """Return the WGSL sizes of a tile, and the indices of the elements that each invocation loads."""
-    blocks, lines = blocks_and_lines
+    """Return the template substitutions for the sizes of a tile and for the elements that each invocation loads."""
+    blocks, lines = block_count_and_block_rows
     numbers = {
         "blocks": blocks,
         "lines": lines,
@@ -394,7 +401,7 @@ def _store_statements(has_whole_vectors: bool) -> str:
 def _left_operand_access(
     source: LeftOperandSource, is_transposed: bool, item_type: str
 ) -> dict[str, str]:
-    """Return the WGSL by which the left operand is read: by vectors along rows or along the sum, or by elements."""
+    """Return the template substitutions that read the left operand, by vectors or by elements of `item_type`."""
     guarded = f"select({item_type}(), a[select(0u, u32(at), is_real)], is_real)"
     item = "a_item(run.start[{0}] + {1}, ({2} >= run.first[{0}]) & ({2} < run.end[{0}]))"
     if is_transposed:
@@ -416,7 +423,7 @@ def _left_operand_access(
 def _right_operand_access(
     is_transposed: bool, has_whole_vectors: bool, has_whole_depth: bool, item_type: str
 ) -> dict[str, str]:
-    """Return the WGSL by which the right operand is read: by vectors or by elements."""
+    """Return the template substitutions that read the right operand; a whole depth needs no checks of bounds."""
     guarded = f"select({item_type}(), b[select(0u, at, is_real)], is_real)"
     if is_transposed:
         column, end, row = "4u * vector + i", "parameters.columns", "column * parameters.depth"

@@ -43,12 +43,18 @@ SUM_BLOCK_ELEMENTS = 32
 """The number of elements, and of sums of elements, that are added one after the other."""
 
 SOFTWARE_WORKGROUP_SIZE = 8  # a vector of the processor: its threads share the work more evenly
+"""The number of invocations in a workgroup on a software device."""
 GPU_WORKGROUP_SIZE = 64
+"""The number of invocations in a workgroup on a GPU."""
 SOFTWARE_MAX_INVOCATIONS = 256
+"""The largest number of invocations of a reduction on a software device."""
 GPU_MAX_INVOCATIONS = 262_144  # as many as a large GPU runs at a time
+"""The largest number of invocations of a reduction on a GPU."""
 # Shorter loops do not justify another dispatch, which takes a software device 20 microseconds.
 SOFTWARE_MIN_LOOP_STEPS = 256
+"""The least number of steps in a loop over a segment on a software device."""
 GPU_MIN_LOOP_STEPS = 16
+"""The least number of steps in a loop over a segment on a GPU."""
 GPU_UNSPLIT_MAX_STEPS = 64  # of what the dispatch before has left
 """The longest loop over columns that a GPU does not divide into segments."""
 # A software device reads columns 16 at a time, a line of the cache: reading 4, it comes back to each line from memory.
@@ -57,6 +63,7 @@ CACHE_LINE_ELEMENTS = 16
 # The lanes of a vector of the processor read a segment each. Where they reach the end of a page of memory at the same
 # time, a sum of 10,000,000 elements takes two thirds of the time that it takes where they do so one after the other.
 PAGE_BYTES = 4096
+"""The size of a page of memory."""
 MIN_SEGMENT_PAGES = 8  # of a segment: to fill up the last one leaves some invocations without work
 """The least number of pages of a segment whose length is rounded up to whole pages."""
 GPU_MIN_COALESCED_SEGMENTS = 32
@@ -69,7 +76,7 @@ def reduction(
     *,
     finish: str = "value",
 ) -> Callable[..., GpuArray]:
-    """Return a function that reduces an array over some of its axes.
+    """Return a function that reduces an array over axes by the WGSL expressions `combine` and `finish`.
 
     Args:
         combine: WGSL that combines the elements `a` and `b`, associative and commutative; or a
@@ -88,12 +95,14 @@ def reduction(
     def find_plans(
         shape: Shape, dtype: DType, axes: tuple[int, ...], is_software: bool, has_subgroups: bool
     ) -> tuple[Plan, ...]:
+        """Return the plans of a reduction in order."""
         wide = WORD_DTYPES_BY_NARROW_DTYPE.get(dtype, dtype)
         require_dtype(wide, identity, f"the webgpu reduction {combine!r}")
         rule = _ReductionRule(dtype, combines[wide], as_parameter(identity[wide], dtype), finish)
         return tuple(_iter_reduction_plans(rule, shape, axes, is_software, has_subgroups))
 
     def reduce(x: GpuArray, axes: tuple[int, ...], keep_dims: bool) -> GpuArray:
+        """Reduce an array over axes, which are sorted and not negative."""
         out = reduced_shape(x.shape, axes, keep_dims)
         device = x.buffer.device
         is_software = device.is_software
@@ -110,8 +119,9 @@ class _ReductionRule(NamedTuple):
 
     dtype: DType
     combine_expression: str
+    """The WGSL combination of the elements `a` and `b`."""
     identity_value: int | float | complex
-    """The value that leaves the other one unchanged when it is combined with it."""
+    """The value that leaves an element unchanged when the two are combined."""
     finish_expression: str
     """The WGSL that computes the result from the total `value`."""
 
@@ -244,7 +254,7 @@ def _reduction_program(
     workgroup_size: int,
     invocation_combining: Literal["", "memory", "subgroups"],
 ) -> Program:
-    """Return the program of one dispatch of a reduction, which calls the named functions of the template."""
+    """Return the program of a dispatch; a workgroup's invocations join totals by memory, by subgroups or not."""
     stored = WGSL_STORAGE_TYPES[dtype]
     has_subgroups = invocation_combining == "subgroups"
     size = subgroup_size_substitutions(has_subgroups)
@@ -300,13 +310,14 @@ def _reduction_program(
 
 
 def arg_reduction(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], GpuArray]:
-    """Return a function that finds the first position of the best element along an axis.
+    """Return a function that finds the first position of the best element along an axis by a WGSL comparison.
 
     Args:
         is_better: For each supported dtype that is not narrow, WGSL that says whether `value` is better than `best`.
     """
 
     def find_position(x: GpuArray, axis: int) -> GpuArray:
+        """Return the first position of the best element along an axis."""
         dtype = WORD_DTYPES_BY_NARROW_DTYPE.get(x.dtype, x.dtype)
         require_dtype(dtype, is_better, "the webgpu search for a position")
         size = length = x.shape[axis]

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import CommandRecorder
 
 DEFAULT_WORKGROUP_SIZE: Final = 64
+"""The number of invocations in a workgroup, unless a program chooses another one."""
 
 _SUBGROUP_SIZE_PROGRAM = Program("subgroup size", partial(shader, "subgroups"))
+"""The program that writes the subgroup size of the device."""
 _SHUFFLE_LOOP_WGSL: Final = """for (var step = min(lanes, {workgroup}u) / 2u; step > 0u; step /= 2u) {{
     let a = value;
     let b = subgroupShuffleXor(value, step);
     value = {combine};
   }}"""
+"""The WGSL template of a loop that combines the values of a subgroup."""
 
 
 def measure_subgroup_size(device: CommandRecorder) -> int:

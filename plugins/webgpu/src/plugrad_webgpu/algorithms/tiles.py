@@ -26,7 +26,7 @@ BROADCAST_SUBGROUP_SIZE = 8
 NARROW_MAX_ROWS_OR_COLUMNS = 8
 """The largest number of rows or columns for which narrow tiles are used: more fill other tiles."""
 WIDE_MIN_COLUMNS = 64
-"""The columns of the tile "broadcast 64"."""
+"""The least number of columns of a product for the tile "broadcast 64"."""
 JOINED_MIN_DEPTH = 512
 """The least number of elements of a sum for the tile "joined": two vectors for each invocation of a workgroup."""
 SPLIT_MIN_STEPS = 16
@@ -34,9 +34,9 @@ SPLIT_MIN_STEPS = 16
 SOFTWARE_SPLIT_MIN_STEPS = 64
 """`SPLIT_MIN_STEPS` on software devices, which have few threads, if all lanes have work."""
 MAX_SPLIT_K_PARTS = 8
-"""The largest number of parts of a sum, which are written and read again, unless they are long."""
+"""The largest number of parts of a sum, which are written and read again; a very long sum may have more."""
 UNLIMITED_SPLITS_MIN_DEPTH = 1024
-"""The least number of elements in each part of a sum that may have more parts: to read these takes far longer."""
+"""The least number of elements per part in a sum of more than `MAX_SPLIT_K_PARTS` parts."""
 LARGE_TILE_MIN_DEPTH = 256
 """The least number of elements of a sum for the largest tile: else the first and the last loads take much time."""
 PROCESSOR_COUNT = os.cpu_count() or 1
@@ -44,12 +44,14 @@ PROCESSOR_COUNT = os.cpu_count() or 1
 MIN_TILES_PER_PROCESSOR = 2
 """The least number of tiles on a software device for each processor: with fewer, some wait for the last one."""
 TILE_CACHE_NAME = "plugrad-webgpu"
+"""The name of the cache of measured tiles among plugrad's cache files."""
 
 
 class Tile(NamedTuple):
     """A tile of a matrix product: the part of the output that a workgroup computes at once, and the algorithm."""
 
     schedule: ScheduleName
+    """The algorithm, which names a shader template."""
     row_blocks: int
     """The rows of the tile, in blocks of four."""
     column_vectors: int
@@ -115,6 +117,7 @@ TILES_BY_NAME: Final[dict[str, Tile]] = {
     ),
     "shared 32": Tile("shared", 8, 8, 256, shared_depth_blocks=4),
 }
+"""The tiles by the name under which they are cached."""
 
 
 NARROW_TILES: Final = ("narrow", "joined")
@@ -128,7 +131,7 @@ def choose_tile(
     *,
     has_contiguous_sums: bool = False,
 ) -> str:
-    """Return the name of the best tile for a device and a problem: a measured one, or an estimate.
+    """Return the name of the best tile for the products of a device: a measured one, or an estimate.
 
     Args:
         device: The device that computes the product.

@@ -34,6 +34,7 @@ WindowLoopKind = Literal["cells", "stops", "weights"]
 """What an invocation loops over: cells of a window, windows over a pixel, or all windows for a filter weight."""
 
 MAX_SPATIAL_AXES: Final = 3
+"""The largest number of spatial axes of a window."""
 MAX_WINDOW_REACH: Final = 2**30
 """The largest distance in pixels that a window may reach: the sum of two of them fits in an i32."""
 
@@ -53,11 +54,13 @@ class WindowReduction:
     result_expression: str
     """The WGSL that computes the result from the total."""
     input_names: tuple[str, ...]
+    """The WGSL names of the input arrays, the images or gradients first."""
     positions_input_name: str = ""
     """The name of the input that holds positions instead of elements."""
 
 
 SUM_INITIAL_STATEMENT: Final = "var sum = Element();"
+"""The WGSL that declares the total of a sum."""
 
 
 def reduce_each_window(
@@ -67,7 +70,7 @@ def reduce_each_window(
     dtype: DType,
     positions_per_image: int = 0,
 ) -> GpuArray:
-    """Combine the cells of each window into one element per channel; the images are the first of the inputs."""
+    """Return one element of `dtype` per window and channel, combined from its cells; `inputs` begin with the images."""
     x = inputs[0]
     step = _window_plan(reduction, "cells", x.shape, window, x.dtype, dtype, 1, positions_per_image)
     return x.buffer.device.launch(step, *inputs)
@@ -110,7 +113,7 @@ def _window_plan(
     segment_count: int = 1,
     positions_per_image: int = 0,
 ) -> Plan:
-    """Return the plan of a reduction over windows, with the images of `image_shape`."""
+    """Return the plan of a reduction over windows of images; a filter gradient has partial sums of segments."""
     shapes: dict[WindowLoopKind, Shape] = {
         "cells": (image_shape[0], *window.out, image_shape[-1]),
         "stops": image_shape,

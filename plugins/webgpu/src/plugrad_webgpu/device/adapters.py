@@ -53,6 +53,7 @@ REQUESTED_LIMITS = (
     "max-compute-invocations-per-workgroup",
     "max-compute-workgroup-size-x",
 )
+"""The names of the limits that are requested as high as the adapter allows."""
 
 
 def list_usable_adapters() -> tuple[GPUAdapter, ...]:
@@ -69,7 +70,7 @@ def list_usable_adapters() -> tuple[GPUAdapter, ...]:
 
 @cache
 def _list_adapters_in_process() -> tuple[int, tuple[GPUAdapter, ...]]:
-    """Return the id of this process, which may use the adapters, and the usable adapters."""
+    """Return the id of this process, in which alone the adapters can be used, and the usable adapters."""
     if wgpu.version_info[:2] == SUPPORTED_WGPU_VERSION:
         # Imported here, because other versions may lack what it imports.
         with suppress(ImportError, AttributeError):
@@ -89,7 +90,7 @@ ADAPTER_TYPES_BY_PREFERENCE = {"high-performance": "DiscreteGPU", "low-power": "
 
 
 def choose_adapter(selector: str) -> tuple[GPUAdapter, int]:
-    """Return an adapter and its index.
+    """Return the adapter that an index, a preference or a part of its name selects, and its index.
 
     Args:
         selector: ``""`` for the best adapter, an index, a preference, or ``"name=part of its name"``.
@@ -132,7 +133,7 @@ def required_features(adapter: GPUAdapter) -> dict[str, Any]:
 
 
 def open_device(selector: str) -> tuple[Device, str]:
-    """Return a device and its name: a new one of the selected adapter, or one that the program has supplied.
+    """Return a device and its name: a new one of the selected adapter, or the one that the program has supplied.
 
     Raises:
         BackendUnavailable: there is no such device, or the driver refuses.

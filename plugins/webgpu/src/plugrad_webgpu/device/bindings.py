@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Program
 
 MAX_BIND_GROUPS: Final = 4096
+"""The largest number of cached bind groups: with more, all are released."""
 
 
 class BindGroups:
@@ -42,7 +43,7 @@ class BindGroups:
     def layout(
         self, operand_count: int, output_count: int, has_parameter_table: bool = False
     ) -> BindingLayout:
-        """Return the layout shared by all programs with these numbers of operands."""
+        """Return the bind group layout that all programs with as many operands and outputs share."""
         key = operand_count, output_count, has_parameter_table
         layout = self._layouts.get(key)
         if layout is None:

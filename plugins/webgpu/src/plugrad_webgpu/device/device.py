@@ -55,9 +55,9 @@ BATCH_MAX_DISPATCHES = {"hardware": 64, "software": 1024}
 # A GPU should start early. A software device competes with the recording for the processor and hands
 # each dispatch to its threads: it is a third faster when recording is done (benchmarks/run.py, chain).
 BATCH_MAX_BYTES = 1 << 26  # of outputs: large work should start early
-READ_MAX_BYTES = 1 << 22  # of one transfer to the host: more leaves the caches of a processor
-READ_MAX_COPIES = 256  # of small arrays in one transfer
-CONSTANTS_MAX_BYTES = 1 << 26  # of tables: beyond, they are made again
+TRANSFER_MAX_BYTES = 1 << 22  # of one transfer to the host: more leaves the caches of a processor
+TRANSFER_MAX_COPIES = 256  # of small arrays in one transfer
+CACHED_CONSTANTS_MAX_BYTES = 1 << 26  # of tables: beyond, they are made again
 
 
 class Device:
@@ -114,13 +114,13 @@ class Device:
         """The lock that makes several calls atomic; entering it raises if the device refuses work."""
         return self._lock
 
-    def abandon(self, error: Callable[[], PlugradError]) -> Any:
-        """Refuse all further work with an error; return the old lock."""
+    def abandon(self, make_error: Callable[[], PlugradError]) -> Any:
+        """Refuse all further work with the error that `make_error` returns; return the old lock."""
         self.is_abandoned = True
-        lock, self._lock = self._lock, RefusingLock(error)
-        self.pool.abandon(error)
-        self.calls.abandon(error)
-        self.hosting.abandon(error)
+        lock, self._lock = self._lock, RefusingLock(make_error)
+        self.pool.abandon(make_error)
+        self.calls.abandon(make_error)
+        self.hosting.abandon(make_error)
         return lock
 
     @property
@@ -172,7 +172,7 @@ class Device:
         return GpuArray(shape, dtype, self.pool.take(self, size_class(nbytes)))
 
     def memory(self) -> Memory:
-        """Return the memory of the arrays and of the pool."""
+        """Return the memory of the arrays and of the pool in bytes."""
         # Calls that wait keep their inputs, of which the program may have released some.
         if not self.is_abandoned:
             self.record_pending_calls()
@@ -367,7 +367,7 @@ class Device:
             OutOfMemory: there is no memory for the transfer.
         """
         values, end = out.reshape(-1), 0
-        if 0 < (size := values.size * stored_dtype.itemsize) <= READ_MAX_BYTES:
+        if 0 < (size := values.size * stored_dtype.itemsize) <= TRANSFER_MAX_BYTES:
             self._download([(array, 0, size)], values, stored_dtype)
             return
         with closing(self.read([array])) as parts:
@@ -413,7 +413,7 @@ class Device:
             made = self.upload(values, values.nbytes, values.shape, as_dtype(values.dtype))
             self.pool.exclude_from_usage(made.buffer)
             kept = sum(x.buffer.storage.size for x in self._constants.values())
-            if kept + values.nbytes > CONSTANTS_MAX_BYTES:
+            if kept + values.nbytes > CACHED_CONSTANTS_MAX_BYTES:
                 self._constants.clear()
             self._constants[key] = made
         return made
@@ -453,7 +453,7 @@ class Device:
         out: NDArray[Any] | None = None,
         stored_dtype: np.dtype[Any] | None = None,
     ) -> None:
-        """Submit the batch, wait, and optionally fill a host array with the copied bytes.
+        """Submit the batch, wait, and fill `out`, if given, with copies of (array, first byte, number of bytes).
 
         It does what `read` does for one part, in less time. An interrupt ends the wait. If the handler of
         the interrupt lets the program go on, it begins again.
@@ -472,7 +472,7 @@ class Device:
                         self._raw.recycle_staging(staging)
 
     def _submit_reads(self, copies: Sequence[tuple[GpuArray, int, int]]) -> tuple[Any, int]:
-        """Submit the batch and copies of bytes of arrays to memory of the host; return it and their size.
+        """Submit the batch and copies as `_download` takes them; return the host memory of the copies, and its bytes.
 
         Without copies, the memory arrives when all work is done. The caller gives it back.
         """
@@ -584,15 +584,15 @@ class Device:
 def _iter_transfers(arrays: Iterable[GpuArray]) -> Iterator[list[tuple[GpuArray, int, int]]]:
     """Divide the bytes of arrays into transfers to the host: lists of (array, first byte, number of bytes)."""
     copies: list[tuple[GpuArray, int, int]] = []
-    room = READ_MAX_BYTES
+    room = TRANSFER_MAX_BYTES
     for array in arrays:
         start, end = 0, stored_nbytes(array.shape, array.dtype)
         while start < end:
             size = min(room, end - start)
             copies.append((array, start, size))
             start, room = start + size, room - size
-            if not room or len(copies) == READ_MAX_COPIES:
+            if not room or len(copies) == TRANSFER_MAX_COPIES:
                 yield copies
-                copies, room = [], READ_MAX_BYTES
+                copies, room = [], TRANSFER_MAX_BYTES
     if copies:
         yield copies

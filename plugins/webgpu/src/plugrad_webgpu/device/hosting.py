@@ -76,9 +76,9 @@ class HostArrays:
         self._pool = pool
         self._lock = lock
 
-    def abandon(self, error: Callable[[], PlugradError]) -> None:
-        """Make all further work raise an error."""
-        self._lock = RefusingLock(error)
+    def abandon(self, make_error: Callable[[], PlugradError]) -> None:
+        """Make all further work raise the error that `make_error` returns."""
+        self._lock = RefusingLock(make_error)
 
     def has_room(self, shape: Shape) -> bool:
         """Return whether an array of a shape is small enough to be kept on the host."""
@@ -193,6 +193,7 @@ _SUBNORMAL_TEST_INPUTS: Final = (
     np.array([2**-130, 1.5 * 2**-126, 2**-100, 2**-130], np.float32),
     np.array([0, -(2**-126), 2**-40, 2**20], np.float32),
 )
+"""The inputs of `_sum_or_product_kernel`, whose results include subnormal numbers."""
 _sum_or_product_kernel: Final = elementwise("select(a * b, a + b, b < a)", ("a", "b"))
 """A kernel whose results show whether the device flushes subnormal numbers."""
 
@@ -213,3 +214,4 @@ def _make_error_ignoring_context() -> Context:
 
 
 _ERROR_IGNORING_CONTEXT: Final = _make_error_ignoring_context()
+"""The context in which NumPy computes without warnings and errors."""

@@ -27,6 +27,7 @@ INSTALL_HINT: Final = (
     "install a Vulkan driver (on Debian: mesa-vulkan-drivers, which also brings a software device), "
     "or use the cpu backend"
 )
+"""The remedy in errors for machines without a usable adapter."""
 REQUIRED_FEATURE: Final = "immediates"
 """The feature that the kernels need: their parameters are immediates."""
 SUPPORTED_WGPU_VERSION: Final = (0, 32)
@@ -48,6 +49,7 @@ class Adapter(Protocol):
 
 
 AnyAdapter = TypeVar("AnyAdapter", bound=Adapter)
+"""An adapter of wgpu-py, or one that `list_adapters` returns."""
 
 
 def select_usable_adapters(adapters: Iterable[AnyAdapter]) -> tuple[AnyAdapter, ...]:
@@ -108,6 +110,7 @@ WGPU_LIBRARY_NAME: Final = {
     "win32": "wgpu_native-release.dll",
     "darwin": "libwgpu_native-release.dylib",
 }.get(sys.platform, "libwgpu_native-release.so")
+"""The file name of wgpu-native's library in the package of wgpu-py."""
 
 
 def _find_library() -> Path | None:
@@ -127,11 +130,15 @@ def _find_library() -> Path | None:
 # --- the types and the numbers of wgpu-native's header ---------------------------------------------
 
 _IMMEDIATES_FEATURE: Final = 0x00030001
+"""wgpu-native's number of the feature "immediates"."""
 _ADAPTER_TYPES: Final = {1: "DiscreteGPU", 2: "IntegratedGPU", 3: "CPU"}
+"""The names of adapter types by WebGPU's numbers."""
 _BACKEND_TYPES: Final = {4: "D3D12", 5: "Metal", 6: "Vulkan"}
+"""The names of graphics APIs by WebGPU's numbers."""
 _NATIVE_BACKENDS_MASK: Final = 1 << 0 | 1 << 2 | 1 << 3
 """The bits of Vulkan, Metal and D3D12; OpenGL would list every device again, slower and with lower limits."""
 _INSTANCE_EXTRAS_TYPE: Final = 0x00030004
+"""wgpu-native's type number of the struct WGPUInstanceExtras."""
 
 
 class _InstanceExtrasStruct(ctypes.Structure):
@@ -182,11 +189,13 @@ class ListedAdapter(NamedTuple):
     """The properties that an adapter has reported."""
 
     info: Mapping[str, Any]
+    """The name, type and API of the adapter, under wgpu-py's keys."""
     features: Collection[str]
+    """The names of the adapter's features."""
 
 
 def _enumerate_adapters(library: ctypes.CDLL) -> list[ListedAdapter]:
-    """Return all adapters that the library lists; nothing is kept open."""
+    """Return all adapters that the loaded library of wgpu-native lists; nothing is kept open."""
     create, release = library.wgpuCreateInstance, library.wgpuInstanceRelease
     enumerate_adapters = library.wgpuInstanceEnumerateAdapters
     create.restype, enumerate_adapters.restype = ctypes.c_void_p, ctypes.c_size_t
@@ -202,7 +211,7 @@ def _enumerate_adapters(library: ctypes.CDLL) -> list[ListedAdapter]:
 
 
 def _query_and_release_adapter(library: ctypes.CDLL, handle: ctypes.c_void_p) -> ListedAdapter:
-    """Return the properties of an adapter, and release it."""
+    """Return the properties of the adapter with a handle of the loaded library, and release it."""
     info = _AdapterInfoStruct()
     try:
         library.wgpuAdapterGetInfo(handle, byref(info))

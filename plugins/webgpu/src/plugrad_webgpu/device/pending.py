@@ -51,16 +51,22 @@ MAX_CHAIN_INPUT_BYTES = 1 << 29
 MIN_CHAIN_INPUTS = 4
 """The number of leaves that a chain may have, whatever their size."""
 MAX_OPEN_CHAINS = 64
+"""The largest number of chains of a device that still take calls."""
 LARGE_RESULT_BYTES = 1 << 22
 """The size of results from which on only one chain is open."""
 MAX_CACHED_CHAIN_PLANS = 4096
+"""The largest number of cached plans of fused dispatches."""
 MAX_REMEMBERED_CHAINS = 1024
+"""The largest number of remembered chain shaders, which are compiled at their second use."""
 MAX_PROGRAMS_PER_GENERATION = 64
-"""The largest number of programs of a generation; a large application makes 20."""
+"""The largest number of programs between two releases of unused ones; a large application makes 20."""
 
 ChainInput = tuple[Buffer, "InputAccess"]
+"""The buffer of an input of a chain, and how its calls read it."""
 CallWithOperandReferences = tuple["ElementwiseCall", "OperandReferences"]
+"""A call of a chain, and references to its operands within the chain."""
 ThreadAndElementCount = tuple[int, int]
+"""The id of a thread, and the number of elements of a chain's results."""
 
 
 class LazyBuffer(Buffer):
@@ -150,9 +156,9 @@ class FusionQueue:
         self._programs: dict[ChainShaderKey, Program] = {}
         self._earlier: dict[ChainShaderKey, Program] = {}
 
-    def abandon(self, error: Callable[[], PlugradError]) -> None:
-        """Make all further work raise an error."""
-        self._lock = RefusingLock(error)
+    def abandon(self, make_error: Callable[[], PlugradError]) -> None:
+        """Make all further work raise the error that `make_error` returns."""
+        self._lock = RefusingLock(make_error)
 
     def call(self, prepared_call: ElementwiseCall, *inputs: GpuArray) -> GpuArray:
         """Return the result of a call, which is recorded when its values are needed, or computed on the host.
@@ -418,7 +424,7 @@ class FusionQueue:
         return found
 
     def _begin_generation(self) -> None:
-        """Begin a new generation of chain programs: release those that the previous generation did not use.
+        """Begin a new generation of programs: release those that the previous generation did not use.
 
         Plans are made again in the next one, which shows the programs that it uses.
         """

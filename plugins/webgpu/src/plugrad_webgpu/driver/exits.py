@@ -22,6 +22,7 @@ EXIT_POLL_SECONDS: Final = 0.25
 """How long a thread sleeps at exit: far longer than the interpreter takes to end the process."""
 
 _is_exiting = False
+"""Whether the interpreter has begun to exit."""
 
 
 def register_exit_wait(lock: AbstractContextManager[object]) -> None:
@@ -32,10 +33,12 @@ def register_exit_wait(lock: AbstractContextManager[object]) -> None:
 _processes_by_lock: Final[WeakKeyDictionary[AbstractContextManager[object], int]] = (
     WeakKeyDictionary()
 )
+"""The id of the process that has registered each lock."""
 
 
 @atexit.register
 def _wait_for_locks_at_exit() -> None:
+    """Wait for the calls that hold registered locks of this process, and stop later ones."""
     global _is_exiting
     for lock, process in list(_processes_by_lock.items()):
         if os.getpid() == process:  # in a forked child, nobody would release the lock

@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 class Abandonable(Protocol):
     """An object that cannot be used in a forked child."""
 
-    def abandon(self, error: Callable[[], PlugradError]) -> object:
-        """Make all further work raise an error, without waiting for a lock."""
+    def abandon(self, make_error: Callable[[], PlugradError]) -> object:
+        """Make all further work raise the error that `make_error` returns, without waiting for a lock."""
         ...
 
 
 class RefusingLock:
     """Replaces the lock of an unusable device: entering it raises instead of waiting."""
 
-    def __init__(self, error: Callable[[], PlugradError]) -> None:
-        """Make a lock that raises the error which the function `error` returns."""
-        self._error = error
+    def __init__(self, make_error: Callable[[], PlugradError]) -> None:
+        """Make a lock that raises the error that `make_error` returns."""
+        self._make_error = make_error
 
     def __enter__(self) -> NoReturn:
         """Raise the error."""
-        raise self._error()
+        raise self._make_error()
 
     def __exit__(
         self,
@@ -57,10 +57,11 @@ def device_in_fork_error() -> BackendUnavailable:
 
 
 _objects_to_abandon: WeakSet[Abandonable] = WeakSet()
+"""The objects that every forked child abandons."""
 
 
 def abandon_after_fork(abandonable: Abandonable) -> None:
-    """Call `thing.abandon(device_in_fork_error)` in every forked child while the object lives."""
+    """Abandon an object in every forked child, with `device_in_fork_error`, while the object lives."""
     _register_fork_handler()
     _objects_to_abandon.add(abandonable)
 
@@ -74,5 +75,5 @@ def _register_fork_handler() -> None:
 
 def _abandon_all() -> None:
     """Abandon all registered objects in a forked child."""
-    for thing in _objects_to_abandon:
-        thing.abandon(device_in_fork_error)
+    for abandonable in _objects_to_abandon:
+        abandonable.abandon(device_in_fork_error)

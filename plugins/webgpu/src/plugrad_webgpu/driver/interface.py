@@ -24,9 +24,13 @@ BufferRange = tuple[Handle, int, int]
 """A buffer, and an offset and a size in bytes."""
 
 STORAGE_USAGE: Final = int(BufferUsage.STORAGE | BufferUsage.COPY_SRC | BufferUsage.COPY_DST)
+"""The WebGPU usage flags of buffers that hold arrays."""
 STAGING_USAGE: Final = int(BufferUsage.MAP_READ | BufferUsage.COPY_DST)
+"""The WebGPU usage flags of buffers from which the host reads."""
 UPLOAD_USAGE: Final = int(BufferUsage.MAP_WRITE | BufferUsage.COPY_SRC)
+"""The WebGPU usage flags of buffers to which the host writes."""
 COMPUTE_STAGE_FLAG: Final = 4
+"""WebGPU's visibility flag of bindings for compute shaders."""
 
 
 class BindingLayout(Protocol):
@@ -67,6 +71,7 @@ class RawDevice(Protocol):
     handle: Handle
     """The driver's handle of the device."""
     has_subgroups: bool
+    """Whether shaders can use subgroup operations."""
     loads_64_bit_words: bool
     """Whether shaders can load integers of 64 bits."""
     has_doubles: bool
@@ -122,7 +127,7 @@ class RawDevice(Protocol):
         ...
 
     def wait_for(self, staging: Any, lock: AbstractContextManager[object]) -> bool:
-        """Wait for the values of a staging, and return whether they have arrived; an interrupt ends the wait."""
+        """Wait for the values of a staging, with `lock` released while asleep; return whether they have arrived."""
         ...
 
     def release_staging(self) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
 DEFERRED_SIGNALS: Final[list[int]] = sorted(_signal.valid_signals())
+"""The numbers of the signals that an uninterruptible block holds back."""
 
 
 class Uninterruptible:

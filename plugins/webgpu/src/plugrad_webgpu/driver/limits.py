@@ -37,10 +37,13 @@ _COMMENT_PATTERN: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # A pattern that begins with a word, and not with \b, is searched for several times as fast.
 _STRUCT_PATTERN: Final = re.compile(r"struct(?<!\wstruct)\s+(\w+)\s*{([^}]*?),?\s*}")
 _CONSTANT_PATTERN: Final = re.compile(r"\b(?:const|alias)\s+(\w+)\s*(?::[^=]*)?=\s*([^;]+?)\s*;")
+"""Matches a constant or an alias of a type; the groups are its name and its value."""
 _PRIVATE_VARIABLE_PATTERN: Final = re.compile(
     r"var(?<!\wvar)\s*(?:<\s*(?:private|function)\s*>)?\s+\w+\s*:\s*([^;={]+)"
 )
+"""Matches the declaration of a private or local variable; the group is its type."""
 _ARRAY_VALUE_PATTERN: Final = re.compile(r"=\s*(array\s*<[^;()]+>)\s*\(")
+"""Matches the construction of an array in an assignment; the group is its type."""
 _WORKGROUP_VARIABLE_PATTERN: Final = re.compile(
     r"var(?<!\wvar)\s*<\s*workgroup\s*>\s*\w+\s*:\s*([^;=]+);"
 )
@@ -235,7 +238,7 @@ _SCALAR_BYTES: Final = {"f16": 2, "h": 2, "i64": 8, "u64": 8, "f64": 8}
 
 
 def _evaluate_constant(expression: str, constants: dict[str, str], depth: int = 0) -> int:
-    """Return the value of a constant integer expression, or 0 for anything else."""
+    """Return the value of a constant integer expression, nested `depth` times in others, or 0 for anything else."""
 
     def evaluate_integer(match: re.Match[str]) -> str:
         if match[1]:
@@ -280,6 +283,7 @@ _INTEGER_OPERATORS: Final[dict[type[ast.operator], Callable[[int, int], int]]] =
     ast.FloorDiv: int.__floordiv__,
     ast.Mod: int.__mod__,
 }
+"""The functions that compute Python's integer operators."""
 
 
 def foreign_buffer_error() -> BackendUnavailable:

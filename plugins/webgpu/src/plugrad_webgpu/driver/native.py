@@ -52,20 +52,27 @@ libf: Any = _api.libf
 """The C functions of wgpu-native, called through wgpu-py, which raises their errors."""
 
 NULL: Any = ffi.NULL
+"""The null pointer of cffi."""
 MIN_STAGING_BYTES = 1 << 16
+"""The least size of host memory for a transfer."""
 MAX_SPIN_SECONDS = 1e-4
 """How long a thread waits without sleeping: a sleep takes at least half of this."""
 MAX_SLEEP_SECONDS = 1e-3
+"""How long a waiting thread sleeps at most before it asks again."""
 UPLOAD_STAGING_BYTES = 1 << 22
+"""The size of mapped host memory for one upload."""
 STAGED_UPLOAD_MIN_BYTES = 1 << 20
 """The least size of uploads through mapped memory: the library copies less in less time."""
 MAX_UPLOAD_STAGINGS = 4
+"""The largest number of pieces of mapped host memory for uploads."""
 _MAP_PENDING_STATUS = 0
+"""The status of memory whose mapping has not ended."""
 
 # The threads of a software device may wait for the processor of the thread that waits for them.
 _yield_thread: Callable[[], None] = getattr(
     os, "sched_yield", lambda: None
 )  # Windows does not have it
+"""The function that gives the processor to another thread."""
 
 set_pipeline: Any = lib.wgpuComputePassEncoderSetPipeline
 set_bind_group: Any = lib.wgpuComputePassEncoderSetBindGroup
@@ -446,10 +453,11 @@ class NativeDevice:
         self.submit(encoder)
 
     def _create_encoder(self) -> Handle:
+        """Return a new command encoder."""
         return lib.wgpuDeviceCreateCommandEncoder(self.handle, _ENCODER_DESCRIPTOR)
 
     def wait_for(self, staging: NativeStaging, lock: AbstractContextManager[object]) -> bool:
-        """Wait for the values of a staging, and return whether they have arrived; an interrupt ends the wait.
+        """Wait for the values of a staging, with `lock` released while asleep; return whether they have arrived.
 
         The lock is held only while the library may call back. A thread that wakes up finds its caches cold, so it
         sleeps through the first half of what the last wait for as many dispatches took.
@@ -483,7 +491,10 @@ def _fill_string_view(view: Any, text: str) -> Any:
 
 
 _ENCODER_DESCRIPTOR = ffi.new("WGPUCommandEncoderDescriptor *")
+"""The C struct with the options of command encoders."""
 _PASS_DESCRIPTOR = ffi.new("WGPUComputePassDescriptor *")
+"""The C struct with the options of compute passes."""
 _COMMAND_BUFFER_DESCRIPTOR = ffi.new("WGPUCommandBufferDescriptor *")
+"""The C struct with the options of command buffers."""
 _stagings_awaiting_callback: set[NativeStaging] = set()
 """The stagings that the library will call back, which must exist until then."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.driver.interface import BufferRange, Handle
 
 NULL: Any = None
+"""The value that stands for a missing handle."""
 
 
 def set_pipeline(pass_handle: Handle, pipeline: Handle) -> None:

@@ -34,14 +34,16 @@ MAX_ATTENTION_WEIGHTS: Final = {"hardware": 1 << 26, "software": 1 << 24}
 WORKGROUP_COLUMNS = 8
 """The number of columns of invocations in a workgroup."""
 MAX_WORKGROUP_ROWS = 16
+"""The largest number of rows of invocations in a workgroup."""
 SHADER_SIZE_CANDIDATES: Final = (MAX_WORKGROUP_ROWS, 1, 2), (MAX_WORKGROUP_ROWS, 1, 1), (8, 1, 1)
 """The rows of invocations in a workgroup, and the blocks of rows and of keys of each invocation."""
 MAX_VALUE_VECTORS_PER_INVOCATION = 4
-"""The largest number of value vectors that an invocation sums for each line of a block, in its registers."""
+"""The largest number of value vectors that an invocation sums for each row of a block, in its registers."""
 MAX_LOOP_STEPS = 60_000
 """The largest number of steps of all loops of an invocation: drivers may stop after 65,535."""
 
 _scale_kernel = elementwise("x * parameters.scale", attributes=("scale",))
+"""The elementwise kernel that multiplies by a number."""
 _addition_kernel = elementwise("a + b", ("a", "b"))
 _multiplication_kernel = elementwise("a * b", ("a", "b"))
 _softmax_gradient_kernel = elementwise(
@@ -49,6 +51,7 @@ _softmax_gradient_kernel = elementwise(
     ("weights", "total", "slopes"),
     attributes=("scale",),
 )
+"""The elementwise kernel that computes the gradient for the scores."""
 
 
 @table.implements(contracts.attention)
@@ -261,7 +264,7 @@ def _attention_program(sizes: _AttentionShaderSizes, has_mask: bool) -> Program:
 
 
 def _load_vector_expression(array_name: str, size_name: str, has_whole_vectors: bool) -> str:
-    """Return a WGSL expression for four elements of a row; vectors that are not whole are padded with zeros."""
+    """Return the WGSL of four elements of a row, whose length is `size_name`; zeros pad vectors that are not whole."""
     if has_whole_vectors:
         return f"{array_name}[row * {size_name.upper()} + vector]"
     length = f"parameters.{size_name}"

@@ -29,15 +29,18 @@ PRODUCT_EXPRESSIONS = per_number_dtype("a * b") | {
     int64: "product_i64(a, b)",
     complex64: "complex_product(a, b)",
 }
+"""The WGSL product of the elements `a` and `b`, by dtype."""
 MAXIMUM_EXPRESSIONS = per_real_dtype("maximum(a, b)", "max(a, b)", "max(a, b)", "maximum_i64(a, b)")
+"""The WGSL maximum of the elements `a` and `b`, by dtype."""
 MINIMUM_EXPRESSIONS = per_real_dtype("minimum(a, b)", "min(a, b)", "min(a, b)", "minimum_i64(a, b)")
+"""The WGSL minimum of the elements `a` and `b`, by dtype."""
 
 
 def make_arithmetic(
     expression: str | dict[DType, str],
     body: HostFunction | Mapping[DType, HostFunction] | None = None,
 ) -> Callable[..., GpuArray]:
-    """Return the implementation of a WGSL expression in `a` and `b`, one for all dtypes or one for each."""
+    """Return the implementation of a WGSL expression in `a` and `b`; `body` is its NumPy function."""
     table_of = per_number_dtype(expression) if isinstance(expression, str) else expression
     return elementwise(table_of, ("a", "b"), body=body)
 
@@ -45,7 +48,7 @@ def make_arithmetic(
 def make_comparison(
     operator: str, body: HostFunction, other_expressions: Mapping[DType, str] | None = None
 ) -> Callable[..., GpuArray]:
-    """Return the implementation of a comparison; bools, which WGSL does not order, are compared as integers."""
+    """Return the implementation of a comparison by a WGSL operator, by expressions for other dtypes, and by NumPy."""
     table_of = (
         per_number_dtype(f"a {operator} b")
         | {bool_: f"u32(a) {operator} u32(b)"}
@@ -55,13 +58,14 @@ def make_comparison(
 
 
 def make_logical(expression: str, body: HostFunction) -> Callable[..., GpuArray]:
-    """Return the implementation of a WGSL expression in the bools `a` and `b`."""
+    """Return the implementation of a WGSL expression in the bools `a` and `b`; `body` is its NumPy function."""
     return elementwise({bool_: expression}, ("a", "b"), body=body)
 
 
 add: Final = make_arithmetic(
     per_number_dtype("a + b") | {int64: "sum_i64(a, b)", complex64: "a + b"}, np.add
 )
+"""The implementation that adds two arrays with broadcasting."""
 
 table.update(
     {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def make_bitwise(
     expression: str, bool_expression: str, body: HostFunction
 ) -> Callable[..., GpuArray]:
-    """Return the implementation of a WGSL expression for integers, with another expression for bools.
+    """Return the implementation of WGSL expressions for integers and for bools; `body` is their NumPy function.
 
     NumPy has one function for both.
     """

@@ -8,7 +8,9 @@ from plugrad_webgpu.algorithms.expressions import elementwise
 from plugrad_webgpu.declare import table
 
 real_part = elementwise({complex64: "x.x"}, result=float32)
+"""The implementation that returns the real parts of complex numbers."""
 conjugate = elementwise({complex64: "vec2f(x.x, -x.y)"})
+"""The implementation that returns the complex conjugates."""
 
 table.update(
     {

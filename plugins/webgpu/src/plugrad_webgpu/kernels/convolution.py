@@ -79,7 +79,7 @@ def _patch_source(
     window_counts: Shape,
     channels: int,
 ) -> tuple[LeftOperandSource, int]:
-    """Return the source that reads patches of images, and the number of elements in each of its runs.
+    """Return the source that reads patches of images, and the number of elements in each run of neighbours.
 
     A walk that goes backward stops at each pixel of the input.
     """
@@ -155,6 +155,7 @@ _WINDOW_POSITION_EXPRESSIONS: Final[dict[WindowDirection, dict[str, str]]] = {
         "condition": " & (place * stride == at - cell * dilation)",
     },
 }
+"""The WGSL expressions for positions in images and windows, by name, for each direction."""
 
 
 table.update(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class DeviceOwner(Protocol):
-    """The part of the backend that these kernels use: its opened device."""
+    """The part of the backend that kernels without inputs use: its opened device."""
 
     @property
     def active_device(self) -> Device:
@@ -51,6 +51,7 @@ def ones_like(x: GpuArray) -> GpuArray:
 
 
 def _full_like(x: GpuArray, value: int) -> GpuArray:
+    """Return an array filled with `value` in the shape and dtype of x."""
     device = x.buffer.device
     made = partial(full, device) if host_values_or_none(x) is None else device.hosting.full
     return made(x.shape, value, x.dtype)

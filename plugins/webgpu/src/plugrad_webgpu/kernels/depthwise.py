@@ -30,14 +30,18 @@ if TYPE_CHECKING:
 FORWARD_WINDOW_REDUCTION = WindowReduction(
     SUM_INITIAL_STATEMENT, "sum += input[at] * filters[weight];", "sum", ("input", "filters")
 )
+"""The reduction that sums the pixels of a window times the filter."""
 INPUT_GRADIENT_WINDOW_REDUCTION = WindowReduction(
     SUM_INITIAL_STATEMENT, "sum += dy[at] * filters[weight];", "sum", ("dy", "filters")
 )
+"""The reduction that sums the gradients of the windows over a pixel times the filter."""
 FILTER_GRADIENT_WINDOW_REDUCTION = WindowReduction(
     SUM_INITIAL_STATEMENT, "sum += input[at] * dy[stop];", "sum", ("input", "dy")
 )
+"""The reduction that sums the pixels under a cell of the filter times the gradients."""
 
 sum_over_axes: Final = reduction("a + b", {float32: 0})
+"""The function that sums an array over some of its axes."""
 
 
 def repeat_channels(x: GpuArray, multiplier: int) -> GpuArray:

@@ -29,6 +29,7 @@ ACTIVATION_EXPRESSIONS: dict[Activation, str] = {
     "leakyrelu": activations.LEAKY_RELU_WGSL,
     "prelu": activations.PRELU_WGSL,
 }
+"""The WGSL expression of each activation of `x`."""
 
 
 @cache

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 FILL_MODES: tuple[FillMode, ...] = get_args(FillMode)
+"""The names of the rules for pixels outside of the images."""
 CHANNELS_PER_INVOCATION = 16
 """The largest number of channels that an invocation computes."""
 ROTATION_COORDINATE_NUDGE = 0.5e-9
@@ -39,7 +40,7 @@ POINT_ARRAY_DECLARATIONS: dict[PointSourceName, tuple[str, ...]] = {
     "transforms": ("transforms: array<f32>",),
     "rotation": ("rotation: array<vec2f>",),
 }
-"""The WGSL declarations of the arrays from which a shader computes points, by their source."""
+"""The WGSL declarations of the arrays from which a shader computes points, by what defines the points."""
 
 SamplingPassName = Literal["forward", "measure", "add"]
 """The entry point: sampling, or for gradients the measuring of the largest terms and their addition."""
@@ -52,7 +53,9 @@ class SamplingOptions(NamedTuple):
 
     point_source: PointSourceName
     interpolation: Interpolation
+    """The interpolation between pixels: "nearest" or "bilinear"."""
     fill_mode: FillMode
+    """The name of the rule for pixels outside of the images."""
     transform_stride: int = 0
     """The distance in numbers between the transforms of two images; 0 if all share one."""
     coordinate_nudge: float = 0.0
@@ -63,6 +66,7 @@ class SamplingPoints(NamedTuple):
     """The points at which images are sampled: arrays that define them, and how a shader reads them."""
 
     arrays: tuple[GpuArray, ...]
+    """The boxes, transforms or angles that define the points."""
     options: SamplingOptions
 
 
@@ -164,7 +168,7 @@ def transform(
     fill_value: FillValue,
     output_shape: Pair,
 ) -> GpuArray:
-    """Return the images that projective transforms show."""
+    """Return images warped by projective transforms."""
     view = transform_sampling_points(transforms, interpolation, fill_mode)
     return sample_images(image, view, (image.shape[0], *output_shape, image.shape[3]), fill_value)
 
@@ -212,7 +216,7 @@ def scatter_to_images(dy: GpuArray, points: SamplingPoints, image_shape: Shape) 
 
 
 def _fill_channels(device: CommandRecorder, value: FillValue, channels: int) -> GpuArray:
-    """Return the channels of a pixel outside of the images."""
+    """Return the array of the channels of a pixel outside of the images."""
     if not isinstance(value, tuple):
         return full(device, (channels,), value, float32)
     with np.errstate(over="ignore"):
@@ -260,3 +264,4 @@ def _sampling_program(
 
 
 _SCATTER_SUM_PROGRAM = Program("total", partial(shader, "sums_total"))
+"""The program that converts fixed-point sums of gradients to floats."""

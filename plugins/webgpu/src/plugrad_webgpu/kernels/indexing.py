@@ -32,19 +32,25 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 INDEX_DTYPES = (int32, uint32)
+"""The dtypes of indices in shaders."""
 INTEGER_DTYPES = (int32, uint32, int64)
+"""The dtypes of integers, whose sums do not depend on the order of additions."""
 SUMMABLE_DTYPES = (*NUMBER_DTYPES, int64, complex64)
+"""The dtypes of elements that shaders can add."""
 # Positions of a block: a GPU has an invocation for each of many short ones, and waits for memory at every position.
 SOFTWARE_MIN_BLOCK_POSITIONS = 32
+"""The least number of positions in a block that one invocation of a software device sums."""
 GPU_MIN_BLOCK_POSITIONS = 8
+"""The least number of positions in a block that one invocation of a GPU sums."""
 MAX_BLOCKS_ON_GPU = 30_000
 """The largest number of blocks, which may all have the same label, so that a loop goes through them."""
 
 _saturate_to_int32 = elementwise({int64: "saturated_i32_of_i64(x)"}, result=int32)
+"""The elementwise kernel that casts int64 to int32, clipped to its range."""
 
 
 def as_32_bit_indices(indices: GpuArray, subject: str) -> GpuArray:
-    """Cast indices to 32 bits; those that do not fit saturate, which keeps them out of range.
+    """Cast indices to 32 bits, clipped, so that none comes into range; errors call the indices `subject`.
 
     Raises:
         UnsupportedDtype: they are not integers.
@@ -164,7 +170,7 @@ def unsorted_segment_sum(x: GpuArray, segment_ids: GpuArray, *, num_segments: in
 def sum_segments(
     x: GpuArray, labels: GpuArray, shape: Shape, segment_count: int, row_count: int = 1
 ) -> GpuArray:
-    """Return the sums of the slices of `x` with equal labels, as an array of a shape.
+    """Return the sums of the slices of `x` with equal labels, for each row of labels, as an array of a shape.
 
     There is a part for each label, and each of the rows of labels has segments of its own. Labels
     outside ``[0, segments)`` are dropped.
@@ -200,7 +206,7 @@ def sum_segments(
 def count_labels(
     labels: GpuArray, shape: Shape, segment_count: int, row_count: int, *, is_binary: bool
 ) -> GpuArray:
-    """Return as int32 how often each label occurs, or whether it does; see `sum_segments`."""
+    """Return as int32 how often each label occurs in each row of labels, or with `is_binary` whether it does."""
     device = labels.buffer.device
     output = full(device, shape, 0, int32)
     count = math.prod(labels.shape) if segment_count else 0

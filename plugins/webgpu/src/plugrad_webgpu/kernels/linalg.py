@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
 
 _multiplication_kernel = elementwise(PRODUCT_EXPRESSIONS, ("a", "b"))
+"""The elementwise kernel that multiplies two arrays."""
 _sum_over_axes = with_complex_parts(sum_over_axes)
+"""The function that sums an array, also of complex numbers, over some of its axes."""
 
 
 @table.implements(linalg.matmul)
@@ -86,6 +88,7 @@ def multiply_real_matrices(
 
 
 multiply_by_i_kernel: Final = elementwise({complex64: "complex_turned(x)"})
+"""The elementwise kernel that multiplies complex numbers by the imaginary unit."""
 
 
 def complex_matmul(a: GpuArray, b: GpuArray) -> GpuArray:

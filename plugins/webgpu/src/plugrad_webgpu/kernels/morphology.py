@@ -34,13 +34,17 @@ SUM_EXPRESSIONS = dict.fromkeys(NUMBER_DTYPES, "input[at] + filters[weight]") | 
     uint16: "(input[at] + filters[weight]) & Bits(0xffffu)",
     int64: "sum_i64(input[at], filters[weight])",
 }
+"""The WGSL sum of a pixel and a weight of the filter, by dtype."""
 MAXIMUM_REDUCTIONS_BY_DTYPE = make_maximum_reductions(SUM_EXPRESSIONS, "input", "filters")
+"""The window reductions that find the largest sum in a window."""
 ARGMAX_REDUCTIONS_BY_DTYPE = make_argmax_reductions(
     SUM_EXPRESSIONS, IS_LARGER_EXPRESSIONS, "input", "filters"
 )
+"""The window reductions that find the index of the pixel with the largest sum."""
 FILTER_GRADIENT_REDUCTIONS_BY_DTYPE = make_gradient_reductions(
     "select(Element(), dy[stop], found[stop] == positions(at, image))"
 )
+"""The window reductions that sum the gradients of windows whose maximum is at a cell."""
 
 
 @table.implements(morphology.dilation2d)

@@ -40,8 +40,11 @@ SOFTWARE_MIN_ROWS = 16
 
 # A difference from -infinity would be NaN.
 _subtraction_kernel = elementwise("a - maximum(b, -0x1.fffffep+127f)", ("a", "b"))
+"""The elementwise kernel that subtracts the maximum of a row."""
 _exponential_kernel = elementwise("exp_accurate(x)")
+"""The elementwise kernel that computes exp(x)."""
 _sum_over_axes = reduction("a + b", {float32: 0})
+"""The function that sums an array over some of its axes."""
 
 
 class _Normalization:
@@ -127,10 +130,13 @@ _SUBSTITUTIONS_BY_WIDTH = {
 }
 """The template substitutions for vectors of one or of four elements."""
 _softmax = _Normalization("sum", "exp_accurate(shifted) / total")
+"""The softmax, a function of an array and an axis."""
 softmax_or_zeros: Final = _Normalization(
     "select(sum, 1.0, sum == 0.0)", "exp_accurate(shifted) / total"
 )  # 0 where all elements are -infinity
+"""The softmax that is 0 in rows where all elements are -infinity."""
 _log_softmax = _Normalization("log_accurate(sum)", "shifted - total")
+"""The log-softmax, a function of an array and an axis."""
 
 
 @table.implements(normalization.softmax)
@@ -151,12 +157,15 @@ def log_softmax(logits: GpuArray, *, axis: int) -> GpuArray:
 _scale_factor_kernel = elementwise(
     "1.0 / sqrt(variance + parameters.epsilon)", ("variance",), attributes=("epsilon",)
 )
+"""The elementwise kernel that computes 1 / sqrt(variance + epsilon)."""
 _multiplication_kernel = elementwise("a * b", ("a", "b"))
 _addition_kernel = elementwise("a + b", ("a", "b"))
 _center_and_scale_kernel = elementwise("(x - mean) * factor", ("mean", "factor", "x"))
+"""The elementwise kernel that computes (x - mean) * factor."""
 _center_scale_and_shift_kernel = elementwise(
     "(x - mean) * factor + offset", ("mean", "factor", "offset", "x")
 )
+"""The elementwise kernel that computes (x - mean) * factor + offset."""
 
 
 @table.implements(normalization.batch_norm)
@@ -181,13 +190,19 @@ def batch_norm(
 # --- layers and batches in training -------------------------------------------------------------------
 
 _mean_over_axes = reduction("a + b", {float32: 0}, finish="value / parameters.divisor")
+"""The function that averages an array over some of its axes."""
 _squared_deviation_kernel = elementwise("(x - mean) * (x - mean)", ("mean", "x"))
+"""The elementwise kernel that computes (x - mean)^2."""
 _multiply_dy_kernel = elementwise("dy * h", ("dy", "h"))
+"""The elementwise kernel that multiplies the gradient `dy` by the standardized `h`."""
 _center_and_scale_channels_kernel = elementwise("(x - mean) * factor", ("mean", "factor", "x"))
+"""The elementwise kernel that computes (x - mean) * factor for the channels of a batch."""
 _standardization_gradient_kernel = elementwise(
     "factor * (g - average - h * along)", ("factor", "average", "along", "h", "g")
 )
+"""The elementwise kernel that computes the gradient through a standardization."""
 _divide_by_size_kernel = elementwise("x / parameters.size", attributes=("size",))
+"""The elementwise kernel that divides by a number of elements."""
 
 
 @cache
@@ -375,13 +390,18 @@ def batch_norm_gradient(
 
 
 _LRN_NORM_WGSL = "(parameters.bias + parameters.alpha * sum)"
+"""The WGSL of the norm, which is raised to a power, from the sum of squares."""
 _LRN_SQUARE_WGSL = "x[k] * x[k]"
+"""The WGSL of the term that each neighbour adds to the sum of squares."""
 _LRN_GRADIENT_TERM_WGSL = "dy[k] * y[k] / norms[k]"
+"""The WGSL of the term that each neighbour adds to the gradient."""
 _LRN_RESULT_WGSL = f"x[i] * power({_LRN_NORM_WGSL}, -parameters.beta)"
+"""The WGSL of the normalized element."""
 _LRN_GRADIENT_RESULT_WGSL = (
     "dy[i] * power(norms[i], -parameters.beta)"
     " - 2.0 * parameters.alpha * parameters.beta * x[i] * sum"
 )
+"""The WGSL of the gradient for an element."""
 
 
 @table.implements(normalization.local_response_normalization)
@@ -421,7 +441,7 @@ def _map_with_neighbours(
     radius_bias_alpha_beta: tuple[int, float, float, float],
     arrays_by_name: dict[str, GpuArray],
 ) -> GpuArray:
-    """Return a WGSL expression of each element and of `sum`, the sum of another one over its neighbouring channels."""
+    """Return a WGSL expression of each element and of `sum`, to which each neighbouring channel adds another one."""
     x, (radius, *numbers) = arrays_by_name["x"], radius_bias_alpha_beta
     rows, length = math.prod(x.shape[:-1]), x.shape[-1]
     if min(2 * radius + 1, length) > MAX_LOOP_STEPS:  # a window of the terms, in several pieces
@@ -451,7 +471,7 @@ def _run_lrn_program(
     radius_bias_alpha_beta: tuple[float, ...],
     arrays_by_name: dict[str, GpuArray],
 ) -> GpuArray:
-    """Run the program of `_map_with_neighbours` for neighbours that are few enough for one loop."""
+    """Return `result_expression` of each element and of the sum over neighbours that are few enough for one loop."""
     program = _lrn_program(neighbour_expression, result_expression, *arrays_by_name)
     step = _lrn_plan(program, arrays_by_name["x"].shape, *radius_bias_alpha_beta)
     return arrays_by_name["x"].buffer.device.launch(step, *arrays_by_name.values())
@@ -459,7 +479,7 @@ def _run_lrn_program(
 
 @cache
 def _lrn_program(neighbour_expression: str, result_expression: str, *input_names: str) -> Program:
-    """Return the program of `_map_with_neighbours`."""
+    """Return the program that sums an expression over neighbouring channels and computes a result from the sum."""
     bindings = [f"var<storage, read> {name}: array<f32>;" for name in input_names]
     lines = "\n".join(f"@group(0) @binding({i}) {line}" for i, line in enumerate(bindings))
     source = partial(
@@ -477,7 +497,7 @@ def _lrn_program(neighbour_expression: str, result_expression: str, *input_names
 def _lrn_plan(
     program: Program, shape: Shape, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Plan:
-    """Return the plan of a program of `_map_with_neighbours`."""
+    """Return the plan of a program that sums over neighbouring channels."""
     count, length = math.prod(shape), shape[-1]
     parameters = (count, length, min(depth_radius, length), bias, alpha, beta)
     return plan(program, parameters, count, shape, float32)

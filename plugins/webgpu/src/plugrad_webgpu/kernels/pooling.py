@@ -46,9 +46,11 @@ LOWEST_VALUE_WGSL = {
     uint16: "0u",
     int64: "vec2u(0u, 0x80000000u)",
 }
+"""The WGSL of the value that is not larger than any other one, by dtype."""
 IS_LARGER_EXPRESSIONS = dict.fromkeys(LOWEST_VALUE_WGSL, "(value > best)") | {
     int64: "is_less_i64(best, value)"
 }
+"""The WGSL comparison of `value` with the `best` one before it, by dtype."""
 
 
 def make_maximum_reductions(
@@ -87,7 +89,7 @@ def make_argmax_reductions(
 
 
 def make_gradient_reductions(gradient_expression: str) -> dict[DType, WindowReduction]:
-    """Return by dtype the window reduction that sums an expression of the gradients `dy` and the indices `found`."""
+    """Return by dtype the window reduction that sums WGSL in the gradients `dy` and the `found` indices of maxima."""
     steps = dict.fromkeys(NUMBER_DTYPES, f"sum += {gradient_expression};") | {
         int64: f"sum = sum_i64(sum, {gradient_expression});"
     }
@@ -98,26 +100,35 @@ def make_gradient_reductions(gradient_expression: str) -> dict[DType, WindowRedu
 
 
 PIXEL_EXPRESSIONS_BY_DTYPE = dict.fromkeys(LOWEST_VALUE_WGSL, "input[at]")
+"""The WGSL that reads the pixel under a cell of a window."""
 IS_LARGER_OR_NAN_WGSL = "(value > best) | (are_nan(value) & !are_nan(best))"
+"""The WGSL comparison in which NaN is larger than any number."""
 MAXIMUM_REDUCTIONS_BY_DTYPE = make_maximum_reductions(PIXEL_EXPRESSIONS_BY_DTYPE, "input")
+"""The window reductions that find the largest pixel of a window."""
 ARGMAX_REDUCTIONS_BY_DTYPE = make_argmax_reductions(
     PIXEL_EXPRESSIONS_BY_DTYPE, IS_LARGER_EXPRESSIONS | {float32: IS_LARGER_OR_NAN_WGSL}, "input"
 )
+"""The window reductions that find the index of the largest pixel of a window."""
 MAXIMUM_GRADIENT_REDUCTIONS_BY_DTYPE = make_gradient_reductions(
     "select(Element(), dy[at], found[at] == own)"
 )
+"""The window reductions that sum the gradients of windows whose maximum is at a pixel."""
 AVERAGE_WINDOW_REDUCTION = WindowReduction(
     SUM_INITIAL_STATEMENT, "sum += input[at];", "sum / f32(inside)", ("input",)
 )
+"""The reduction that averages the pixels of a window, without padding."""
 SUM_WINDOW_REDUCTION = WindowReduction(
     SUM_INITIAL_STATEMENT, "sum += input[at];", "sum", ("input",)
 )
+"""The reduction that sums the pixels of a window."""
 AVERAGE_GRADIENT_WINDOW_REDUCTION = WindowReduction(
     SUM_INITIAL_STATEMENT, "sum += dy[at] / f32(inside);", "sum", ("dy",)
 )
+"""The reduction that sums, for a pixel, its share of the gradients of averages."""
 SUM_GRADIENT_WINDOW_REDUCTION = WindowReduction(
     SUM_INITIAL_STATEMENT, "sum += dy[at];", "sum", ("dy",)
 )
+"""The reduction that sums, for a pixel, the gradients of sums."""
 
 _maximum_kernel = elementwise(MAXIMUM_EXPRESSIONS, ("a", "b"))
 _division_kernel = elementwise("a / b", ("a", "b"))
@@ -131,6 +142,7 @@ _first_maximum_kernel = elementwise(
     ("found", "place", "best", "value"),
     result=int32,
 )
+"""The elementwise kernel that keeps the index of the larger of two maxima, of equal ones the first."""
 
 
 def max_pool(x: GpuArray, *, window: Window) -> GpuArray:
@@ -167,7 +179,7 @@ def avg_pool_gradient(dy: GpuArray, input: GpuArray, *, window: Window) -> GpuAr
 def max_pool_with_argmax(
     x: GpuArray, *, window: Window, include_batch_in_index: bool
 ) -> tuple[GpuArray, GpuArray]:
-    """Return the maxima and the index of the first cell with each; NaN counts as the maximum."""
+    """Return the maximum of each window and the index of its first cell; NaN counts as the maximum."""
     positions_per_image = 0 if include_batch_in_index else math.prod(x.shape[1:])
     return window_maximum(x, window), window_argmax(x, window, positions_per_image)
 
@@ -239,7 +251,7 @@ def argmax_over_parts(
     parts: list[WindowPartAndInputs],
     positions_per_image: int = 0,
 ) -> GpuArray:
-    """Return the index of the first maximum of each window from its parts; -1 without one."""
+    """Return the index, in the image or the batch, of the first maximum of windows split into parts; -1 without one."""
     (window, inputs), *rest = parts
     found = reduce_each_window(argmax_reduction, inputs, window, int32, positions_per_image)
     if rest:
@@ -255,7 +267,7 @@ def argmax_over_parts(
 
 
 def window_argmax(x: GpuArray, window: Window, positions_per_image: int = 0) -> GpuArray:
-    """Return the index of the first maximum of each window; -1 without one."""
+    """Return the index of the first maximum of each window, in the image or in the batch; -1 without one."""
     parts = split_windows(x, window)
     return argmax_over_parts(
         ARGMAX_REDUCTIONS_BY_DTYPE[x.dtype],
@@ -286,7 +298,7 @@ def _compute_valid_cell_counts(*window_numbers: int) -> NDArray[np.float32]:
 def pool_all_axes(
     pool_few_axes: Callable[[GpuArray, Window], GpuArray], x: GpuArray, window: Window
 ) -> GpuArray:
-    """Return the maxima or the averages of windows over any number of axes.
+    """Return maxima or averages of windows over any number of axes, by a function for up to three axes.
 
     A window over many axes or of many cells is summarized along the last axes, and then along the others,
     because the largest element and the average of a box are those of its slices.

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 PHILOX_BLOCK_WORDS: Final = 4
+"""The number of 32-bit words in an output block of the generator Philox."""
 _RANDOM_BITS_PROGRAM: Final = Program(
     "random bits", partial(shader, "random", result="vec4u", made="words")
 )
+"""The program that writes random words."""
 _RANDOM_NORMAL_PROGRAM: Final = Program(
     "random normal",
     partial(
@@ -35,10 +37,13 @@ _RANDOM_NORMAL_PROGRAM: Final = Program(
         made="vec4f(pair_of_words(words[0], words[1]), pair_of_words(words[2], words[3]))",
     ),
 )
+"""The program that writes normally distributed numbers."""
 _MULTINOMIAL_PROGRAM: Final = Program("random classes", partial(shader, "random_classes"))
+"""The program that draws classes."""
 _clip_negative_to_zero_kernel: Final = elementwise(
     "select(0.0, x, x > 0.0)"
 )  # NaN does not affect other classes
+"""The elementwise kernel that replaces negative numbers and NaN by 0."""
 
 
 @lru_cache(maxsize=1024)
@@ -63,7 +68,7 @@ def _multinomial_plan(row_count: int, sample_count: int, class_count: int) -> Pl
 
 @table.implements(random.random_bits)
 def random_bits(state: GpuArray, *, shape: Shape) -> GpuArray:
-    """Return the words of Philox's output blocks in order."""
+    """Return the 32-bit words of Philox's output blocks in order, for the key and counter in `state`."""
     return state.buffer.device.launch(_random_plan(_RANDOM_BITS_PROGRAM, shape, int32), state)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def rearrange(x: GpuArray, plan: Rearrangement) -> GpuArray:
-    """Return x padded or cropped, reshaped to blocks and transposed, as `plan` describes."""
+    """Return x reshaped to blocks, transposed and reshaped, as core's `Rearrangement` describes."""
     return reinterpret(permute_axes(reinterpret(x, plan.cells), plan.order), plan.shape)
 
 

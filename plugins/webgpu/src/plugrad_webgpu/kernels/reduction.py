@@ -60,13 +60,15 @@ AXIS_REDUCTIONS = {
     contracts.all: reduction("a & b", {bool_: 1}),
     contracts.any: reduction("a | b", {bool_: 0}),
 }
+"""The functions that reduce an array over axes, by kernel."""
 max_along: Final = reduction(
     MAXIMUM_EXPRESSIONS, {dtype: LOWEST_VALUES_BY_DTYPE[dtype] for dtype in MAXIMUM_EXPRESSIONS}
 )
+"""The function that finds the maximum of an array over axes; NaN if there is one."""
 
 
 def declare_reduction(kernel: Kernel[..., object], reduce: Callable[..., GpuArray]) -> None:
-    """Declare a reduction with the parameters of its contract."""
+    """Declare a function that reduces an array over axes as the implementation of a kernel."""
 
     @table.implements(kernel)
     def implementation(x: GpuArray, *, axis: tuple[int, ...], keep_dims: bool) -> GpuArray:
@@ -84,7 +86,7 @@ def max(x: GpuArray, *, reduction_indices: tuple[int, ...], keep_dims: bool) -> 
 
 
 def make_arg_reduction(operator: str, int64_comparison: str) -> Callable[[GpuArray, int], GpuArray]:
-    """Return a function that finds the index of the first extreme element, where NaN counts as extreme."""
+    """Return a function that finds the first extreme element's index by WGSL comparisons; NaN counts as extreme."""
     ordered = f"value {operator} best"
     return arg_reduction(
         {
@@ -97,7 +99,9 @@ def make_arg_reduction(operator: str, int64_comparison: str) -> Callable[[GpuArr
 
 
 argmax_along: Final = make_arg_reduction(">", "is_less_i64(best, value)")
+"""The function that finds the index of the first maximum along an axis."""
 argmin_along: Final = make_arg_reduction("<", "is_less_i64(value, best)")
+"""The function that finds the index of the first minimum along an axis."""
 
 
 @table.implements(contracts.argmax)

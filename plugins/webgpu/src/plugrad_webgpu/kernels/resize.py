@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
 
 ROW_AXIS, COLUMN_AXIS = 1, 2
+"""The axes of images that hold rows and columns."""
 VECTORS_PER_INVOCATION = 4
 """The largest number of elements, or of vectors of them, that an invocation computes."""
 MAX_LOOP_STEPS = 8192

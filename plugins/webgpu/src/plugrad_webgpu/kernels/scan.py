@@ -24,10 +24,14 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.program import Plan
 
 SOFTWARE_MAX_INVOCATIONS = 256
+"""The largest number of invocations of a scan on a software device."""
 GPU_MAX_INVOCATIONS = 65_536
+"""The largest number of invocations of a scan on a GPU."""
 # The shortest blocks: shorter ones do not justify the dispatches for their totals.
 SOFTWARE_MIN_BLOCK_ELEMENTS = 1024
+"""The least number of elements in a block on a software device."""
 GPU_MIN_BLOCK_ELEMENTS = 64
+"""The least number of elements in a block on a GPU."""
 
 ScanPassName = Literal["totals", "rows", "blocks"]
 """What a program computes: the totals of blocks, or running totals of whole rows or of blocks."""
@@ -67,12 +71,14 @@ COMPENSATED_FLOAT_SUM = ScanRule(
     "vec2f(x, 0.0)",
     "total.x + total.y",
 )
+"""The rule of float32 sums whose total is a number and its rounding error."""
 SUM_RULES = {
     float32: COMPENSATED_FLOAT_SUM,
     int32: ScanRule(int32, "i32", "a + b", "0"),
     uint32: ScanRule(uint32, "u32", "a + b", "0"),
     int64: ScanRule(int64, "vec2u", "sum_i64(a, b)", "0, 0"),
 }
+"""The rules of cumulative sums by dtype."""
 PRODUCT_RULES = {
     t: ScanRule(t, WGSL_STORAGE_TYPES[t], "a * b", "1") for t in (float32, int32, uint32)
 } | {
@@ -81,6 +87,7 @@ PRODUCT_RULES = {
         complex64, WGSL_STORAGE_TYPES[complex64], "complex_product(a, b)", "1.0, 0.0"
     ),
 }
+"""The rules of cumulative products by dtype."""
 
 
 def run_scan(
@@ -167,7 +174,7 @@ def _scan_block_size(row_count: int, row_length: int, is_software: bool) -> int:
 def _scan_program(
     rule: ScanRule, pass_name: ScanPassName, reads_block_totals: bool, lanes: str
 ) -> Program:
-    """Return the program of one pass of a scan, over elements or over block totals.
+    """Return the program of one pass of a scan, over elements or block totals; `lanes` are digits in scan order.
 
     The `lanes` of vectors are in the order of accumulation; without lanes, elements are not vectors.
     """
@@ -203,7 +210,7 @@ def _scan_program(
 
 
 def _lane_selectors(lanes: str) -> list[str]:
-    """Return the WGSL selectors of a vector's lanes, such as ``[0]``; a single empty one without lanes."""
+    """Return the WGSL selector, such as ``[0]``, of each digit in `lanes`; without digits, one empty selector."""
     return [f"[{lane}]" for lane in lanes] or [""]
 
 

@@ -32,12 +32,16 @@ PREFERRED_RADICES: Final = (8, 4, 2)
 """The radices that are chosen first, the fastest at the beginning; 3 and 5 have programs of their own, too."""
 
 _write_fft_source = partial(shader, "signal")
+"""The function that returns the WGSL of all FFT programs."""
 _PROGRAMS_BY_RADIX = {
     r: Program(f"fft radix {r}", _write_fft_source, entry_point=f"radix_{r}")
     for r in (2, 3, 4, 5, 8)
 }
+"""The programs of FFT passes that have a fixed radix."""
 _ANY_RADIX_PROGRAM = Program("fft any radix", _write_fft_source, entry_point="any_radix")
+"""The program of an FFT pass whose radix is a parameter."""
 _ROW_MULTIPLICATION_PROGRAM = Program("fft modulate", _write_fft_source, entry_point="modulate")
+"""The program that multiplies rows by factors."""
 
 
 class FftPassOptions(NamedTuple):
@@ -48,7 +52,9 @@ class FftPassOptions(NamedTuple):
     is_last: bool = True
     """Whether the pass writes complex64 numbers, not sums of two of them."""
     swaps_parts_of_input: bool = False
+    """Whether the pass swaps real and imaginary parts of the numbers that it reads."""
     swaps_parts_of_output: bool = False
+    """Whether the pass swaps real and imaginary parts of the numbers that it writes."""
     divisor: int = 1
     """The number by which the results are divided."""
 
@@ -86,7 +92,7 @@ def split_chirp(n: int) -> NDArray[np.complex64]:
 
 
 def split_chirp_filter(n: int, size: int) -> NDArray[np.complex64]:
-    """Return the transform of Bluestein's convolution filter divided by its size, as sums of two complex64 numbers."""
+    """Return Bluestein's filter of length `size`, transformed and divided by `size`, as sums of two complex64s."""
     circle = np.zeros(size, np.complex128)
     circle[:n] = _bluestein_chirp(n).conj()
     circle[size - n + 1 :] = circle[n - 1 : 0 : -1]
@@ -109,7 +115,7 @@ def _fft_pass_plan(
     radix: int,
     options: FftPassOptions,
 ) -> Plan:
-    """Return the plan of one pass, which extends transforms of a length by a radix."""
+    """Return the plan of one pass, which makes transforms of a length `radix` times as long."""
     program = _PROGRAMS_BY_RADIX.get(radix, _ANY_RADIX_PROGRAM)
     count = math.prod(leading_shape) * row_length // radix
     return _fft_plan(
@@ -121,7 +127,7 @@ def _fft_pass_plan(
 def _row_multiplication_plan(
     leading_shape: Shape, new_row_length: int, row_length: int, options: FftPassOptions
 ) -> Plan:
-    """Return the plan of `multiply_rows`."""
+    """Return the plan that multiplies rows by factors, and cuts or pads them to a new length."""
     return _fft_plan(
         _ROW_MULTIPLICATION_PROGRAM,
         (math.prod(leading_shape) * new_row_length, new_row_length, row_length, 1),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.memory.buffers import GpuArray
 
 HOST_IMPLEMENTATIONS = dict(host_implementations(sorting))
+"""Core's implementations on the host, by kernel."""
 
 
 def implements_on_gpus(

@@ -175,16 +175,19 @@ FLOAT_CAST_EXPRESSIONS = {
     uint32: "f32_of_u32(x)",
     complex64: "x.x",
 } | dict.fromkeys((int32, bool_, float32), "f32(x)")
+"""The WGSL casts of `x` to float32, by the dtype of `x`."""
 INT32_CAST_EXPRESSIONS = {
     float32: "saturated_i32(x)",
     int64: "bitcast<i32>(x.x)",
     complex64: "saturated_i32(x.x)",
 } | dict.fromkeys((int32, uint32, bool_), "i32(x)")
+"""The WGSL casts of `x` to int32, by the dtype of `x`."""
 UINT32_CAST_EXPRESSIONS = {
     float32: "saturated_u32(x)",
     int64: "x.x",
     complex64: "saturated_u32(x.x)",
 } | dict.fromkeys((int32, uint32, bool_), "u32(x)")
+"""The WGSL casts of `x` to uint32, by the dtype of `x`."""
 
 CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
     float32: FLOAT_CAST_EXPRESSIONS,
@@ -227,10 +230,12 @@ CAST_EXPRESSIONS: dict[DType, dict[DType, str]] = {
         if source != complex64
     },
 }
+"""The WGSL casts of `x` to each dtype, by the dtype of `x`."""
 CAST_IMPLEMENTATIONS: dict[DType, Callable[..., GpuArray]] = {
     dtype: elementwise(expressions, result=dtype, body=make_cast(dtype))
     for dtype, expressions in CAST_EXPRESSIONS.items()
 }
+"""The implementations of the casts to each dtype."""
 WIDE_FLOAT_CAST_EXPRESSIONS = FLOAT_CAST_EXPRESSIONS | {
     int32: "odd_f32_of_i32(x)",
     uint32: "odd_f32_of_u32(x)",

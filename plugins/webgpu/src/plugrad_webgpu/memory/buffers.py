@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 SOFTWARE_MAX_POOLED_BYTES: Final = 1 << 28
+"""The size of free buffers that a software device may always keep."""
 
 
 def max_pooled_bytes(max_buffer_bytes: int, *, is_software: bool) -> int:
@@ -52,8 +53,9 @@ def max_pooled_bytes(max_buffer_bytes: int, *, is_software: bool) -> int:
 
 
 _buffer_serial_numbers = count()
+"""The numbers of storages that are made next."""
 _serial_number = attrgetter("serial")
-"""Return the serial number of a storage."""
+"""The function that returns the serial number of a storage."""
 
 
 class Storage:
@@ -145,7 +147,7 @@ class CommandRecorder(Protocol):
     shared_bytes: int
     """The largest number of bytes that the invocations of a workgroup can share."""
     batch: int
-    """The number of the batch that is being recorded."""
+    """The serial number of the batch that is being recorded."""
     pool: Pool
 
     tiles: Mapping[str, str]
@@ -217,6 +219,7 @@ class Buffer:
     dtype: DType | None
     # Only the former have these:
     chain: Any  # a `plugrad_webgpu.device.pending.Chain`, which is made of buffers
+    """The chain whose call computes the values."""
     place: int
     """The index of the call in the chain."""
 
@@ -253,6 +256,7 @@ class HostBuffer(Buffer):
 
 
 AnyBuffer = TypeVar("AnyBuffer", bound=Buffer)
+"""A buffer, or one of its subclasses."""
 
 
 class BufferReference(ref[Buffer]):
@@ -291,7 +295,7 @@ class Allocator(Protocol):
     """The interface that creates and releases the buffers of a pool."""
 
     batch: int
-    """The number of the batch that is being recorded."""
+    """The serial number of the batch that is being recorded."""
 
     def create_buffer(self, nbytes: int) -> Handle | None:
         """Return a new buffer, or None if memory is exhausted."""
@@ -534,9 +538,9 @@ class Pool:
             self.usage.pooled -= storage.size
         self._allocator.release_buffers(free_storages)
 
-    def abandon(self, error: Callable[[], PlugradError]) -> None:
-        """Make all further work raise an error."""
-        self._lock = RefusingLock(error)
+    def abandon(self, make_error: Callable[[], PlugradError]) -> None:
+        """Make all further work raise the error that `make_error` returns."""
+        self._lock = RefusingLock(make_error)
 
     def memory(self) -> Memory:
         """Return the memory in use as plugrad reports it."""

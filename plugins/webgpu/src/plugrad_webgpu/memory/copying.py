@@ -45,6 +45,7 @@ class BufferView(NamedTuple):
     """The position of an array in a buffer: the offset of its first element, and the strides, both in elements."""
 
     start: int
+    """The offset of the first element."""
     strides: Strides
 
 
@@ -200,6 +201,7 @@ class _CopyShader(NamedTuple):
     strides: tuple[Strides, ...]
     """The distances between items along the loops, in source and target."""
     substitutions: tuple[tuple[str, str], ...]
+    """Pairs of a placeholder's name in the template and the WGSL that replaces it."""
 
 
 def _copy_widths(max_width: int, loop_nest: LoopNest, *starts: int) -> tuple[int, int]:
@@ -222,7 +224,7 @@ def _copy_widths(max_width: int, loop_nest: LoopNest, *starts: int) -> tuple[int
 def _copy_by_vectors(
     loop_nest: LoopNest, starts: tuple[int, int], widths: tuple[int, int], element_words: int
 ) -> _CopyShader:
-    """Return the copy in which each invocation stores one element or vector."""
+    """Return the shader variant in which each invocation stores one element or vector."""
     width = widths[1]
     kinds = [vector_type("u32", each * element_words) for each in widths]
     repeated = ", ".join(["source[source_at]"] * (width // widths[0]))
@@ -241,7 +243,7 @@ def _copy_by_vectors(
 def _copy_by_chunks(
     loop_nest: LoopNest, starts: tuple[int, int], element_words: int
 ) -> _CopyShader:
-    """Return the copy in which each invocation moves several neighbours, to save index arithmetic."""
+    """Return the shader variant in which each invocation moves several neighbours, to save index arithmetic."""
     move = "destination[target_at + {0}u * parameters.target_step] = source[source_at + {0}u * parameters.source_step];"
     guarded = f"if (CHUNK * at0 + {{0}}u < parameters.length) {{{{ {move} }}}}".replace(
         "CHUNK", f"{ELEMENTS_PER_INVOCATION}u"
@@ -273,7 +275,7 @@ def _vector_axis(loop_nest: LoopNest, starts: tuple[int, int]) -> int:
 
 
 def _copy_by_tiles(loop_nest: LoopNest, starts: tuple[int, int], axis: int) -> _CopyShader:
-    """Return the copy in which each invocation transposes a tile of four by four elements."""
+    """Return the shader variant in which each invocation transposes a tile of four by four elements."""
     sizes = tuple(n // 4 if i in (0, axis) else n for i, n in enumerate(loop_nest.sizes))
     strides = tuple(
         tuple(n if i in (0, axis) else n // 4 for i, n in enumerate(of_array))
@@ -315,6 +317,7 @@ def _copy_program(axes: int, substitutions: tuple[tuple[str, str], ...]) -> Prog
 
 
 _FILL_PROGRAM = Program("fill", partial(shader, "creation"))
+"""The program that fills an array with one element."""
 
 
 @lru_cache(maxsize=1024)

@@ -17,6 +17,7 @@ EPILOGUE_KERNELS: Final[frozenset[Kernel[..., Any]]] = frozenset(
         *(binary.add, activation.relu, activation.relu6, activation.sigmoid),
     }
 )
+"""The kernels whose shaders can apply a bias and an activation."""
 
 
 def attach_epilogues(graph: Graph) -> Graph:

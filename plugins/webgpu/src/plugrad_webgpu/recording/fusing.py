@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
 
 cached_chain_program = lru_cache(maxsize=1024)(chain_program)
+"""The function `chain_program` with a cache of its programs."""
 cached_program_with_epilogue = lru_cache(maxsize=1024)(program_with_epilogue)
+"""The function `program_with_epilogue` with a cache of its programs."""
 
 
 class FusionGroup:
@@ -211,7 +213,7 @@ def fuse_dispatches(
     max_buffers: int,
     producer: RecordedDispatch | None = None,
 ) -> RecordedDispatch | None:
-    """Return one dispatch for several elementwise calls, or None if it would bind too many buffers.
+    """Return one dispatch for elementwise calls and, if given, their producer, or None if it cannot bind all buffers.
 
     Args:
         members: the calls.

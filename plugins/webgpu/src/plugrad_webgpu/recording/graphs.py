@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def record_graph(
     graph: Graph, device: Device, compile_body: Callable[[Graph], GraphFunction]
 ) -> GraphFunction:
-    """Return a function from the arrays of arguments and variables to results and updates."""
+    """Return a function from arguments and variables to results and updates; `compile_body` compiles loop bodies."""
     graph = attach_epilogues(graph)
     return RecordedGraph(graph, _SegmentBuilder(graph, device, compile_body).build_parts())
 

@@ -76,13 +76,18 @@ class RecordedCopy:
     """A copy of bytes between buffers."""
 
     reads: tuple[Buffer]
+    """The buffer that is copied from."""
     writes: tuple[PlaceholderBuffer]
+    """The buffer that is copied to."""
     source_byte: int
+    """The first byte to read."""
     target_byte: int
+    """The first byte to write."""
     nbytes: int
 
 
 AnyPlaceholder = TypeVar("AnyPlaceholder", bound=PlaceholderBuffer)
+"""A placeholder, or one of its subclasses."""
 
 
 class EmptyHostStore:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MAX_CACHED_COMMAND_LISTS: Final = 16
 """The number of lists of commands that a segment keeps, one for each choice of buffers."""
 HOST_VALUE_BUFFER_COUNT: Final = 8
-"""The number of buffers for host values: a batch may still use those of earlier calls."""
+"""The number of buffers for host values: a batch may still use the buffers of earlier calls."""
 
 
 class HostComputation(NamedTuple):
@@ -46,7 +46,9 @@ class HostComputation(NamedTuple):
     step: HostValue
     """The step of the graph, which has the function."""
     spec: Shaped
+    """The shape and dtype of the value."""
     buffer: PlaceholderBuffer
+    """The placeholder of the buffer on the device."""
 
     def compute(self) -> bytes:
         """Return the value in the form stored on the device."""

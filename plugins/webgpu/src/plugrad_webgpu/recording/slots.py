@@ -21,6 +21,7 @@ class SlotAssignment(NamedTuple):
     """The memory slots of the buffers that recorded work creates and uses."""
 
     slot_by_buffer: dict[Buffer, int]
+    """The number of the slot of each buffer."""
     sizes: tuple[int, ...]
     """The size class of each slot in bytes."""
 

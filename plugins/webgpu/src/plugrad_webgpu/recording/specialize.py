@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from plugrad_webgpu.recording.recorder import RecordedCopy
 
     DeviceRequest = tuple[Callable[..., GpuArray], tuple[int, ...]]
-    """A function of the device, and the numbers of its arrays, among inputs, constants and results in this order."""
+    """A function that lets the device compute an array, and the numbers of its inputs (see `_list_requests`)."""
     OutputSpec = tuple[int, Shape, DType]
     """The number of the array that has the buffer of an output, and the output's shape and dtype."""
 
@@ -79,7 +79,7 @@ def specialize(
 def _list_requests(
     recorder: Recorder, inputs: Sequence[GpuArray | None]
 ) -> tuple[list[DeviceRequest], list[GpuArray], dict[Buffer, int]]:
-    """Return a kernel's recorded requests, the constants that it reads, and the number of each array by its buffer.
+    """Return a kernel's recorded requests, the constants that they read, and the number of each array by its buffer.
 
     The buffer of an array that is filled by and by, or copied to, gets no number.
     """
@@ -110,7 +110,7 @@ def _is_elementwise(recorded_work: Sequence[RecordedDispatch | RecordedCopy]) ->
 
 
 def _reshape_result(request: Callable[..., GpuArray], output: GpuArray) -> Implementation:
-    """Return a function that gets an array from the device, and returns it with the shape and dtype of `output`."""
+    """Return a function that calls `request`, and gives its result the shape and dtype of `output`."""
     shape, dtype = output.shape, output.dtype
 
     def run(*arrays: GpuArray) -> GpuArray:
@@ -126,7 +126,7 @@ def _make_request_runner(
     *,
     returns_list: bool,
 ) -> Implementation:
-    """Return a function of the inputs that requests arrays from the device in order, and returns the outputs."""
+    """Return a function of the inputs that lets the device compute the requested arrays, and returns the outputs."""
     last = {i: index for index, (_, reads) in enumerate(requests) for i in reads}
     kept = {i for i, _, _ in output_specs}
     steps = [

@@ -51,15 +51,16 @@ WORKGROUP_INVOCATIONS: Final = 256
 """The workgroup size of elementwise shaders: software devices start a workgroup in the time of two dozen loads."""
 
 PACKED_HALVES_BIT: Final = 1
-"""The fusion limit of calls whose results are halves, which are written four at a time."""
+"""The bit among fusion limits of calls whose results are halves, which are written four at a time."""
 ODD_ROWS_BIT: Final = 2
-"""The fusion limit of calls that repeat inputs along rows whose length is no multiple of 4."""
+"""The bit among fusion limits of calls that repeat inputs along rows whose length is no multiple of 4."""
 CONFLICTING_FUSION_LIMITS: Final = PACKED_HALVES_BIT | ODD_ROWS_BIT
-"""The fusion limits of calls that must not be in one chain."""
+"""The bits of fusion limits that calls in one chain must not have together."""
 
 LeafAccessMode = Literal["whole", "vectors", "scalar", "one", "given"]
-"""How a shader reads a leaf, which is an input of a chain; one that is given is the argument of a function."""
+"""How a shader reads a leaf, an input of a chain: from a buffer in a certain layout, or as a function's argument."""
 ParameterNumber = int | float | complex
+"""A number that a shader reads as a parameter."""
 OperandReferences = tuple[int, ...]
 """The operands of a call in a chain: earlier calls by their index, and leaves by the complement of their index."""
 
@@ -68,8 +69,10 @@ class Formula(NamedTuple):
     """The WGSL expression that a call computes for each element."""
 
     wgsl_expression: str
+    """The expression of an element of each input, by the input's name."""
     input_names_and_dtypes: tuple[tuple[str, DType], ...]
     result_dtype: DType
+    """The dtype of the expression."""
     attribute_names_and_types: tuple[tuple[str, str], ...] = ()
     """The names and the WGSL types of the numbers that the expression reads as ``parameters.name``."""
 
@@ -94,11 +97,15 @@ class ElementwiseCall:
     """An elementwise call for inputs of certain shapes and dtypes."""
 
     formula: Formula
+    """The expression that the call computes."""
     input_accesses: tuple[InputAccess, ...]
+    """How the call reads each input."""
     attribute_values: tuple[ParameterNumber, ...]
     """The values of the attributes, in order."""
     shape: Shape
+    """The shape of the result."""
     dtype: DType
+    """The dtype of the result."""
     element_count: int
     """The number of elements of the result."""
     compile_weight: int
@@ -119,19 +126,28 @@ class ChainShaderKey(NamedTuple):
     """Everything that determines the shader of a chain."""
 
     formulas: tuple[Formula, ...]
+    """The expressions of the calls, in order."""
     operand_references: tuple[OperandReferences, ...]
+    """The operands of each call."""
     input_dtypes_and_access_modes: tuple[tuple[DType, LeafAccessMode], ...]
+    """How the shader reads each leaf."""
     output_call_indices: tuple[int, ...]
+    """The indices of the calls whose results are written."""
     loop_axis_count: int
+    """The number of axes of the loops over elements."""
     vector_width: int
+    """The number of elements that an invocation computes."""
 
 
 class ChainLayout(NamedTuple):
     """The shader of a chain, and the parameters of one call."""
 
     shader_key: ChainShaderKey
+    """What determines the shader."""
     parameter_values: list[ParameterNumber]
+    """The parameters of the shader, in order."""
     invocation_count: int
+    """The number of invocations that the chain needs."""
 
 
 def lay_out_chain(
@@ -228,7 +244,7 @@ def chain_program(shader_key: ChainShaderKey) -> Program:
 
 
 def plain_store_substitutions(binding: int, element: str) -> dict[str, str]:
-    """Return the substitutions for a template whose function `store` only writes elements to the output."""
+    """Return the template substitutions of a function `store` that only writes WGSL elements to the output."""
     return {
         "fields": "",
         "store": f"@group(0) @binding({binding}) var<storage, read_write> output: array<{element}>;\n\n"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
 NUMBER_DTYPES: Final = (float32, int32, uint32)
+"""The dtypes of one word that WGSL has as number types."""
 
 WORD_DTYPES_BY_NARROW_DTYPE: Final[dict[DType, DType]] = {
     int8: int32,
@@ -36,7 +37,7 @@ WORD_DTYPES_BY_NARROW_DTYPE: Final[dict[DType, DType]] = {
 """The dtype of the words that hold the elements of a narrow dtype, and in which they are computed."""
 
 COMPUTE_DTYPES_BY_DTYPE: Final = WORD_DTYPES_BY_NARROW_DTYPE | {bool_: uint32}
-"""The dtype of the words that hold the elements of a dtype, where elements are smaller than a word."""
+"""The dtype of the words in which elements smaller than a word are computed, by their dtype."""
 
 _NARROWING_EXPRESSIONS: Final[dict[DType, str]] = {
     int8: "wrapped_i8({})",
@@ -73,6 +74,7 @@ HALF_CONVERSION_FUNCTIONS: Final[dict[DType | str, tuple[str, str]]] = {
 }
 """The WGSL functions from the bits of a float32 to those of the nearest half, and back."""
 _TWO_WORD_DTYPES: Final = frozenset({complex64, int64})
+"""The dtypes whose elements take two words of 32 bits."""
 STORED_DTYPES: Final[frozenset[DType | str]] = SHADER_DTYPES.union(HALF_DTYPES)
 """The dtypes of arrays on the device."""
 
@@ -87,6 +89,7 @@ LOWEST_VALUES_BY_DTYPE: Final[dict[DType, int | float]] = {
     uint8: 0,
     uint16: 0,
 }
+"""The lowest value of each dtype that has an order."""
 HIGHEST_VALUES_BY_DTYPE: Final[dict[DType, int | float]] = {
     float32: float("inf"),
     int32: 2**31 - 1,
@@ -98,6 +101,7 @@ HIGHEST_VALUES_BY_DTYPE: Final[dict[DType, int | float]] = {
     uint8: 2**8 - 1,
     uint16: 2**16 - 1,
 }
+"""The highest value of each dtype that has an order."""
 
 
 class TwoWordInteger(int):

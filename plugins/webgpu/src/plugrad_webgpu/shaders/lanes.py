@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PARAMETERS_PATTERN: Final = re.compile(r"var<(immediate|storage, read)> parameters: (\w+);")
+"""Matches the declaration of a shader's parameters; the groups are the address space and the struct."""
 _ENTRY_POINT_PATTERN: Final = re.compile(r"@compute[^{]*\{")
+"""Matches the head of an entry point up to the opening brace."""
 _ARRAY_LENGTH_PATTERN: Final = re.compile(r"\barray<[^,{}]+, (\d+)>")
+"""Matches the type of an array; the group is its length."""
 _QUOTIENT_PATTERN: Final = re.compile(r"(fn quotient\([^{]*\{\s*)return a / b;")
+"""Matches the body of the snippet `quotient`; the group is what precedes the division."""
 
 MAX_COPIED_NUMBERS: Final = 64
 """The largest number of numbers in arrays of parameters that are copied to private memory.

@@ -7,10 +7,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 Shape = tuple[int, ...]
+"""The sizes of the axes of an array."""
 Strides = tuple[int, ...]
+"""The distances in elements between neighbours along each axis."""
 
 MIN_BUFFER_BYTES = 256
+"""The smallest size class."""
 LARGE_SIZE_CLASS_BYTES = 1 << 20
+"""The size in bytes from which on size classes are multiples of it instead of powers of two."""
 
 
 def array_nbytes(shape: Shape, words_per_element: int = 1) -> int:

@@ -19,12 +19,18 @@ if TYPE_CHECKING:
 BINDING_PATTERN: Final = re.compile(
     r"@group\(0\) @binding\((\d+)\) var<storage, (\w+)> (\w+): array<(.+)>;"
 )
+"""Matches the declaration of an array; the groups are its binding, access mode, name and element type."""
 _COMMENT_PATTERN: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _NUMBER_TYPE_PATTERN: Final = re.compile(r"(?:vec(\d)|mat(\d)x2)(?:<(\w+)>|([fiuh]))|([fiu]32|f16)")
+"""Matches the WGSL type of a vector, matrix or number."""
 _ARRAY_TYPE_PATTERN: Final = re.compile(r"array<(.+), (\d+)>")
+"""Matches the WGSL type of an array; the groups are the element type and the length."""
 _ATOMIC_TYPE_PATTERN: Final = re.compile(r"atomic<([iu]32)>")
+"""Matches the WGSL type of an atomic integer; the group is the type of the integer."""
 _ATOMIC_OPERATIONS: Final = ("Load", "Add", "Sub", "Max", "Min", "And", "Or", "Xor", "Exchange")
+"""The names of WGSL's atomic functions without "atomic"."""
 _ASSIGNMENT_PATTERN: Final = re.compile(r"(?:\.\w+|\[\w+\])*\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)")
+"""Matches what follows an indexed array in an assignment, up to the equals sign."""
 
 
 def remove_comments(source: str) -> str:

@@ -82,7 +82,9 @@ class Plan:
     grid: WorkgroupCounts | None
     """The number of workgroups in each dimension, or None if there is no work."""
     shape: Shape
+    """The shape of the output."""
     dtype: DType
+    """The dtype of the output."""
     size: int
     """The size class of the output's buffer."""
 
@@ -91,7 +93,9 @@ class EncodedDispatch(NamedTuple):
     """A dispatch with its pipeline and bind group."""
 
     pipeline: Handle
+    """The driver's handle of the compiled program."""
     bind_group: Handle
+    """The driver's handle of the bound buffers."""
     parameter_bytes: bytes
     """The immediates; none if the parameters are in a buffer."""
     workgroup_counts: WorkgroupCounts

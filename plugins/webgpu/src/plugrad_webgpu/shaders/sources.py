@@ -8,10 +8,14 @@ from importlib.resources import files
 from string import Template
 
 SNIPPET_FILES = ("snippets.wgsl", "accurate.wgsl", "complex.wgsl", "long.wgsl")
+"""The names of the files with WGSL functions that other sources call."""
 
 _FUNCTION_PATTERN = re.compile(r"^fn (\w+)\b.*?^}\n", re.MULTILINE | re.DOTALL)
+"""Matches a WGSL function in a snippet file; the group is its name."""
 _WORD_PATTERN = re.compile(r"\w+")
+"""Matches a word of WGSL."""
 _REPEAT_PATTERN = re.compile(r"^( *)@repeat\((\w+), (\w+)\) ({\n(?s:.*?)^\1}|.*)$", re.MULTILINE)
+"""Matches a ``@repeat`` line or block of a template."""
 
 
 def shader(*template_names: str, **substitutions: str) -> str:

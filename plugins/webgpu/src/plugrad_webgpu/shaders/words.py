@@ -13,6 +13,7 @@ from typing import Final
 from plugrad_webgpu.shaders.parts import BINDING_PATTERN, find_closing_bracket, remove_comments
 
 _VECTOR_PATTERN: Final = re.compile(r"vec4(?:<([fiu]32)>|([fiu]))")
+"""Matches the WGSL type of a vector of four numbers; the groups are the type of the numbers."""
 
 # Every device is little-endian, so the lower half of a word is the first of its two numbers.
 _UNPACK_FUNCTION: Final = """
@@ -21,6 +22,7 @@ fn vec4{0}_of_words(words: vec2<u64>) -> vec4<{0}> {{
   let high = vec2<u32>(words >> vec2<u32>(32u));
   return bitcast<vec4<{0}>>(vec4<u32>(low.x, high.x, low.y, high.y));
 }}"""
+"""The WGSL template of a function that converts two 64-bit words to a vector of four numbers."""
 
 
 def load_by_long_words(source: str) -> str:
