@@ -81,6 +81,34 @@ def numpy_rosenbrock(x):
 @pytest.mark.parametrize(
     "function",
     [
+        lambda w: optimize.root(lambda x: w * x * x - 2.0, np.array(1.0)),
+        lambda w: optimize.minimize(lambda x: plugrad.sum(w * x**3 / 3 - 2 * x), np.ones(1)).x[0],
+    ],
+    ids=["root", "minimize"],
+)
+def test_derivatives_for_tensors_that_functions_read(function):
+    """The result is ``sqrt(2 / w)``."""
+    derivatives = [function]
+    for _ in range(3):
+        derivatives.append(plugrad.grad(derivatives[-1]))
+    traced = [plugrad.jit(f) for f in derivatives[1:]]
+    outside = [plugrad.grad(plugrad.jit(f)) for f in derivatives[:3]]
+    with plugrad.use("cpu"):
+        w = plugrad.asarray(np.array(2.0))
+        for found in (derivatives[1:], traced, outside):
+            values = [f(w).item() for f in found]
+            np.testing.assert_allclose(values, [-0.25, 0.1875, -0.234375], rtol=1e-6)
+
+
+def test_a_minimum_with_a_singular_hessian_and_tensors_that_the_function_reads():
+    factor = plugrad.asarray(2.0)
+    found = optimize.minimize(lambda x: plugrad.sum(factor * x * 0), [1.0])
+    assert found.x.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
         lambda w: optimize.root(lambda x, a: x * x - a * w, 1.0, 1.0 * w),
         lambda w: optimize.minimize(lambda x, a: plugrad.sum((x - a * w) ** 2), [0.0], 1.0 * w).x[
             0

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from plugrad import Tensor
 
+DERIVATIVES_FOR_CAPTURES = 3
+"""How many derivatives a root has for tensors that the function reads, and that are not among its arguments."""
+
 
 def root(
     function: Callable[..., Tensor], x0: Any, *args: Any, tol: float = 1e-6, max_steps: int = 50
@@ -24,7 +27,8 @@ def root(
     tensor(3., dtype=float32)
 
     The gradient for `args` is ``-inverse(J) @ dF``, with the derivatives J for x and dF for `args` at the root; that
-    for x0 is 0. It works in `plugrad.jit`.
+    for x0 is 0. Without `args`, other tensors that `function` reads have the first three derivatives. It works in
+    `plugrad.jit`.
 
     Args:
         function: returns as many numbers as x has.
@@ -89,7 +93,10 @@ def implicit_function(
         GradientLost: there are `args`, and the function reads another tensor that is being differentiated.
     """
     if not args:
-        return find_root(x0, [])
+        x = plugrad.stop_gradient(find_root(x0, []))
+        for _ in range(DERIVATIVES_FOR_CAPTURES):
+            x = _attach_gradient(x, function)
+        return x
     check_captures(op, function, x0, *args)
 
     @plugrad.custom_grad
@@ -115,6 +122,26 @@ def implicit_function(
         ) == 1 else vjp_of_solution
 
     return solution(*args)
+
+
+def _attach_gradient(root: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return a root with the derivatives of a Newton step for all tensors that the function reads.
+
+    If the root has its first n derivatives, the result has one more.
+    """
+
+    @plugrad.custom_grad
+    def solution(root: Tensor, value: Tensor, save: Callable[..., None]) -> Any:
+        """Return the root; its gradient for the value of the function there is ``-inverse(J)``."""
+        save(root)
+
+        def vjp_of_solution(dy: Tensor, saved: list[Tensor]) -> tuple[Tensor, Tensor]:
+            slopes = plugrad.jacobian(function)(saved[0])
+            return dy, plugrad.linalg.solve(plugrad.matrix_transpose(slopes), -dy)
+
+        return plugrad.reshape(root, root.shape), vjp_of_solution
+
+    return solution(root, function(root))
 
 
 def bisect(
