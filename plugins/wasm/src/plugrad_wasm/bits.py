@@ -76,7 +76,9 @@ def _plan_fill(shape: tuple[int, ...], dtype: DType, value: Scalar, spelling: st
     return FillPlan(dtype, size, capacity, nbytes, filled, FILL_EXPORTS[dtype.itemsize], bits)
 
 
-def fill(memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scalar) -> WasmArray:
+def fill(
+    linear_memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scalar
+) -> WasmArray:
     """Return an array filled with `value`.
 
     Raises:
@@ -85,10 +87,10 @@ def fill(memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scal
     is_plain = value or (type(value) is float and copysign(1, value) > 0)  # str takes long
     plan = _plan_fill(shape, dtype, value, "" if is_plain else str(value))
     dtype, size, capacity, nbytes, filled, export, bits = plan
-    out = WasmArray(memory, shape, dtype, size, capacity)
-    host = memory.host
+    out = WasmArray(linear_memory, shape, dtype, size, capacity)
+    host = linear_memory.host
     if filled is None or host is None:
-        memory.store.exports_holding_gil[export](out.address, size, *bits)
+        linear_memory.store.exports_holding_gil[export](out.address, size, *bits)
     else:
         host[out.address : out.address + nbytes] = filled
     return out
