@@ -19,6 +19,7 @@ from plugrad.registry.batching import (
     run_with_broadcast_axes,
 )
 from plugrad.registry.composites import find_composite
+from plugrad.types.specs import TensorArray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,16 +50,16 @@ class BatchLevel(Protocol):
         ...
 
 
-class BatchedArray:
+class BatchedArray(TensorArray):
     """An outer tensor, used where the engine expects a backend's array."""
 
-    __slots__ = ("__weakref__", "dtype", "is_batched", "shape", "tensor")
+    __slots__ = ("__weakref__", "dtype", "is_batched", "shape")
 
     def __init__(self, tensor: Tensor, is_batched: bool) -> None:
         """Hold a tensor, whose first axis is hidden if it is batched."""
         array = tensor.array
         shape: Shape = array.shape
-        self.tensor = tensor
+        self.tensor: Tensor = tensor
         self.is_batched = is_batched
         self.shape: Shape = shape[1:] if is_batched else shape
         self.dtype: Any = array.dtype
