@@ -87,7 +87,9 @@ def split_windows(
     """
     batch, *sizes, channels = image_shape
     split = sizes if splits_cells else window.out
-    axis = next((axis for axis, size in enumerate(split) if size > 1), None)
+    # The positions over a part of the cells must be neighbours in memory, so no axis before may have several.
+    lengths = map(max, sizes, window.out) if splits_cells else window.out
+    axis = next((axis for axis, length in enumerate(lengths) if length > 1), None)
     if work <= max_steps or (batch == 1 and axis is None):
         yield WindowPart(image_shape, window, 0, 0)
     elif batch > 1:
