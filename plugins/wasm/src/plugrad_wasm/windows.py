@@ -218,7 +218,7 @@ def split_filter_calls(
     step_limits: PartStepLimits,
     thread_count: int,
 ) -> Sequence[Sequence[KernelCall]]:
-    """Return one chain of calls for each part of the filter, which sums over parts of the images.
+    """Return a chain of calls for each part of the filter, which sums over parts of the images; `work` is in steps.
 
     Those of the images must not depend on the number of threads, because the order of a sum changes it.
     """
