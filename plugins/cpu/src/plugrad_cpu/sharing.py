@@ -48,7 +48,7 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
         )
         steps = tuple([PART_MULTIPLE_ELEMENTS if x.size != 1 else 0 for x in flat])
         thread_pool.run_in_parts(
-            write, flat, steps, -1, out.size, parts=parts, multiple=PART_MULTIPLE_ELEMENTS
+            write, flat, steps, -1, out.size, parts=parts, part_size_multiple=PART_MULTIPLE_ELEMENTS
         )
     elif isinstance(function, np.ufunc):
         axis = max(range(out.ndim), key=lambda i: abs(out.strides[i]) if out.shape[i] > 1 else 0)
@@ -99,7 +99,7 @@ def _flatten(arrays: Sequence[Array], out: Array) -> tuple[Array, ...] | None:
 
 
 def _slice_axis(x: Array, axis: int, start: int, end: int) -> Any:
-    """Return a slice along a negative axis, or the whole array if it is broadcast along that axis."""
+    """Return a slice from `start` to before `end` along a negative axis, or the whole array if it is broadcast."""
     if -axis > x.ndim or x.shape[axis] == 1:
         return x
     return x[(..., slice(start, end), *(slice(None),) * (-axis - 1))]

@@ -52,7 +52,7 @@ def avg_pool(x: Array, *, window: Window) -> Array:
 
 @table.implements(pooling.avg_pool_gradient)
 def avg_pool_gradient(dy: Array, input: Array, *, window: Window) -> Array:
-    """Return the gradient for the images: dy divided by the number of cells in its window, added to each of them."""
+    """Return the gradient for the images: dy of each window, divided by its number of cells, added to each cell."""
     image = pad_images(input, window, 0)
     dx = zeros(image.shape, image.dtype)
     share = dy / count_valid_cells(input, window)

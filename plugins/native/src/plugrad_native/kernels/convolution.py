@@ -82,7 +82,7 @@ def as_pixel_rows(x: Array) -> Array:
 
 
 def estimate_work(images: Array, results: Array, product_count: int) -> int:
-    """Return about how many additions a convolution or a gradient takes, including reading and writing."""
+    """Return about how many additions take as long as `product_count` products, and reading and writing the arrays."""
     return product_count // INTEGER_PRODUCTS_PER_ADDITION + images.size + results.size
 
 

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 LOOP_NODE, REPEAT_NODE, CHOOSE_NODE, WHILE_NODE = range(4)
-"""The codes of the nodes of a program."""
+"""The codes of a program's nodes: a loop over blocks, a fixed number of repetitions, a choice, and a while loop."""
 NUMBER_ARG, COUNT_ARG, POSITION_ARG, ABSENT_ARG, PLACE_ARG, LIST_ARG = range(6)
-"""The codes of the arguments of a call."""
+"""The codes of a call's arguments: a number, a count or position of items, nothing, an address, or a list."""
 ALIGNMENT_BYTES: Final = 64
 """The alignment of arrays in the arena."""
 
 
 class Location(NamedTuple):
-    """The memory of an array: its buffer, its offset and size in bytes, and its step per iteration."""
+    """The memory of an array: its buffer, its offset and size in bytes, and the bytes that it moves per iteration."""
 
     slot: int
     """The index of the buffer: the arena is 0, then come inputs, outputs and constants."""
@@ -80,7 +80,7 @@ class ProgramTable:
         self._kept: list[Array] = []
 
     def make_function(self, *, is_indivisible: bool = False) -> Callable[..., None]:
-        """Return the program as a function of its inputs and outputs, and of an arena unless it has one of its own.
+        """Return the program as a function of inputs, outputs, and scratch memory unless the program has its own.
 
         If it is indivisible, no other thread of Python and no interrupt comes before it has ended.
         """
@@ -107,7 +107,7 @@ class ProgramTable:
         return Location(first + slot, 0, self._constants[slot].nbytes)
 
     def add_function(self, key: Any) -> int:
-        """Return the index of a function: a C function's name, or a ufunc with the index of its inner loop."""
+        """Return the index of a function, given by `key`: a C function's name, or a ufunc and the index of its loop."""
         return self._functions.setdefault(key, len(self._functions))
 
     def reserve(self, offset: int, nbytes: int) -> Location:

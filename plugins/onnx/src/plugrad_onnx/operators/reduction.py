@@ -19,19 +19,23 @@ if TYPE_CHECKING:
 
 
 def _sum(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Return the sum over axes."""
     return cast_like_input(plugrad.sum(x, axis=axes, keepdims=keepdims), x)
 
 
 def _product(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Return the product over axes."""
     return cast_like_input(plugrad.prod(x, axis=axes, keepdims=keepdims), x)
 
 
 def _mean(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Return the mean over axes."""
     floating = x if x.dtype.is_inexact else plugrad.astype(x, "float32")
     return cast_like_input(plugrad.mean(floating, axis=axes, keepdims=keepdims), x)
 
 
 def _max(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Return the maximum over axes."""
     if str(x.dtype) == "bool":
         return plugrad.any(x, axis=axes, keepdims=keepdims)
     if 0 in x.shape:
@@ -40,6 +44,7 @@ def _max(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
 
 
 def _min(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Return the minimum over axes."""
     if str(x.dtype) == "bool":
         return plugrad.all(x, axis=axes, keepdims=keepdims)
     if 0 in x.shape:
@@ -83,6 +88,7 @@ def _declare_reduction(operator_name: str, reduction: Reduction, axes_input_opse
     def reduce_by_attribute(
         x: Tensor, *, axes: Sequence[int] | None = None, keepdims: int = 1
     ) -> Tensor:
+        """Return the tensor reduced over the axes of an attribute."""
         return reduction(x, tuple(axes or range(x.ndim)), bool(keepdims))
 
     @operator(operator_name, since=axes_input_opset)
@@ -93,6 +99,7 @@ def _declare_reduction(operator_name: str, reduction: Reduction, axes_input_opse
         keepdims: int = 1,
         noop_with_empty_axes: int = 0,
     ) -> Tensor:
+        """Return the tensor reduced over the axes of an input."""
         chosen = tuple(integers_from_either(None, axes) or ())
         if not chosen and noop_with_empty_axes:
             return reduction(plugrad.expand_dims(x, axis=0), (0,), False)

@@ -178,7 +178,7 @@ def make_reduction(kernel: str) -> Callable[..., WasmArray]:
                 places,
                 *(length, inner),
                 work=x.size,
-                multiple=PART_MULTIPLE_ELEMENTS,
+                part_size_multiple=PART_MULTIPLE_ELEMENTS,
             )
             return out
         places = (x, length * inner), (out, inner)
@@ -267,7 +267,7 @@ def bincount(x: WasmArray, weights: WasmArray | None, *, size: int) -> WasmArray
 def dense_bincount(
     x: WasmArray, weights: WasmArray | None, *, size: int, binary_output: bool
 ) -> WasmArray:
-    """Return how often each integer below `size` occurs in each row, or whether it does."""
+    """Return counts, or sums of weights, of each integer below `size` in each row, or whether it occurs."""
     shape = (*x.shape[:-1], size)
     if not binary_output:
         return count_values_in_bins(x, weights, shape)

@@ -1,4 +1,4 @@
-"""Sorting and searching: positions come from the device, and the rest from the core's host bodies.
+"""Sorting and searching: positions are computed in the sandbox, other results by the core on the host.
 
 NumPy sorts values faster with the vectors of the host than a copy to it costs.
 """
@@ -72,7 +72,7 @@ def argsort_first_in_rows(
     entries = 16 * count  # bytes: two for each element
     rows, work = count_elements(tuple(lead)), SORT_STEPS_PER_ELEMENT * x.size
     run_over_items(
-        x, ARGSORT_EXPORTS[x.dtype], rows, places, *attributes, work=work, scratch=entries
+        x, ARGSORT_EXPORTS[x.dtype], rows, places, *attributes, work=work, scratch_bytes=entries
     )
     return out
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Shape, Shaped
     from plugrad_wasm.programs.blocks import ElementwiseCall, GroupOperands
-    from plugrad_wasm.programs.recorder import RecordingMemory
 
     Function = Callable[..., list[str]]
     """The type of a function that adds instructions to a stage, and returns the names of the results."""
@@ -58,15 +57,15 @@ EXPM1_COEFFICIENTS: Final = (
 LOG_COEFFICIENTS: Final = (0.29871976, 0.39977539, 0.66666776)
 """The coefficients of a polynomial for the logarithm, highest power first, as in the C sources."""
 LN2, LN2_HIGH, LN2_LOW, LOG2_E = 0.69314718, 0.693359375, -2.12194440e-4, 1.44269504088896341
-"""The logarithm of 2, the same in two parts, and the logarithm of e to the base 2."""
+"""ln(2), the high and the low part of ln(2), and the logarithm of e to the base 2."""
 INFINITY_BITS, NAN_BITS = 0x7F800000, 0x7FC00000
 """The bits of infinity and of NaN in float32."""
 
 
 def build_compiled_loop(
-    calls: Sequence[ElementwiseCall], operands: GroupOperands, memory: RecordingMemory
+    calls: Sequence[ElementwiseCall], operands: GroupOperands
 ) -> CompiledLoop | None:
-    """Return a group of calls as one compiled loop; None if it is short or has functions not in `STAGE_FUNCTIONS`."""
+    """Return a group of calls as a compiled loop; None if it is short or has functions not in `STAGE_FUNCTIONS`."""
     count = count_elements(operands.shape)
     specs = operands.specs
     if (
@@ -265,7 +264,7 @@ class _StageSource:
         recompute: Callable[..., str],
         *inputs: Sequence[str],
     ) -> None:
-        """Add a branch that, if any bit of a mask is set, replaces all values by those that `recompute` adds."""
+        """Add a branch that, if any bit of a mask is set, replaces values by results of the function `recompute`."""
         outer, self.lines = self.lines, []
         for value, *own in zip(values, *inputs, strict=True):
             name = value.removeprefix("(local.get ").removesuffix(")")
@@ -286,7 +285,7 @@ class _StageSource:
         return self.add_instruction("v128.and", x, int_vector(0x7FFFFFFF))
 
     def add_select(self, mask: str, if_set: str, if_clear: str) -> str:
-        """Add the choice of bits, depending on those of a mask; return the result's name."""
+        """Add the choice between two vectors, bit by bit, by the bits of a mask; return the result's name."""
         return self.add_instruction("v128.bitselect", if_set, if_clear, mask)
 
     def add_polynomial(self, coefficients: Sequence[float], x: str) -> str:
@@ -362,14 +361,14 @@ def add_exp(stage: _StageSource, xs: Sequence[str]) -> list[str]:
     far = stage.add_instruction("v128.and", union, int_vector(~63))
 
     def exp_near_zero(x: str, shifted: str) -> str:
-        """Return the name of exp(x) for x near 0."""
+        """Return the name of exp(x) for x near 0, given the name of x / log(2), rounded as bits."""
         n = stage.add_instruction("f32x4.sub", shifted, float_vector(EXP_ROUNDING_CONSTANT))
         return _add_exp_of_remainder(
             stage, stage.add_multiply_add(n, float_vector(-LN2), x), shifted
         )
 
     def exp_anywhere(x: str, shifted: str, distance: str) -> str:
-        """Return the name of exp(x) for any x."""
+        """Return the name of exp(x) for any x, given the names of x / log(2), rounded, and of its distance from 0."""
         n = stage.add_instruction("f32x4.sub", shifted, float_vector(EXP_ROUNDING_CONSTANT))
         is_near = stage.add_instruction("i32x4.lt_u", distance, int_vector(64))
         r = stage.add_multiply_add(

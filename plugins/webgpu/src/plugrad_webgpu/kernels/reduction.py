@@ -40,6 +40,7 @@ def with_complex_parts(reduce: Callable[..., GpuArray]) -> Callable[..., GpuArra
     """Return a reduction that also takes complex numbers and reduces their parts separately."""
 
     def reduce_any(x: GpuArray, axes: tuple[int, ...], keep_dims: bool) -> GpuArray:
+        """Return an array of real or complex numbers reduced over axes."""
         if x.dtype != complex64:
             return reduce(x, axes, keep_dims)
         return as_complex(reduce(as_float_pairs(x), axes, keep_dims))
@@ -118,7 +119,7 @@ def argmin(x: GpuArray, *, axis: int) -> GpuArray:
 
 @table.implements(contracts.bincount)
 def bincount(x: GpuArray, weights: GpuArray | None, *, size: int) -> GpuArray:
-    """Return the counts of all elements, or the sums of their weights."""
+    """Return how often each number below `size` occurs in x, or the sums of its weights."""
     return count_in_bins(x, weights, (size,))
 
 
@@ -126,7 +127,7 @@ def bincount(x: GpuArray, weights: GpuArray | None, *, size: int) -> GpuArray:
 def dense_bincount(
     x: GpuArray, weights: GpuArray | None, *, size: int, binary_output: bool
 ) -> GpuArray:
-    """Return the counts of each row, or whether each is not 0."""
+    """Return how often each number below `size` occurs in each row of x, or whether it occurs."""
     shape = (*x.shape[:-1], size)
     if not binary_output:
         return count_in_bins(x, weights, shape)

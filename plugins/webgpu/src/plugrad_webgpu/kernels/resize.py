@@ -94,7 +94,9 @@ class SourcePositions(NamedTuple):
     """The source index below each position along an axis, and the fraction of the way to the next one."""
 
     lower_index: NDArray[np.uint32]
+    """The index of the source row or column at or before each position."""
     fraction: NDArray[np.float32]
+    """The distance from the lower index to the position, between 0 and 1."""
 
 
 SourcePositionFunction = Callable[[int, int, bool, bool], SourcePositions]
@@ -139,6 +141,7 @@ def _make_position_table(
     def compute_table(
         image_height: int, result_height: int, image_width: int, result_width: int, *flags: bool
     ) -> NDArray[np.uint32]:
+        """Return the source positions of rows, then of columns, in one array."""
         of_both = (
             *find_positions(image_height, result_height, *flags),
             *find_positions(image_width, result_width, *flags),
