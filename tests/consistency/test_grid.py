@@ -63,6 +63,7 @@ FAMILIES_WITHOUT_KERNELS = {
     # what all ops share
     "arguments",
     "array_functions",
+    "assignment",
     "attributes",
     "axes",
     "chained",

@@ -455,6 +455,7 @@ if typing.TYPE_CHECKING:
 
 __version__ = "0.1.0"
 newaxis = None
+"""An index that inserts an axis of size 1, as in NumPy."""
 
 _PUBLIC_MODULE_NAMES = {
     "extend",
@@ -471,6 +472,7 @@ _PUBLIC_MODULE_NAMES = {
     "string",
     "tfjs",
 }
+"""The public modules that are imported when they are first used."""
 _LAZY_EXPORTS = {
     "array_api": (
         "__array_api_version__ __array_namespace_info__ can_cast finfo iinfo isdtype result_type"
@@ -550,6 +552,7 @@ _LAZY_EXPORTS = {
 _MODULE_OF_EXPORT = {
     name: module for module, names in _LAZY_EXPORTS.items() for name in names.split()
 }
+"""The module of each name in `_LAZY_EXPORTS`."""
 
 # The package of that name is none of plugrad's public names, and other frameworks have a function `tensor`.
 globals().pop("tensor")

@@ -58,6 +58,7 @@ class FloatInfo(NamedTuple):
 
     bits: int
     eps: float
+    """The distance from 1 to the next larger number."""
     max: float
     min: float
     smallest_normal: float

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ParameterTypes = ParamSpec("ParameterTypes")
+"""The types of a deprecated function's parameters."""
 ResultType = TypeVar("ResultType")
+"""The type of a deprecated function's result."""
 
 
 def deprecated(

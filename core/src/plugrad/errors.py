@@ -344,6 +344,7 @@ _CONTROL_CHARACTERS: Final = (
     r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # marks of direction, separators of lines
     r"\ufeff\ud800-\udfff]"  # the mark of byte order, halves of surrogate pairs
 )
+"""The regular expression of characters that control a terminal or the writing direction."""
 
 
 def describe_exception(error: BaseException) -> str:
@@ -388,7 +389,7 @@ def suggest_similar_name(
 
 
 def raise_missing_name(namespace: ModuleType, instead: Mapping[str, str], name: str) -> NoReturn:
-    """Raise the error for a name that a package or one of its modules does not have.
+    """Raise the error for a name that a package lacks; `instead` maps such names to what to write instead.
 
     >>> import plugrad
     >>> instead = {"Linear": "write nn.Dense(units)"}

@@ -204,6 +204,7 @@ _LAZY_EXPORTS = {
 _MODULE_OF_EXPORT = {
     name: module for module, names in _LAZY_EXPORTS.items() for name in names.split()
 }
+"""The module of each name in `_LAZY_EXPORTS`."""
 
 
 def __getattr__(name: str) -> typing.Any:

@@ -14,6 +14,7 @@ FULL_COLLECTION_FACTOR: Final = 100
 _original_thresholds: Final[dict[int, int]] = {}
 """The third thresholds that programs had set, by those that were put in their place."""
 _are_collections_rare = False
+"""Whether `make_full_collections_rare` is in force."""
 
 
 def make_full_collections_rare() -> None:

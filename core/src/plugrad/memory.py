@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Memory
 
 ParameterTypes = ParamSpec("ParameterTypes")
+"""The types of a decorated function's parameters."""
 ResultType = TypeVar("ResultType")
+"""The type of a decorated function's result."""
 
 
 class tidy:  # noqa: N801 - a context manager and a decorator: it reads as a verb
@@ -116,10 +118,15 @@ class MemoryReport(NamedTuple):
     """Memory in use: live tensors, and the buffers and bytes of the opened backends."""
 
     tensors: int
+    """The number of live tensors."""
     buffers: int
+    """The number of buffers in use, of all backends together."""
     bytes: int
+    """The bytes in use, of all backends together."""
     peak: int
+    """The sum of the peaks of all backends, in bytes."""
     backends: Mapping[str, Memory]
+    """By backend and device, such as ``"webgpu:0"``: the buffers, bytes and peak bytes."""
 
 
 def memory() -> MemoryReport:

@@ -25,15 +25,20 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 InputShapes = tuple["Shape", ...]
+"""The shapes of a call's inputs."""
 
 
 class KernelProfile(NamedTuple):
     """The total cost of the calls of one kernel on one backend."""
 
     kernel: str
+    """The name of the kernel."""
     backend: str
+    """The backend and device, such as ``"webgpu:0"``."""
     calls: int
+    """The number of calls."""
     seconds: float
+    """The duration of all calls together."""
     bytes: int
     """The bytes of the inputs and of the results, in all calls together."""
     shapes: dict[InputShapes, int]
@@ -48,11 +53,17 @@ class _RecordedCall(NamedTuple):
     kernel: str
     backend: str
     start: int
+    """When the call began, in nanoseconds."""
     end: int
+    """When the call ended, in nanoseconds."""
     thread: int
+    """The identifier of the thread."""
     bytes: int
+    """The bytes of the inputs and of the results."""
     shapes: InputShapes
+    """The shapes of the inputs."""
     dtypes: tuple[str, ...]
+    """The names of the inputs' dtypes."""
     memory: int | None
     """The bytes in use on the device after the call, if they were measured."""
     steps: tuple[str, ...] = ()
@@ -307,4 +318,5 @@ def _most_frequent_shapes(kernel: KernelProfile) -> str:
 
 
 def _count_bytes(x: Any) -> int:
+    """Return the number of bytes of an array."""
     return prod(x.shape) * as_dtype(x.dtype).itemsize

@@ -24,6 +24,7 @@ EXIT_FINDING: Final = 1
 EXIT_MISUSE: Final = 2
 """The exit status for wrong arguments."""
 EXIT_INTERRUPTED: Final = 130
+"""The exit status after Ctrl-C."""
 
 COMMAND_SUMMARIES: Final = {
     "list": "list the installed plugins, and mark the active backend",
@@ -36,6 +37,7 @@ COMMAND_SUMMARIES: Final = {
     "new-backend": "create a project with a backend",
     "new-ops": "create a project with an op, its kernels and its gradient",
 }
+"""By command, what it does in a line."""
 EXIT_STATUS_HELP: Final = """\
 exit status:
   0    success
@@ -45,6 +47,7 @@ exit status:
        unknown name, malformed setting, missing package
   130  interrupted
 """
+"""The text about exit statuses at the end of the help."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -115,13 +118,13 @@ def _add_command(subcommands: Any, command_name: str, summary: str) -> ArgumentP
 
 
 def _add_command_arguments(parser: ArgumentParser, module: Any) -> None:
-    """Add the arguments of a command, and the function that runs it."""
+    """Add the arguments of a command, and the function that runs it, both of which its module has."""
     parser.set_defaults(run=module.run, command_parser=parser)
     module.add_arguments(parser)
 
 
 def _add_manifest_commands(subcommands: Any, command: str) -> None:
-    """Add the commands that manifests declare; only the code of the one that runs is imported.
+    """Add the commands that manifests declare; only the module of the one named `command` is imported.
 
     Raises:
         PluginUnavailable: the module of `command` cannot be imported.
@@ -159,6 +162,7 @@ def _add_hook_commands(subcommands: object) -> None:
 
 
 def _print_version() -> None:
+    """Print the version of plugrad."""
     from plugrad.cli.environment import installed_version  # its imports are slow
 
     layout.print_line(f"plugrad {installed_version('plugrad-core')}")
@@ -173,4 +177,5 @@ class _HelpFormatter(RawDescriptionHelpFormatter):
         self._action_max_length = max(map(len, COMMAND_SUMMARIES)) + 4
 
     def _split_lines(self, text: str, width: int) -> list[str]:
+        """Return the lines of a help text, wrapped to a width."""
         return layout.wrap_text(text, width)  # argparse splits names at hyphens

@@ -32,12 +32,12 @@ class ReportFile:
         self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115 - until the process ends
 
     def add(self, **finding: object) -> None:
-        """Write a finding as one line."""
+        """Write a finding, given as keyword arguments, as one line of JSON."""
         print(json.dumps(finding), file=self._file, flush=True)
 
 
 def main(request: Mapping[str, Any]) -> None:
-    """Do the job that the parent process requests, and write the result to the report file."""
+    """Run the job that the parent process's request, parsed JSON, describes; write the result to a file."""
     report = ReportFile(request["records"])
     _disable_core_dumps()
     faulthandler.enable()
@@ -52,6 +52,7 @@ def main(request: Mapping[str, Any]) -> None:
 
 
 def _disable_core_dumps() -> None:
+    """Keep a crash of this process from writing its memory to a file."""
     if sys.platform != "win32":
         import resource
 
@@ -79,6 +80,7 @@ def try_backend(report: ReportFile, plugin_name: str, last_step: str) -> None:
 
 
 def _probe_open_and_compute(report: ReportFile, plugin: Plugin, last_step: str) -> None:
+    """Probe a plugin's backend, open it and compute with it, up to `last_step`, and report each result."""
     from plugrad.cli.trial import run_checks
     from plugrad.discovery import loading
     from plugrad.discovery.listing import plugins
@@ -230,6 +232,7 @@ def report_contracts(report: ReportFile) -> None:
 
 
 def _describe_contracts() -> dict[str, Any]:
+    """Return the description of each contract of core, by kernel name."""
     from plugrad.extend import KERNELS
     from plugrad.registry.batching import describe_batching
     from plugrad.registry.composites import find_composite
@@ -257,3 +260,4 @@ JOB_FUNCTION_BY_NAME: Final[dict[str, Callable[..., None]]] = {
         report_contracts,
     )
 }
+"""By name, the functions above that do jobs."""

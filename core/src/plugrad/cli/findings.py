@@ -33,8 +33,11 @@ class Finding(NamedTuple):
     subject: str
     """What the finding is about; `subject` and `text` form one sentence."""
     text: str
+    """What is wrong, as the predicate of the sentence."""
     remedy: str = ""
+    """What to do about it, or an empty string."""
     details: str = ""
+    """A traceback or the output of a process, or an empty string."""
 
     @property
     def headline(self) -> str:
@@ -170,6 +173,7 @@ def repair_remedy(plugin: Plugin) -> str:
 
 
 def _remedy_for_problem(plugin: Plugin, problem: str) -> str:
+    """Return how to repair a plugin with a problem, the text of which names the exception."""
     missing = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", problem)
     own = plugin.target.partition(":")[0].partition(".")[0]
     if missing and missing[1].partition(".")[0] != own:

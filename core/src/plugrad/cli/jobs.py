@@ -32,6 +32,7 @@ BOOTSTRAP_CODE: Final = (
 )
 """The Python code that the separate process runs."""
 POLL_INTERVAL_SECONDS: Final = 0.01
+"""How long to wait before running processes are looked at again."""
 FIRST_STAGE_DESCRIPTION: Final = "plugrad itself is imported"
 """The stage before the first one that a job reports."""
 
@@ -61,6 +62,7 @@ class Job(NamedTuple):
     name: str
     """The name of the function."""
     arguments: Mapping[str, Any]
+    """The arguments of the function by name, as JSON can hold them."""
 
 
 class Outcome(NamedTuple):
@@ -73,6 +75,7 @@ class Outcome(NamedTuple):
     details: str
     """The traceback, or the output of the process, if something went wrong."""
     seconds: float
+    """How long the process ran."""
     has_started: bool
     """Whether plugrad itself could be imported."""
 

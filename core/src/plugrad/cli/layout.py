@@ -70,6 +70,7 @@ def _apply_style(text: str, style: str) -> str:
 
 
 def _escape_matched_character(match: re.Match[str]) -> str:
+    """Return the escape sequence of a matched character."""
     return match[0].encode("unicode_escape").decode()
 
 
@@ -87,6 +88,7 @@ def print_heading(text: str, style: str = BOLD) -> None:
 
 
 _printed_headings: Final[list[str]] = []
+"""The headings printed so far."""
 
 
 def forget_headings() -> None:
@@ -95,7 +97,7 @@ def forget_headings() -> None:
 
 
 def print_paragraph(text: str, indent: str = INDENT, hanging_indent: str | None = None) -> None:
-    """Print text wrapped to the terminal's width; existing line breaks are kept."""
+    """Print text wrapped to the terminal's width, with a string of spaces as indent; existing line breaks are kept."""
     for line in text.splitlines() or [""]:
         for part in wrap(
             line,
@@ -110,7 +112,7 @@ def print_paragraph(text: str, indent: str = INDENT, hanging_indent: str | None 
 
 
 def print_verbatim(text: str, indent: str = INDENT * 2) -> None:
-    """Print text without wrapping it, such as a traceback."""
+    """Print text such as a traceback without wrapping it, with a string of spaces before each line."""
     for line in text.rstrip().splitlines():
         print_line(f"{indent}{line}".rstrip())
 

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
 TEMPLATES_FOLDER: Final = Path(__file__).parents[1] / "templates"
+"""The folder with the templates of projects."""
 TEMPLATE_SUFFIX: Final = ".template"
 LICENCES: Final = ("Apache-2.0", "MIT", "BSD-3-Clause")
+"""The licences among which a new project chooses."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -41,7 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def write_project(template: str, arguments: Namespace) -> None:
-    """Write a project, and print how to install and test it.
+    """Write a project from the template of this name, and print how to install and test it.
 
     Raises:
         ArgumentValueError: the name or the author is not valid, or the folder exists and is not empty.
@@ -96,6 +98,7 @@ def write_project(template: str, arguments: Namespace) -> None:
 
 
 def _check_project_names(template: str, name: str, author: str) -> None:
+    """Raise unless the names of a project and of its author are valid for a template."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name == "plugins":
         raise ArgumentValueError(
             f"NAME={name!r} must start with a lower-case letter, followed by lower-case letters, digits and _"
@@ -117,5 +120,6 @@ def _fill_template(text: str, replacements: dict[str, str]) -> str:
 
 
 def _installed_core_version() -> str:
+    """Return the version of plugrad-core, or ``"0"`` if it is not installed."""
     version = installed_version("plugrad-core")
     return version if version[:1].isdigit() else "0"

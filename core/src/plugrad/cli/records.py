@@ -21,6 +21,7 @@ HEADING_OF_KIND = {
     "ops": "Op packs",
     "hooks": "Hooks",
 }
+"""By kind of plugin, the heading above its table."""
 UNUSABLE_STATUSES = ("incompatible", "conflict", "failed")
 """The statuses of plugins that need a remedy."""
 

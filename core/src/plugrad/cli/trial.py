@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Compute = Callable[[Any, Sequence[Any]], Any]
     """A function of a namespace (plugrad or NumPy) and inputs, which returns an array."""
     Inputs = tuple[np.ndarray[Any, Any], ...]
+    """The NumPy arrays that a computation takes."""
 
 FLOAT_MATRIX_INPUT: Final = np.linspace(-2.0, 2.0, 12, dtype=np.float32).reshape(3, 4)
 FLOAT_VECTOR_INPUT: Final = np.asarray([0.5, -1.5, 2.0, 0.25], np.float32)
@@ -56,10 +57,12 @@ def run_checks(backend: str) -> list[dict[str, str]]:
 
 
 def _compute_on_backend(compute: Compute, inputs: Inputs) -> plugrad.Tensor:
+    """Return the result of a computation on the active backend."""
     return compute(plugrad, [plugrad.asarray(x) for x in inputs])
 
 
 def _check_dtype_storage(dtype: str) -> dict[str, str]:
+    """Return the record of a check that the active backend stores a dtype."""
     expected = np.arange(6).reshape(2, 3).astype(dtype)
     return _run_check(f"store {dtype}", lambda: plugrad.asarray(expected), expected)
 
@@ -72,6 +75,7 @@ def _compute_gradient() -> plugrad.Tensor:
 def _run_check(
     check_name: str, compute: Callable[[], plugrad.Tensor], expected: Any
 ) -> dict[str, str]:
+    """Return the record of a check: whether the tensor that `compute` returns has the expected values."""
     try:
         values = compute().numpy()
     except (KernelNotFound, UnsupportedDtype) as error:

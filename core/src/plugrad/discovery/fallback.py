@@ -94,7 +94,7 @@ def fallback_implementation(kernel_name: str, source: Backend) -> Implementation
 def _run_on_backend(
     target: Backend, kernel_name: str, arrays: Iterable[Any], attrs: Mapping[str, Any]
 ) -> Any:
-    """Run a kernel on NumPy arrays, and return NumPy arrays."""
+    """Run a kernel with NumPy arrays on the backend `target`, and return NumPy arrays."""
     copies = [
         copy_to_backend_array(np.asarray(x, order="C"), target)
         if isinstance(x, np.ndarray)
@@ -171,7 +171,7 @@ def _choose_target(kernel_name: str, source: Backend, arrays: Sequence[Any]) -> 
 def _fallback_candidates(
     kernel_name: str, source: Backend, reasons: list[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (name, device) of the backends that may have the kernel, by preference, loading none."""
+    """Yield (name, device) of backends that may have the kernel, best first; append to `reasons` why others do not."""
     order = config.explain("fallback_order")
     if order.value:
         choices = [selection.split_device_spec(spec, order.layer) for spec in order.value]
@@ -281,6 +281,7 @@ def make_kernel_not_found_error(
 
 
 def _join_names(names: Sequence[str]) -> str:
+    """Return quoted names joined by commas, with "and" before the last one."""
     *first, last = map(repr, names)
     return f"{', '.join(first)} and {last}" if first else last
 

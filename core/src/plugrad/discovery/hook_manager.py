@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from plugrad.discovery.plugin import Plugin
 
     FailureReporter = Callable[[str, str, BaseException], None]
+    """A function that is called with the plugin's name, the hook's name and the error."""
 
 
 class _GuardedHooks:
@@ -51,7 +52,7 @@ def register_hooks(
     hook_names: Mapping[str, Any],
     report_failure: FailureReporter,
 ) -> None:
-    """Register the hooks of a plugin with pluggy; `report_failure` receives plugin, hook and error of each failure.
+    """Register the hooks that `implementer`, a module or object, has; `report_failure` is called for each failure.
 
     A result comes together with the name of the plugin that returned it.
 
@@ -87,7 +88,7 @@ def _check_signatures(
     plugin: Plugin,
     hook_names: Mapping[str, Any],
 ) -> None:
-    """Raise unless all hooks of a plugin exist, are marked, are listed in its manifest, and wrap no others."""
+    """Raise unless a plugin's hooks exist, are marked, are in its manifest, and are no pluggy wrappers."""
     for name in sorted(hooks.keys() - hook_names.keys()):
         raise RegistrationError(
             f"{plugin}: there is no hook {name!r}{suggest_similar_name(name, hook_names)}; "

@@ -129,12 +129,14 @@ HOOK_SPECIFICATIONS: Final[Mapping[str, Callable[..., Any]]] = {
         plugrad_cli,
     )
 }
+"""By name, the functions above, which specify the hooks."""
 
 
 # --- for plugins ---------------------------------------------------------------------------------
 
 
 HookFunctionType = TypeVar("HookFunctionType", bound=Callable[..., Any])
+"""The type of a function that `hookimpl` marks and returns."""
 
 
 def hookimpl(function: HookFunctionType) -> HookFunctionType:
@@ -284,7 +286,7 @@ def _load_matching_plugins(is_selected: Callable[[Plugin], bool]) -> int | None:
 
 
 def call_hooks(hook: str, *, only_plugin: str = "", **arguments: Any) -> list[tuple[str, Any]]:
-    """Call a hook of every plugin, or of one; return (plugin, result) for each result that is not None.
+    """Call the hook named `hook` of every plugin, or of one; return (plugin, result) for each result but None.
 
     The order is pluggy's: the plugin loaded last comes first.
     """

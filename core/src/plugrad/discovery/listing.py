@@ -173,6 +173,7 @@ def remove_plugin(plugin: Plugin) -> None:
 
 
 def _invalidate_plugin_list() -> None:
+    """Discard the cached list of plugins, and make a new one."""
     state.listing = None
     _list_plugins()
 
@@ -272,6 +273,7 @@ def _check_name(plugin_kind: PluginKind, name: str) -> None:
 
 
 def _format_version(version: tuple[int, int]) -> str:
+    """Return a version (major, minor) as text."""
     return ".".join(map(str, version))
 
 
@@ -305,6 +307,7 @@ def _mark_conflicts(all_plugins: list[Plugin]) -> None:
 
 
 def _set_conflict_status(plugin: Plugin, other_distributions: list[str]) -> None:
+    """Mark a plugin as in conflict with those of other distributions, and note the remedy."""
     choice = f"use {plugin.qualified_name!r}"
     if plugin.kind == "kernels":
         choice = f"name {plugin.qualified_name!r} in the setting packs"
@@ -397,6 +400,7 @@ GPU_NAMES_WITHOUT_BACKEND: Final = frozenset({"cuda", "gpu", "hip", "mps", "rocm
 
 
 def _plugin_not_found_error(name: str, kind: PluginKind) -> BackendNotFound | PluginNotFound:
+    """Return the error for a name that no installed plugin of a kind has."""
     known = [p.name for p in plugins(kind)]
     extras = {name.rpartition("-")[2] for name in first_party_distributions()}
     installed = f"installed are {', '.join(known) or 'none'}"

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Hashable
 
 _bookkeeping_lock = RLock()
+"""The lock that is held while the two tables below are read or changed."""
 _hold_bookkeeping_lock = hold_safely(_bookkeeping_lock)
-"""A context manager that holds the lock; an interruption cannot leave it held."""
+"""A context manager that holds `_bookkeeping_lock`; an interruption cannot leave it held."""
 _lock_released_condition = Condition(_bookkeeping_lock)
+"""The condition that is notified when a thread releases the lock of a key."""
 _holder_of_key: Final[dict[Hashable, tuple[int, int]]] = {}
 """By key: the thread that holds the lock, and how many times."""
 _awaited_key_of_thread: Final[dict[int, Hashable]] = {}

@@ -186,14 +186,14 @@ def warn_on_failure(backend: Backend, method: str) -> Generator[None, None, None
 
 
 def read_memory(backend: Backend) -> Memory | None:
-    """Return the result of a backend's `memory`, or None, with a warning, if it is invalid."""
+    """Return the memory counts of a backend's method `memory`, or None, with a warning, if they are invalid."""
     with warn_on_failure(backend, "memory()"):
         return validate_memory(backend)
     return None
 
 
 def validate_memory(backend: Backend) -> Memory:
-    """Return the result of a backend's `memory`, or raise if it is invalid.
+    """Return the memory counts of a backend's method `memory`, or raise if they are invalid.
 
     Raises:
         BackendFailed: it does not; or what the backend raises itself.
@@ -223,6 +223,7 @@ def probe(plugin: Plugin) -> Probe:
 
 
 def _run_probe(backend: Backend) -> Probe:
+    """Return the devices that a backend's `probe` finds; raise if its result is invalid."""
     found = backend.probe()
     if not isinstance(found, Probe):  # pyright: ignore[reportUnnecessaryIsInstance] - a plugin's
         raise TypeError(f"probe() returned {short_repr(found)}, which is not a plugrad Probe")

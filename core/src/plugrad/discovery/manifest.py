@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 API_VERSION: Final = (1, 0)
 """The version of the plugin interface that this core offers: a plugin needs the same major and at most this minor."""
 DTYPE_PATTERN: Final = r"bool|string|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)"
-"""The names of the dtypes. `plugrad.types.dtype` is not used: it imports NumPy, which listing does not need."""
+"""The regular expression of dtype names. `plugrad.types.dtype` is not used: it imports NumPy, which is slow."""
 BACKEND_MANIFEST_FILE: Final = "plugrad-backend.toml"
+"""The name of a backend's manifest in its package."""
 PLUGIN_MANIFEST_FILE: Final = "plugrad-plugin.toml"
+"""The name of another plugin's manifest in its package."""
 COMMAND_HOOKS: Final = frozenset({"plugrad_cli", "plugrad_doctor_section"})
 """The hooks that only the command ``plugrad`` calls."""
 
@@ -201,6 +203,7 @@ def _parse_value(path: object, key: str, parse: Callable[[object], Any], value: 
 
 
 def _parse_version(value: object) -> tuple[int, int]:
+    """Return a version such as ``"1.0"`` as (major, minor)."""
     match = re.fullmatch(r"(\d{1,9})\.(\d{1,9})", value) if isinstance(value, str) else None
     if match is None:
         raise ValueError("a version such as '1.0'")
@@ -235,6 +238,7 @@ def _parse_dtypes(value: object) -> tuple[str, ...]:
 
 
 def _parse_options(value: object) -> Mapping[str, Option]:
+    """Return the settings that a backend's manifest declares, by name."""
     expected = (
         "a table from names to tables, as in [options.threads] with type = 'integer' "
         "(or 'string', 'number', 'boolean'), summary = 'how many' and, if you like, a default"
@@ -267,6 +271,7 @@ def _parse_options(value: object) -> Mapping[str, Option]:
 
 
 def _parse_commands(value: object) -> Mapping[str, Command]:
+    """Return the commands that a plugin's manifest declares, by name."""
     expected = (
         "a table from names to tables, as in [commands.acme] with summary = 'what it does' and "
         "module = 'acme.command'"

@@ -12,7 +12,9 @@ from plugrad.settings.journal import Journal, record_registrations
 from plugrad.settings.layers import config
 
 PluginKind = Literal["backend", "kernels", "ops", "hooks"]
+"""What a plugin brings, as a word."""
 PluginStatus = Literal["available", "active", "incompatible", "blocked", "conflict", "failed"]
+"""Whether a plugin can be used, as a word."""
 
 KIND_OF_ENTRY_POINT_GROUP: Final[dict[str, PluginKind]] = {
     "plugrad.backends": "backend",
@@ -20,12 +22,14 @@ KIND_OF_ENTRY_POINT_GROUP: Final[dict[str, PluginKind]] = {
     "plugrad.ops": "ops",
     "plugrad.plugins": "hooks",
 }
+"""The kind of the plugins in each group of entry points."""
 KIND_DESCRIPTIONS: Final[dict[PluginKind, str]] = {
     "backend": "a backend",
     "kernels": "a kernel pack",
     "ops": "an op pack",
     "hooks": "hooks",
 }
+"""By kind, a noun with its article, for messages."""
 IN_PROCESS_DISTRIBUTION: Final = "<this process>"
 """The name in place of a distribution's for plugins that the program itself registers."""
 

@@ -27,7 +27,9 @@ class EntryPoint(NamedTuple):
     name: str
     target: str
     distribution: str
+    """The name of the distribution."""
     version: str
+    """The version of the distribution."""
 
 
 class ShadowedDistribution(NamedTuple):
@@ -49,7 +51,9 @@ class DistributionReader(NamedTuple):
     """One installed distribution: its path, and a function that returns the text of a metadata file."""
 
     read: Callable[[str], str | None]
+    """Returns the text of a metadata file by name, or None."""
     path: str
+    """The path of the metadata folder or archive."""
 
 
 def scan_distributions() -> ScanResult:

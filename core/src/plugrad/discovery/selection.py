@@ -46,6 +46,7 @@ DeviceLike: TypeAlias = str | Backend
 _selection_variable: Final[ContextVar[Selection | None]] = ContextVar("plugrad_used", default=None)
 """The selection that `use` has made in the current context, or None."""
 get_selection: Final = _selection_variable.get
+"""Return the selection that `use` has made in the current context, or None."""
 set_selection: Final = _selection_variable.set
 """Set what `use` has selected in this context, which `get_selection` returned before."""
 
@@ -231,14 +232,14 @@ def synchronize(device: DeviceLike | None = None) -> None:
 
 
 def resolve_backend(device: DeviceLike | None, layer: str = "device=") -> Backend:
-    """Return the backend that a ``device=`` argument names or is; None means the active one."""
+    """Return the backend that a ``device=`` argument names or is (None: the active one); errors begin with `layer`."""
     if device is None:
         return which().backend
     return device if isinstance(device, Backend) else first_usable_backend(device, layer)
 
 
 def split_device_spec(device_spec: str, layer: str) -> tuple[str, str]:
-    """Split a device spec, such as ``"webgpu:1"``, into backend name and device, which may be empty."""
+    """Split a device spec, such as ``"webgpu:1"``, into backend name and device or ""; errors begin with `layer`."""
     if device_spec.strip().startswith(MODULE_PREFIX):
         module, _, rest = device_spec.strip().removeprefix(MODULE_PREFIX).partition(":")
         name, _, device = rest.partition(":")
@@ -269,7 +270,7 @@ def first_usable_backend(device_specs: str, layer: str) -> Backend:
 
 
 def _open_first_usable(device_specs: str, layer: str) -> Backend:
-    """Return the first backend of a list that can be opened."""
+    """Return the first backend of a comma-separated list that can be opened; errors begin with `layer`."""
     if not isinstance(device_specs, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers pass other libraries' devices
         raise ArgumentError(
             f"{layer}: {short_repr(device_specs)} must be a string, such as 'cpu' or 'webgpu:1'"
@@ -321,10 +322,12 @@ def is_numpy_backend(backend: Backend) -> bool:
 
 
 def _find_numpy_plugin() -> Plugin | None:
+    """Return the first usable plugin whose backend stores NumPy arrays, or None."""
     return next(filter(_shares_numpy_memory, list_automatic_candidates()), None)
 
 
 def _shares_numpy_memory(plugin: Plugin) -> bool:
+    """Return whether the arrays of a plugin's backend are NumPy's."""
     return "shares-numpy-memory" in plugin.manifest.capabilities
 
 

@@ -24,6 +24,7 @@ class Selection(NamedTuple):
     """The active backend and device, and the layer that decided it."""
 
     backend: Backend
+    """The opened backend."""
     layer: str
     """The layer that decided, such as the argument of `use` or a configuration file."""
 
@@ -48,9 +49,13 @@ class Fallback(NamedTuple):
     """The calls of one kernel that fell back from backend `source` to backend `target`."""
 
     kernel: str
+    """The name of the kernel."""
     source: str
+    """The name of the backend that lacks the kernel."""
     target: str
+    """The name of the backend that computed the calls."""
     calls: int
+    """The number of calls."""
     bytes: int
     """The bytes copied in both directions."""
     milliseconds: float
@@ -109,9 +114,11 @@ class PluginState:
 
 
 state: Final = PluginState()
+"""The plugins of this process."""
 
 
 def _renew_locks_after_fork() -> None:
+    """Replace the locks in a forked process."""
     # Another thread may have held the old ones when the process was forked.
     state.lock = hold_safely(RLock())
     state.fallback_lock = hold_safely(Lock())

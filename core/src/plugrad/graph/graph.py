@@ -46,10 +46,13 @@ class Call:
     """A step that calls a kernel."""
 
     kernel: Kernel[..., Any]
+    """The contract of the kernel."""
     inputs: tuple[Value | None, ...]
     """The values of the inputs, in which None is an absent optional input."""
     attrs: Mapping[str, Any]
+    """The attributes of the call by name."""
     outputs: tuple[Value, ...]
+    """The values that the call computes."""
     returns_list: bool
     """Whether the kernel has several outputs, even if their number is one."""
     line: SourceLine
@@ -74,7 +77,9 @@ class HostValue:
     """A value that a host function computes anew in each run; see `plugrad.extend.host_value`."""
 
     function: Callable[[], Any]
+    """The function without parameters that computes the value."""
     outputs: tuple[Value]
+    """The only value, as a tuple."""
     line: SourceLine
     """The user's line of which the trace made the step."""
 
@@ -101,6 +106,7 @@ class Scan:
     """
 
     body: Graph
+    """The graph of one iteration."""
     length: int
     """The number of iterations."""
     carry: tuple[Value, ...]
@@ -139,10 +145,13 @@ class Cond:
     """A conditional: a flag selects which of two graphs runs."""
 
     flag: Value
+    """The value of the bool that selects a branch."""
     branches: tuple[Graph, Graph]
     """The graphs for a true and for a false flag. Both take the operands, and their results have the same specs."""
     operands: tuple[Value, ...]
+    """The values that both branches take."""
     outputs: tuple[Value, ...]
+    """The values that the results of the branch become."""
     line: SourceLine
     """The user's line of which the trace made the step."""
 
@@ -165,10 +174,15 @@ class While:
     """A loop that runs while its condition graph returns true; both graphs take the carry, then the captured values."""
 
     condition: Graph
+    """The graph that returns whether the loop goes on."""
     body: Graph
+    """The graph of one iteration, which returns the next carry."""
     carry: tuple[Value, ...]
+    """The values of the initial carry."""
     captured: tuple[Value, ...]
+    """The values that each iteration gets unchanged."""
     outputs: tuple[Value, ...]
+    """The values that the last carry becomes."""
     line: SourceLine
     """The user's line of which the trace made the step."""
 
@@ -220,6 +234,7 @@ class Fused:
 
 
 Step: TypeAlias = Call | HostValue | Scan | Cond | While | Fused
+"""A step of a graph."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,8 +246,11 @@ class Graph:
     specs: Mapping[Value, Shaped]
     """The shape and dtype of each value."""
     arguments: tuple[Value, ...]
+    """The values of the function's arguments."""
     steps: tuple[Step, ...]
+    """The steps in the order in which they run."""
     results: tuple[Value, ...]
+    """The values that the function returns."""
     constants: Mapping[Value, Any] = field(default_factory=lambda: MappingProxyType({}))
     """The arrays that the function closes over, by value."""
     variables: Mapping[Value, Variable] = field(default_factory=lambda: MappingProxyType({}))
@@ -286,6 +304,7 @@ def format_constant(graph: Graph, value: Value) -> str:
 
 
 def _format_values(values: Iterable[Value | None]) -> str:
+    """Return a list of values as text, such as ``%1, %2``; an absent one is an underscore."""
     return _shorten_list(["_" if value is None else f"%{value}" for value in values])
 
 

@@ -164,10 +164,12 @@ def _check_loop(
 
 
 def _argument_specs(graph: Graph) -> list[Shaped]:
+    """Return the shapes and dtypes of a graph's arguments and variables."""
     return [graph.specs[value] for value in (*graph.arguments, *graph.variables)]
 
 
 def _result_specs(graph: Graph) -> list[Shaped]:
+    """Return the shapes and dtypes of a graph's results."""
     return [graph.specs[value] for value in graph.results]
 
 
@@ -180,6 +182,7 @@ def _as_spec(array: object) -> Shaped:
 def _check_specs(
     location: str, actual_specs: Sequence[Shaped], expected_specs: Sequence[Shaped]
 ) -> None:
+    """Raise unless shapes and dtypes are the expected ones; the error begins with the text `location`."""
     if len(actual_specs) != len(expected_specs):
         _raise_invalid_graph(
             f"{location}: there are {len(actual_specs)} values instead of {len(expected_specs)}"
@@ -189,6 +192,7 @@ def _check_specs(
 
 
 def _check_spec(location: str, actual_spec: Shaped, expected_spec: Shaped) -> None:
+    """Raise unless a shape and dtype are the expected ones; the error begins with the text `location`."""
     if (
         tuple(actual_spec.shape) != tuple(expected_spec.shape)
         or actual_spec.dtype is not expected_spec.dtype
@@ -199,4 +203,5 @@ def _check_spec(location: str, actual_spec: Shaped, expected_spec: Shaped) -> No
 
 
 def _raise_invalid_graph(problem: str) -> NoReturn:
+    """Raise the error for a graph with a problem, given as text."""
     raise ArgumentValueError(f"the graph is not well-formed: {problem}")

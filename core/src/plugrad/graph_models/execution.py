@@ -179,6 +179,7 @@ class ModelRunner:
 
 
 def _copy_to_backend(value: Any, backend: Backend) -> Tensor:
+    """Return an array or a number as a tensor on a backend."""
     return asarray(value, device=backend)
 
 

@@ -115,4 +115,5 @@ def _node_name(output_name: str) -> str:
 
 
 def _as_float64(array: NDArray[Any]) -> NDArray[np.float64]:
+    """Return an array in float64."""
     return np.asarray(array, np.float64)

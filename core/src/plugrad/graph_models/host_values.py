@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from plugrad.graph_models.registry import HostArray
 
     Attributes = Mapping[str, Any]
+    """The decoded attributes of a node by name."""
 
 MAX_HOST_ELEMENTS: Final = 1024
 """The most elements of an array that the host computes; for larger ones, a device is faster."""
 SLICE_MASK_NAMES: Final = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+"""The names of the five bit masks of a StridedSlice, without their suffix."""
 NUMPY_ARITHMETIC: dict[str, Callable[..., Any]] = {
     "Abs": np.abs, "Add": np.add, "AddV2": np.add, "Equal": np.equal, "FloorDiv": np.floor_divide,
     "FloorMod": np.mod, "Greater": np.greater, "GreaterEqual": np.greater_equal, "Less": np.less,
@@ -29,9 +31,11 @@ NUMPY_ARITHMETIC: dict[str, Callable[..., Any]] = {
     "Mul": np.multiply, "Neg": np.negative, "NotEqual": np.not_equal, "Select": np.where,
     "SelectV2": np.where, "Sub": np.subtract,
 }  # fmt: skip
+"""The NumPy function for each arithmetic operator."""
 NUMPY_REDUCTIONS: dict[str, Callable[..., Any]] = {
     "All": np.all, "Any": np.any, "Max": np.max, "Min": np.min, "Prod": np.prod, "Sum": np.sum,
 }  # fmt: skip
+"""The NumPy function for each reduction operator."""
 
 
 def compute_on_host(
@@ -51,6 +55,7 @@ def compute_on_host(
 
 
 def _is_small(value: Any) -> bool:
+    """Return whether a value is an array of few numbers."""
     if not isinstance(value, np.ndarray):
         return False
     array = cast("HostArray", value)

@@ -88,13 +88,14 @@ def load_graph_model(folder: str | PathLike[str]) -> GraphModel:
         ) from error
 
 
-def model_path(folder: str | PathLike[str], op: str) -> str:
+def model_path(folder: str | PathLike[str], op_name: str) -> str:
     """Return the path of model.json, given its folder or its own path."""
-    path = check_path(folder, op)
+    path = check_path(folder, op_name)
     return os.path.join(path, MODEL_FILE_NAME) if os.path.isdir(path) else path
 
 
 def _make_model(document: Any, weights: Mapping[str, NDArray[Any]]) -> GraphModel:
+    """Return the model that the content of model.json and its weights describe."""
     if not isinstance(document, dict):
         raise DamagedFile("it has only weights, and no model")
     topology = cast("dict[str, Any]", document).get("modelTopology")

@@ -15,6 +15,7 @@ class OutputReference(NamedTuple):
     """One output of a node."""
 
     node: str
+    """The name of the node."""
     port: int = 0
     """The position among the node's outputs."""
 
@@ -25,10 +26,13 @@ class Node:
 
     name: str
     op: str
+    """The name of the TensorFlow operator."""
     inputs: tuple[OutputReference, ...]
+    """The outputs of other nodes that it takes, in order."""
     control_inputs: tuple[str, ...]
     """The nodes that run before it, and without which it does not run."""
     attributes: Mapping[str, Any]
+    """The decoded attributes by name, in lower case."""
     operator: Operator | None = None
     """The function that computes it; None for constants and for the nodes of the control flow of version 1."""
 
@@ -41,9 +45,11 @@ class Graph:
     """The nodes of a model or of one of its functions."""
 
     nodes: Mapping[str, Node]
+    """The nodes by name."""
     inputs: tuple[str, ...]
     """The names of the nodes whose values a call brings, in its order."""
     outputs: tuple[OutputReference, ...]
+    """The outputs that a call returns, in its order."""
     plan_of_outputs: dict[tuple[OutputReference, ...], Any] = field(
         default_factory=dict["tuple[OutputReference, ...]", "Any"]
     )

@@ -29,12 +29,13 @@ DTYPE_OF_TENSORFLOW_NAME: Final[dict[str, str]] = {
     "DT_INT16": "int32", "DT_UINT16": "int32", "DT_HALF": "float32", "DT_BFLOAT16": "float32",
     "DT_DOUBLE": "float32", "DT_RESOURCE": "resource", "DT_VARIANT": "variant",
 }  # fmt: skip
-"""The dtypes as TensorFlow.js has them."""
+"""For each of TensorFlow's dtypes, the dtype in which TensorFlow.js computes."""
 TENSORFLOW_DTYPE_OF_NUMBER: Final = {
     1: "DT_FLOAT", 2: "DT_DOUBLE", 3: "DT_INT32", 4: "DT_UINT8", 5: "DT_INT16", 6: "DT_INT8", 7: "DT_STRING",
     8: "DT_COMPLEX64", 9: "DT_INT64", 10: "DT_BOOL", 14: "DT_BFLOAT16", 17: "DT_UINT16", 19: "DT_HALF",
     20: "DT_RESOURCE", 21: "DT_VARIANT",
 }  # fmt: skip
+"""TensorFlow's names of dtypes by their numbers."""
 
 
 def read_graph(topology: Json) -> Graph:
@@ -199,6 +200,7 @@ def _check_node(node: Node, operator: Operator) -> None:
 
 
 FUNCTION_ATTRIBUTE_NAMES: Final = ("then_branch", "else_branch", "cond", "body", "f")
+"""The attributes whose values name functions of the model."""
 
 
 def _list_called_functions(node: Node) -> list[str]:
@@ -295,6 +297,7 @@ def _read_object_list(parent: Json, key: str) -> list[Json]:
 
 
 def _require_list(value: Any) -> list[Any]:
+    """Return a value that is a list, empty for None; raise if it is something else."""
     if value is None:
         return []
     if not isinstance(value, list):

@@ -69,7 +69,9 @@ class Operator:
     """A function that computes an operator, and its parsed signature."""
 
     name: str
+    """The name of TensorFlow's operator."""
     function: Callable[..., Any]
+    """The function that computes it."""
     input_annotations: tuple[str, ...]
     """The annotation of each input, one of `INPUT_ANNOTATIONS`."""
     required_input_count: int

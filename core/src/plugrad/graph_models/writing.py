@@ -22,15 +22,16 @@ ValueInBothTraces: TypeAlias = "tuple[Any, Any]"
 TENSORFLOW_DTYPES: Final = {
     "float32": "DT_FLOAT", "int32": "DT_INT32", "bool": "DT_BOOL", "complex64": "DT_COMPLEX64", "string": "DT_STRING",
 }  # fmt: skip
+"""TensorFlow's names of the dtypes that TensorFlow.js has."""
 
 
 class WriteRule(Protocol):
     """A function that writes the nodes for a call of one kernel."""
 
     def __call__(
-        self, writer: GraphWriter, call: TracedCall, inputs: list[str]
+        self, writer: GraphWriter, call: TracedCall, input_names: list[str]
     ) -> Sequence[str] | str:
-        """Write nodes that compute a kernel of the inputs, the names of values; return the names of its outputs."""
+        """Write nodes that compute a kernel of the named values; return the names of its outputs."""
         ...
 
 
@@ -124,10 +125,15 @@ class GraphWriter:
         self.taken.add(found)
         return found
 
-    def write_node(self, op: str, inputs: Sequence[str], name: str = "", **attrs: Any) -> str:
+    def write_node(self, op: str, input_names: Sequence[str], name: str = "", **attrs: Any) -> str:
         """Write a node and return its name."""
         found = name or self.new_name(op.lstrip("_"))
-        node = {"name": found, "op": op, "input": list(inputs), "attr": _encode_attributes(attrs)}
+        node = {
+            "name": found,
+            "op": op,
+            "input": list(input_names),
+            "attr": _encode_attributes(attrs),
+        }
         self.nodes.append(node)
         return found
 
@@ -294,8 +300,8 @@ class GraphWriter:
             tensorflow_dtype(
                 str(graphs_of_both_traces[0].specs[value].dtype), f"{kernel} at {step.line}"
             )
-        inputs = ["" if value is None else name_of_value[value] for value in step.inputs]
-        found = WRITE_RULES[kernel](self, calls, inputs)
+        input_names = ["" if value is None else name_of_value[value] for value in step.inputs]
+        found = WRITE_RULES[kernel](self, calls, input_names)
         if not isinstance(found, str):
             return list(found)
         return [found] if len(step.outputs) == 1 else output_names(found, len(step.outputs))
@@ -326,10 +332,13 @@ def _encode_attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 DTYPE_ATTRIBUTE_NAMES: Final = ("T", "Tidx", "dtype", "DstT", "SrcT", "element_dtype")
+"""The attributes whose values are dtypes."""
 FUNCTION_ATTRIBUTE_NAMES: Final = ("cond", "body", "then_branch", "else_branch")
+"""The attributes whose values name functions of the model."""
 
 
 def _encode_attribute(name: str, value: Any) -> dict[str, Any]:
+    """Return the JSON form of the value of an attribute called `name`."""
     if name in DTYPE_ATTRIBUTE_NAMES:
         return {"type": tensorflow_dtype(value, "a value")}
     if name in FUNCTION_ATTRIBUTE_NAMES:
@@ -356,4 +365,5 @@ def encode_shape_attribute(
 
 
 def _encode_base64(text: str) -> str:
+    """Return a text's UTF-8 in base64."""
     return base64.b64encode(text.encode()).decode()

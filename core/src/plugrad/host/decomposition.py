@@ -17,14 +17,17 @@ Array = NDArray[Any]
 INDEFINITE_MESSAGE = (
     "is not positive definite; a small multiple of eye({n}) added to a semidefinite one makes it so"
 )
+"""The end of the message for a matrix without a Cholesky factor."""
 SINGULAR_MESSAGE = (
     "is singular or not finite; linalg.pinv gives the Moore-Penrose inverse of a singular one"
 )
+"""The end of the message for a matrix without an inverse."""
 MAX_UNBLOCKED_COLUMNS: Final = 32
 """The number of columns that are eliminated, or of rows that are solved, one after the other."""
 MAX_UNBLOCKED_TRIANGLE_ROWS: Final = 48
 """The number of rows of triangular matrices that LAPACK inverts as it inverts any other ones."""
 NOT_FACTORED_MESSAGE = "has no factors that could be found; its elements must be finite"
+"""The end of the message for a matrix for which LAPACK finds no factors."""
 
 
 def cholesky(input: Array) -> Array:

@@ -4,11 +4,13 @@ Python's integers have no fixed size, so ``& MASK`` stands for arithmetic modulo
 """
 
 UINT64_MASK = (1 << 64) - 1
+"""The bits of an unsigned 64-bit integer."""
 FARMHASH_CONSTANT_0, FARMHASH_CONSTANT_1, FARMHASH_CONSTANT_2 = (
     0xC3A5C85C97CB3127,
     0xB492B66FBE98F273,
     0x9AE16A3B2F90404F,
 )
+"""The three 64-bit primes of FarmHash."""
 
 
 def fingerprint64(text: bytes) -> int:
@@ -43,7 +45,7 @@ def _shift_mix(x: int) -> int:
 
 
 def _hash_pair(u: int, v: int, factor: int) -> int:
-    """Return a hash of two integers."""
+    """Return a hash of the integers u and v; the number `factor` mixes their bits."""
     a = _shift_mix((u ^ v) * factor)
     return _shift_mix((v ^ a) * factor) * factor & UINT64_MASK
 
@@ -130,7 +132,7 @@ def _hash_64_byte_block(
     factor: int,
     weight: int,
 ) -> tuple[int, int, int, Uint64Pair, Uint64Pair]:
-    """Return the state (x, y, z, v, w) updated with 64 bytes."""
+    """Return FarmHash's state (x, y, z, v, w) updated with the 64 bytes of a text from `start` on."""
     x, y, z = state
     x = _rotate_right(x + y + v[0] + _read_word(text, start + 8), 37) * factor
     y = _rotate_right(y + v[1] + _read_word(text, start + 48), 42) * factor
@@ -143,7 +145,7 @@ def _hash_64_byte_block(
 
 
 def _weak_hash_32_bytes(text: bytes, start: int, a: int, b: int) -> Uint64Pair:
-    """Return two hashes of 32 bytes and two seeds."""
+    """Return two hashes of 32 bytes of a text from `start` on, and of the seeds a and b."""
     first, second, third, fourth = (_read_word(text, start + 8 * i) for i in range(4))
     a += first
     b = _rotate_right(b + a + fourth, 21)

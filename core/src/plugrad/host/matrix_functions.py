@@ -12,8 +12,9 @@ from plugrad.kernels import matrix_functions
 
 Array = NDArray[Any]
 DOUBLE_EPSILON: Final = float(np.finfo(np.float64).eps)
+"""The distance from 1 to the next double."""
 BLOCK_ROWS: Final = 32
-"""The largest triangular systems that are solved by LAPACK, which does not know that they are triangular."""
+"""The most rows of a triangular system that LAPACK solves, which does not know that it is triangular."""
 
 
 def square_root(input: Array) -> Array:
@@ -105,6 +106,7 @@ def _solve_shifted(triangle: Array, shift: Array, rhs: Array, zero_limit: Array)
 
 
 def _conjugate_transpose(x: Array) -> Array:
+    """Return the conjugate transpose of matrices."""
     return np.conj(np.swapaxes(x, -1, -2))
 
 

@@ -22,20 +22,20 @@ Formula: TypeAlias = Callable[..., tuple[Any, ...]]
 
 
 def gradient_descent(v: Any, g: Any, rate: Coefficient) -> tuple[Any, ...]:
-    """Return v after a step of stochastic gradient descent."""
+    """Return the variable v after a step of stochastic gradient descent with the gradient g."""
     return (v - g * rate,)
 
 
 def momentum(
     v: Any, g: Any, a: Any, rate: Coefficient, momentum: Coefficient, is_nesterov: Coefficient
 ) -> tuple[Any, ...]:
-    """Return v and the velocity a; `is_nesterov` is 0 or 1."""
+    """Return the variable v and the velocity a after a step with the gradient g; `is_nesterov` is 0 or 1."""
     a = g + a * momentum
     return v - _select_by_flag(is_nesterov, lambda: g + a * momentum, a) * rate, a
 
 
 def adagrad(v: Any, g: Any, a: Any, rate: Coefficient, epsilon: Coefficient) -> tuple[Any, ...]:
-    """Return v and the sum a of squares."""
+    """Return the variable v and the sum a of squares after a step with the gradient g."""
     a = a + g * g
     return v - g / (np.sqrt(a) + epsilon) * rate, a
 
@@ -50,7 +50,7 @@ def adadelta(
     one_minus_rho: Coefficient,
     epsilon: Coefficient,
 ) -> tuple[Any, ...]:
-    """Return v and the averages s and u of the squares of gradients and of steps; `one_minus_rho` is ``1 - rho``."""
+    """Return the variable v, and the averages s of squares of gradients g and u of squares of steps, after a step."""
     s = s * rho + g * g * one_minus_rho
     d = g * np.sqrt((u + epsilon) / (s + epsilon))
     return v - d * rate, s, u * rho + d * d * one_minus_rho
@@ -67,7 +67,7 @@ def rmsprop(
     momentum: Coefficient,
     epsilon: Coefficient,
 ) -> tuple[Any, ...]:
-    """Return v, the average s of squares, and the velocity a; `one_minus_decay` is ``1 - decay``."""
+    """Return the variable v, the average s of squares and the velocity a, after a step with the gradient g."""
     s = s * decay + g * g * one_minus_decay
     a = g / (np.sqrt(s) + epsilon) + a * momentum
     return v - a * rate, s, a
@@ -85,7 +85,7 @@ def centered_rmsprop(
     momentum: Coefficient,
     epsilon: Coefficient,
 ) -> tuple[Any, ...]:
-    """Return the results of `rmsprop`, and the mean gradient; `one_minus_decay` is ``1 - decay``."""
+    """Return the variable v, the average s of squares, the velocity a and the mean gradient, after a step."""
     s = s * decay + g * g * one_minus_decay
     mean = mean * decay + g * one_minus_decay
     variance = np.maximum(s - mean * mean, 0)  # rounding may make it negative
@@ -106,7 +106,7 @@ def adam(
     one_minus_beta2: Coefficient,
     epsilon: Coefficient,
 ) -> tuple[Any, ...]:
-    """Return v and the averages m and s of the gradients and of their squares.
+    """Return the variable v and the averages m of gradients and s of their squares, after a step with gradient g.
 
     `kept_fraction` is what weight decay leaves of v, and the names `one_minus_…` say what the others are.
     """
@@ -126,7 +126,7 @@ def adamax(
     beta2: Coefficient,
     epsilon: Coefficient,
 ) -> tuple[Any, ...]:
-    """Return v, the average m of gradients, and their decayed maximum u; `one_minus_beta1` is ``1 - beta1``."""
+    """Return the variable v, the average m of gradients and their decayed maximum u, after a step with gradient g."""
     m = m * beta1 + g * one_minus_beta1
     u = np.maximum(u * beta2, np.abs(g) + epsilon)
     return v - m / u * rate, m, u

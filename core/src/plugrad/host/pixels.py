@@ -12,6 +12,7 @@ from plugrad.kernels import pixels as kernels
 
 Array = NDArray[Any]
 OPAQUE_ALPHA = 255
+"""The opacity of an opaque pixel, as a byte."""
 
 
 def from_pixels(pixels: Array, *, num_channels: int) -> Array:

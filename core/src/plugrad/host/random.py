@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 WORD_MASK: Final = np.uint64(0xFFFFFFFF)
+"""The bits of a 32-bit word."""
 WORD_BITS: Final = np.uint64(32)
+"""The number of bits of a word."""
 PHILOX_ROUNDS: Final = 10
 # The factors and the steps of the key are the constants of Philox 4x32 in Random123.
 PHILOX_MULTIPLIERS: Final = np.array([[0xD2511F53], [0xCD9E8D57]], "uint64")
@@ -96,15 +98,23 @@ LOG_COEFFICIENTS: Final = (
     *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
     *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
 )
+"""Coefficients of a polynomial for the logarithm, the highest power first."""
 LN2_HIGH: Final = np.float32(0.693359375)
+"""The upper bits of the natural logarithm of 2."""
 LN2_LOW: Final = np.float32(-2.12194440e-4)
+"""The rest of the natural logarithm of 2, less `LN2_HIGH`."""
 SINE_COEFFICIENTS: Final = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+"""Coefficients of a polynomial for the sine, the highest power first."""
 COSINE_COEFFICIENTS: Final = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+"""Coefficients of a polynomial for the cosine, the highest power first."""
 SQRT_HALF_BIT_PATTERN: Final = np.int32(0x3F3504F3)
+"""The bits of the square root of 1/2 in float32, as an integer."""
 RADIANS_PER_WORD_UNIT: Final = np.float32(np.pi / 4 * 2.0**-31)
+"""The angle in radians by which a random word that is larger by 1 differs."""
 
 
 def _evaluate_polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
+    """Return a polynomial's values at x; the coefficient of the highest power comes first."""
     y = x * np.float32(coefficients[0])
     for coefficient in coefficients[1:-1]:
         y += np.float32(coefficient)

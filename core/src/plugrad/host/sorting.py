@@ -88,6 +88,7 @@ def _as_sortable(x: Array) -> Array:
 
 
 def _argsort_axis(x: Array, axis: int, descending: bool, stable: bool) -> Array:
+    """Return the indices that sort along an axis; ties keep their order if `stable`."""
     if descending:
         # Reversed before and after, so that equal elements keep their order.
         order = _argsort_axis(np.flip(x, axis), axis, False, stable)

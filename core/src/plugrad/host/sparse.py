@@ -93,6 +93,7 @@ def sparse_segment_mean(data: Array, indices: Array, segment_ids: Array) -> Arra
 
 
 def _sum_segments(kernel_name: str, data: Array, indices: Array, segment_ids: Array) -> Array:
+    """Return the sum of the selected rows of data in each segment."""
     wrong = (indices < -len(data)) | (indices >= len(data))
     if wrong.any():
         place = int(wrong.argmax())

@@ -43,7 +43,7 @@ from plugrad.types.dtype import (
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 def as_tensor(
     x: TensorLike,
     op: str,
-    name: str = "x",
+    argument_name: str = "x",
     *,
     dtype: DType | None = None,
     backend: Backend | None = None,
@@ -69,15 +69,17 @@ def as_tensor(
     if isinstance(x, Tensor):
         return x
     backend = backend or active_backend()
-    values = host_array(x, op, name, dtype)
+    values = host_array(x, op, argument_name, dtype)
     if dtype is None:
         # No dtype was requested, so the data may be converted to one that the backend supports.
         taken = nearest_stored_dtype(as_dtype(values.dtype), backend)
-        values = _convert_values(values, taken, op, name)
+        values = _convert_values(values, taken, op, argument_name)
     return tensor_from_host(values, backend)
 
 
-def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) -> NDArray[Any]:
+def host_array(
+    x: object, op: str, argument_name: str = "x", dtype: DType | None = None
+) -> NDArray[Any]:
     """Convert host values to a C-contiguous NumPy array of a dtype that plugrad supports.
 
     Python's ints become int32, its floats float32 and its complex numbers complex64; NumPy's arrays
@@ -89,50 +91,53 @@ def host_array(x: object, op: str, name: str = "x", dtype: DType | None = None) 
         values = np.asarray(x)
         if type(x) is not np.ndarray and np.any(getattr(x, "mask", False)):
             raise ArgumentError(
-                f"{op}: {name} is a masked array, and tensors have no masks; fill it, as in x.filled(0), or compute "
-                "with its parts, x.data and x.mask"
+                f"{op}: {argument_name} is a masked array, and tensors have no masks; fill it, as in x.filled(0), or "
+                "compute with its parts, x.data and x.mask"
             )
     elif isinstance(x, _NUMBER_TYPES):
         dtype = scalar_dtype(x) if dtype is None else dtype
         values = np.asarray(x)
     elif isinstance(x, range):
-        values = _array_from_range(x, op, name)
+        values = _array_from_range(x, op, argument_name)
         dtype = (int32 if x else float32) if dtype is None else dtype
     elif isinstance(x, _LIST_TYPES):
         try:
-            values = _array_from_nested_list(x, op, name, dtype)
+            values = _array_from_nested_list(x, op, argument_name, dtype)
             if dtype is None and values.dtype.kind in "biufc":
                 return values
         except RecursionError:
             raise ShapeError(
-                f"{op}: {name} is a list that contains itself, or has more levels than a tensor has axes"
+                f"{op}: {argument_name} is a list that contains itself, or has more levels than a tensor has axes"
             ) from None
     elif isinstance(x, str | bytes):
         values = np.array(x, object)
     elif hasattr(x, "__array__") or hasattr(x, "__array_interface__"):
-        values = _as_array(x, op, name)
+        values = _as_array(x, op, argument_name)
     else:
         raise ArgumentError(
-            f"{op}: {name} must be a tensor, a number, an array or a nested list of numbers, not {type(x).__name__}"
+            f"{op}: {argument_name} must be a tensor, a number, an array or a nested list of numbers, not "
+            f"{type(x).__name__}"
         )
     if dtype is string or _contains_text(values):
-        return _as_string_array(values, op, name, dtype)
-    wanted = _infer_dtype(values, op, name) if dtype is None else dtype
+        return _as_string_array(values, op, argument_name, dtype)
+    wanted = _infer_dtype(values, op, argument_name) if dtype is None else dtype
     try:
-        converted = _convert_values(values, wanted, op, name)
+        converted = _convert_values(values, wanted, op, argument_name)
         if converted.flags.c_contiguous:
             return converted
         return np.ascontiguousarray(converted).reshape(values.shape)
     except MemoryError as error:
-        raise OutOfMemory(f"{op}: {name}: {error}") from error
+        raise OutOfMemory(f"{op}: {argument_name}: {error}") from error
 
 
 # Python makes a union anew in each test for one.
 _NUMPY_TYPES: Final[tuple[type[Any], ...]] = (np.ndarray, np.generic)
+"""The types of NumPy's arrays and scalars."""
 _LIST_TYPES: Final = (list, tuple)
+"""The types of sequences that are read as nested lists."""
 
 
-def _as_array(x: Any, op: str, name: str) -> NDArray[Any]:
+def _as_array(x: Any, op: str, argument_name: str) -> NDArray[Any]:
     """Convert an object of another library to a NumPy array by the object's own method.
 
     Raises:
@@ -145,7 +150,7 @@ def _as_array(x: Any, op: str, name: str) -> NDArray[Any]:
     except (TypeError, ValueError) as error:
         remedy = "; try plugrad.from_dlpack" if hasattr(x, "__dlpack__") else ""
         raise ArgumentError(
-            f"{op}: {name} is a {type(x).__name__}, which does not convert to an array: {error}{remedy}"
+            f"{op}: {argument_name} is a {type(x).__name__}, which does not convert to an array: {error}{remedy}"
         ) from error
 
 
@@ -153,31 +158,34 @@ MAX_RANGE_LENGTH: Final = 2**31
 """The maximum number of elements of a range: a huge one is as easy to write as a small one."""
 
 
-def _array_from_range(x: range, op: str, name: str) -> NDArray[Any]:
+def _array_from_range(x: range, op: str, argument_name: str) -> NDArray[Any]:
     """Return the numbers of a range.
 
     Raises:
         OutOfMemory: there are too many.
     """
-    _check_range_length(x, op, name)
+    _check_range_length(x, op, argument_name)
     try:
         return np.arange(x.start, x.stop, x.step)
     except MemoryError as error:
-        raise OutOfMemory(f"{op}: {name}={short_repr(x)}: {error}") from None
+        raise OutOfMemory(f"{op}: {argument_name}={short_repr(x)}: {error}") from None
 
 
-def _check_range_length(x: range, op: str, name: str) -> None:
+def _check_range_length(x: range, op: str, argument_name: str) -> None:
     if x and abs(x[-1] - x[0]) // abs(x.step) >= MAX_RANGE_LENGTH:
-        raise OutOfMemory(f"{op}: {name}={short_repr(x)} has more than {MAX_RANGE_LENGTH} elements")
+        raise OutOfMemory(
+            f"{op}: {argument_name}={short_repr(x)} has more than {MAX_RANGE_LENGTH} elements"
+        )
 
 
-def _infer_dtype(values: NDArray[Any], op: str, name: str) -> DType:
+def _infer_dtype(values: NDArray[Any], op: str, argument_name: str) -> DType:
+    """Return plugrad's dtype of host values, or raise if it has none for them."""
     dtype = values.dtype
     try:
         return as_dtype(dtype if dtype.isnative else dtype.newbyteorder("="))
     except DTypeError:
         raise ArgumentError(
-            f"{op}: {name} must hold numbers or strings; it holds {values.dtype}"
+            f"{op}: {argument_name} must hold numbers or strings; it holds {values.dtype}"
         ) from None
 
 
@@ -188,49 +196,59 @@ def _contains_text(values: NDArray[Any]) -> bool:
     )
 
 
-def _as_string_array(values: NDArray[Any], op: str, name: str, dtype: DType | None) -> NDArray[Any]:
+def _as_string_array(
+    values: NDArray[Any], op: str, argument_name: str, dtype: DType | None
+) -> NDArray[Any]:
     """Convert text, or bytes in UTF-8, to an array of strings."""
     parts = values.ravel().tolist()
     wrong = [x for x in parts if not isinstance(x, str | bytes)]
     if wrong:
-        raise ArgumentError(f"{op}: {name} must hold strings only; it holds {short_repr(wrong[0])}")
+        raise ArgumentError(
+            f"{op}: {argument_name} must hold strings only; it holds {short_repr(wrong[0])}"
+        )
     if dtype not in (None, string):
         raise ArgumentError(
-            f"{op}: {name} holds strings, which have no {dtype}; convert them first, as in float(text)"
+            f"{op}: {argument_name} holds strings, which have no {dtype}; convert them first, as in float(text)"
         )
     try:
         texts = [part.decode() if isinstance(part, bytes) else part for part in parts]
         return np.array(texts, string.numpy).reshape(values.shape)
     except UnicodeError as error:
-        raise ArgumentValueError(f"{op}: {name} holds what is no text in UTF-8: {error}") from None
+        raise ArgumentValueError(
+            f"{op}: {argument_name} holds what is no text in UTF-8: {error}"
+        ) from None
 
 
-def _array_from_nested_list(x: Any, op: str, name: str, dtype: DType | None) -> NDArray[Any]:
+def _array_from_nested_list(
+    x: Any, op: str, argument_name: str, dtype: DType | None
+) -> NDArray[Any]:
+    """Return a nested list of numbers or strings as a NumPy array of a dtype, by default the promoted one."""
     parts = list(x)
-    held, scalars = _collect_leaf_types(parts, op, name)
+    held, scalars = _collect_leaf_types(parts, op, argument_name)
     try:
         values = np.asarray(parts)
     except ValueError:
         raise ShapeError(
-            f"{op}: {name} is a ragged list; the lists on one level must have equal lengths"
+            f"{op}: {argument_name} is a ragged list; the lists on one level must have equal lengths"
         ) from None
     if values.size and _contains_text(values):
         return np.array(parts, object)  # NumPy has turned numbers beside strings into strings
-    met = _combine_dtypes(held, scalars, op, name) if held and dtype is None else None
+    met = _combine_dtypes(held, scalars, op, argument_name) if held and dtype is None else None
     if values.size == 0:
         return values.astype((dtype or met or float32).numpy)
     if dtype is not None:
         return values
     if met is None and (met := _DTYPE_BY_NUMPY_KIND.get(numpy_kind(values.dtype))) is None:
-        raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
-    return _convert_values(values, met, op, name)
+        raise ArgumentError(f"{op}: {argument_name} must hold numbers; it holds {values.dtype}")
+    return _convert_values(values, met, op, argument_name)
 
 
 _DTYPE_BY_NUMPY_KIND: Final = {"b": bool_, "i": int32, "u": int32, "f": float32, "c": complex64}
+"""The default dtype of Python numbers, by NumPy's letter for their kind."""
 
 
 def _collect_leaf_types(
-    nested_list: Any, op: str, name: str
+    nested_list: Any, op: str, argument_name: str
 ) -> tuple[set[np.dtype[Any]], set[type[Scalar]]]:
     """Return the dtypes of the NumPy values in a nested list, and the types of the Python numbers.
 
@@ -247,7 +265,7 @@ def _collect_leaf_types(
             held.add(np.dtype(kind))
         elif issubclass(kind, Tensor):
             raise ArgumentError(
-                f"{op}: {name} is a list with tensors in it; join them with plugrad.stack"
+                f"{op}: {argument_name} is a list with tensors in it; join them with plugrad.stack"
             )
         elif number := next((t for t in _NUMBER_TYPES if issubclass(kind, t)), None):
             scalars.add(number)
@@ -255,22 +273,23 @@ def _collect_leaf_types(
             has_parts = True
     for part in nested_list if has_parts else ():
         if isinstance(part, range):
-            _check_range_length(part, op, name)
+            _check_range_length(part, op, argument_name)
             scalars.add(int)
         elif isinstance(part, _LIST_TYPES):
-            inner = _collect_leaf_types(part, op, name)
+            inner = _collect_leaf_types(part, op, argument_name)
             held |= inner[0]
             scalars |= inner[1]
         elif isinstance(part, np.ndarray) or hasattr(part, "__array__"):
-            held.add(_as_array(part, op, name).dtype)
+            held.add(_as_array(part, op, argument_name).dtype)
     return held, scalars
 
 
 _NUMBER_TYPES: Final[tuple[type[Scalar], ...]] = (bool, int, float, complex)
+"""The types of Python's numbers, from the narrowest kind to the widest."""
 
 
 def _combine_dtypes(
-    array_dtypes: set[np.dtype[Any]], scalar_types: set[type[Scalar]], op: str, name: str
+    array_dtypes: set[np.dtype[Any]], scalar_types: set[type[Scalar]], op: str, argument_name: str
 ) -> DType | None:
     """Return the promoted dtype of NumPy dtypes and weakly typed Python numbers; None if a dtype is unknown."""
     try:
@@ -279,13 +298,15 @@ def _combine_dtypes(
         return None
     dtype, *others = sorted(dtypes, key=lambda d: (not d.is_inexact, d.name))
     for other in others:
-        dtype = common_dtype(promote, dtype, other, f"{op}: {name}")
+        dtype = common_dtype(promote, dtype, other, f"{op}: {argument_name}")
     for number in sorted(scalar_types, key=_NUMBER_TYPES.index):
         dtype = promote_scalar(dtype, number())
     return dtype
 
 
-def _convert_values(values: NDArray[Any], dtype: DType, op: str, name: str) -> NDArray[Any]:
+def _convert_values(
+    values: NDArray[Any], dtype: DType, op: str, argument_name: str
+) -> NDArray[Any]:
     """Convert host values to a dtype; integer dtypes truncate fractions.
 
     Raises:
@@ -299,7 +320,7 @@ def _convert_values(values: NDArray[Any], dtype: DType, op: str, name: str) -> N
         return values.astype(dtype.numpy)
     objects = values.ravel() if kind == "O" else ()
     if kind not in "biufcO" or not all(isinstance(x, Complex) for x in objects):
-        raise ArgumentError(f"{op}: {name} must hold numbers; it holds {values.dtype}")
+        raise ArgumentError(f"{op}: {argument_name} must hold numbers; it holds {values.dtype}")
     fits = kind != "c" or dtype.kind in ("complex", "bool")
     if fits and dtype.is_integer and kind in "iufO" and values.size:
         limits, least, most = dtype.info, values.min(), values.max()
@@ -314,7 +335,7 @@ def _convert_values(values: NDArray[Any], dtype: DType, op: str, name: str) -> N
     other = {"c": "'complex64'", "f": "'float32'"}.get(kind, "'int64' or 'float32'")
     given = short_repr(values.tolist() if values.size < 10 else values)
     raise ArgumentValueError(
-        f"{op}: {name}={given} does not fit {dtype}; ask for another dtype, such as {other}"
+        f"{op}: {argument_name}={given} does not fit {dtype}; ask for another dtype, such as {other}"
     )
 
 
@@ -342,7 +363,9 @@ def cached_constant(value: Scalar, dtype: DType, backend: Backend, op: str = "co
     return Tensor(array, backend)
 
 
-def as_supported_dtype(x: TensorLike, kernel: Kernel[..., Any], op: str, name: str = "x") -> Tensor:
+def as_supported_dtype(
+    x: TensorLike, kernel: Kernel[..., Any], op: str, argument_name: str = "x"
+) -> Tensor:
     """Convert `x` to a tensor of a dtype that `kernel` supports; integers become float32 for kernels of floats.
 
     Raises:
@@ -352,8 +375,11 @@ def as_supported_dtype(x: TensorLike, kernel: Kernel[..., Any], op: str, name: s
         dtype = x.array.dtype
         if dtype is kernel.fast_dtype or dtype in kernel.accepted_dtypes:
             return x
-    x = as_tensor(x, op, name)
-    return cast(x, supported_dtype(x.dtype, kernel, op if name == "x" else f"{op} ({name})"))
+    x = as_tensor(x, op, argument_name)
+    return cast(
+        x,
+        supported_dtype(x.dtype, kernel, op if argument_name == "x" else f"{op} ({argument_name})"),
+    )
 
 
 def unary_op(kernel: Kernel[..., Tensor], x: TensorLike, op: str) -> Tensor:
@@ -429,66 +455,6 @@ def _cast_attributes(source_dtype: object, dtype: DType, op: str) -> ValidatedAt
     return unary.cast.validate_attributes(Shaped((), source), dtype=dtype)
 
 
-def cast_for_assignment(x: TensorLike, target: Tensor, op: str, name: str) -> Tensor:
-    """Cast `x` to the dtype of the tensor that it is assigned to; host values go to that tensor's backend.
-
-    Python numbers, also in lists, are weakly typed: they fit any dtype of their kind or of a higher kind.
-
-    Raises:
-        DTypeError: the dtype does not hold the values.
-        ArgumentValueError: a number does not fit.
-    """
-    if type(x) is Tensor and x.array.dtype is target.array.dtype:  # as mostly
-        return x
-    dtype = target.dtype
-    if isinstance(x, Tensor):
-        _check_assignable(x.dtype, dtype, op, name)
-        return cast(x, dtype, op)
-    if type(x) in _WEAKLY_TYPED_SCALAR_TYPES:
-        _check_assignable(scalar_dtype(x), dtype, op, name, are_weakly_typed=True)  # type: ignore[arg-type]
-        return cached_constant(x, dtype, target.backend, op)  # type: ignore[arg-type]
-    are_weak = isinstance(x, list | tuple | range)
-    try:
-        values = host_array(x, op, name)
-    except ArgumentValueError:  # integers that do not fit int32
-        if not are_weak:
-            raise
-        values = np.zeros(0, np.int32)
-    _check_assignable(as_dtype(values.dtype), dtype, op, name, are_weakly_typed=are_weak)
-    return tensor_from_host(host_array(x, op, name, dtype), target.backend)
-
-
-def _check_assignable(
-    source: DType, dtype: DType, op: str, name: str, *, are_weakly_typed: bool = False
-) -> None:
-    """Raise unless values of the dtype `source` can be assigned to `dtype`; weakly typed ones need only fit in kind.
-
-    Raises:
-        DTypeError: it does not.
-    """
-    try:
-        if are_weakly_typed and source is not string:
-            met = promote_scalar(dtype, _SAMPLE_VALUE_OF_DTYPE_KIND[source.kind])
-        else:
-            met = promote(dtype, source)
-    except DTypeError:
-        met = None
-    # Another precision is what an assignment in NumPy and PyTorch takes too: `empty` has the default one.
-    if met is not dtype and not (source.kind == dtype.kind and dtype.is_inexact):
-        raise DTypeError(
-            f"{op}: {name} are {source}, which {dtype} does not hold; cast one of them, as in astype({str(dtype)!r})"
-        )
-
-
-_SAMPLE_VALUE_OF_DTYPE_KIND: Final[Mapping[str, Scalar]] = {
-    "bool": True,
-    "signed": 1,
-    "unsigned": 1,
-    "floating": 1.0,
-    "complex": 1j,
-}
-
-
 def as_bools(x: TensorLike, op: str) -> TensorLike:
     """Return an operand as bools: numbers are True unless they are 0.
 
@@ -497,7 +463,7 @@ def as_bools(x: TensorLike, op: str) -> TensorLike:
     """
     if isinstance(x, Tensor):
         return x if x.dtype is string else cast(x, bool_, op)
-    if type(x) in _WEAKLY_TYPED_SCALAR_TYPES:
+    if type(x) in WEAKLY_TYPED_SCALAR_TYPES:
         return bool(x)
     values = host_array(x, op, "an operand")
     return values if as_dtype(values.dtype) is string else values.astype(np.bool_)
@@ -529,11 +495,11 @@ def promote_operands(
                 given is kernel.fast_dtype or given in kernel.accepted_dtypes
             ):
                 return a, b
-        elif type(b) in _WEAKLY_TYPED_SCALAR_TYPES:
+        elif type(b) in WEAKLY_TYPED_SCALAR_TYPES:
             dtype = result_dtype(kernel, given, b, op)  # type: ignore[arg-type]
             number = cached_constant(b, dtype, a.backend, op)  # type: ignore[arg-type]
             return a if given is dtype.numpy else cast(a, dtype), number
-    elif isinstance(b, Tensor) and type(a) in _WEAKLY_TYPED_SCALAR_TYPES:
+    elif isinstance(b, Tensor) and type(a) in WEAKLY_TYPED_SCALAR_TYPES:
         dtype = result_dtype(kernel, b.array.dtype, a, op)  # type: ignore[arg-type]
         return cached_constant(a, dtype, b.backend, op), cast(b, dtype)  # type: ignore[arg-type]
     home = next((x.backend for x in (a, b) if isinstance(x, Tensor)), None)
@@ -563,7 +529,9 @@ def common_dtype(promote_pair: Callable[[DType, Any], DType], a: DType, b: Any, 
 
 
 _REAL_TYPES = frozenset({int, float})
-_WEAKLY_TYPED_SCALAR_TYPES = frozenset({bool, int, float, complex, np.float64, np.complex128})
+"""The types of Python's real numbers, without bool."""
+WEAKLY_TYPED_SCALAR_TYPES = frozenset({bool, int, float, complex, np.float64, np.complex128})
+"""The types of numbers that take the dtype of the other operand."""
 
 
 def have_one_dtype(xs: Sequence[Any]) -> bool:

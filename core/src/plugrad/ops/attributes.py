@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_integer(
-    value: Any, op: str, name: str, *, least: int | None = None, most: int | None = None
+    value: Any, op: str, argument_name: str, *, least: int | None = None, most: int | None = None
 ) -> int:
     """Return the argument if it is an integer from `least` to `most`, or raise.
 
@@ -30,12 +30,19 @@ def check_integer(
     try:
         number = index(value)
     except (TypeError, ShapeError):  # a tensor with several elements is the second
-        raise ArgumentError(f"{op}: {name}={short_repr(value)} must be an integer") from None
-    return _check_bounds(number, op, name, least, most)
+        raise ArgumentError(
+            f"{op}: {argument_name}={short_repr(value)} must be an integer"
+        ) from None
+    return _check_bounds(number, op, argument_name, least, most)
 
 
 def check_real(
-    value: Any, op: str, name: str, *, least: float | None = None, most: float | None = None
+    value: Any,
+    op: str,
+    argument_name: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
 ) -> float:
     """Return the argument if it is a real number from `least` to `most`, or raise.
 
@@ -43,14 +50,19 @@ def check_real(
         ArgumentError: it is not a real number.
         ArgumentValueError: it is NaN, or out of range.
     """
-    number = check_number(value, op, name)
+    number = check_number(value, op, argument_name)
     if isnan(number):
-        raise ArgumentValueError(f"{op}: {name}={number} must be a number")
-    return _check_bounds(number, op, name, least, most)
+        raise ArgumentValueError(f"{op}: {argument_name}={number} must be a number")
+    return _check_bounds(number, op, argument_name, least, most)
 
 
 def check_finite(
-    value: Any, op: str, name: str, *, least: float | None = None, most: float | None = None
+    value: Any,
+    op: str,
+    argument_name: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
 ) -> float:
     """Return the argument if it is a finite number from `least` to `most`, or raise; see `check_real`.
 
@@ -58,13 +70,13 @@ def check_finite(
         ArgumentError: it is not a real number.
         ArgumentValueError: it is infinite, NaN or out of range.
     """
-    number = check_number(value, op, name)
+    number = check_number(value, op, argument_name)
     if not isfinite(number):
-        raise ArgumentValueError(f"{op}: {name}={number} must be finite")
-    return _check_bounds(number, op, name, least, most)
+        raise ArgumentValueError(f"{op}: {argument_name}={number} must be finite")
+    return _check_bounds(number, op, argument_name, least, most)
 
 
-def check_number(value: Any, op: str, name: str) -> float:
+def check_number(value: Any, op: str, argument_name: str) -> float:
     """Return the argument if it is a number, which may be NaN, or raise.
 
     This is for numbers that are stored and not computed with. A tensor is refused, because no
@@ -81,7 +93,7 @@ def check_number(value: Any, op: str, name: str) -> float:
         except (OverflowError, TypeError):  # more than a float holds; a span of time
             pass
     remedy = "; float() reads a tensor" if isinstance(value, Tensor) else ""
-    raise ArgumentError(f"{op}: {name}={short_repr(value)} must be a number{remedy}")
+    raise ArgumentError(f"{op}: {argument_name}={short_repr(value)} must be a number{remedy}")
 
 
 _REAL_TYPES: Final = (Real, np.bool_)
@@ -91,7 +103,7 @@ LIST_TYPES: Final = frozenset({list, tuple})
 """The types of the sequences that programs mostly pass."""
 
 
-def as_list(values: Any, op: str, name: str) -> list[Any]:
+def as_list(values: Any, op: str, argument_name: str) -> list[Any]:
     """Return the members of a sequence as a list, or raise if the argument is not a sequence.
 
     Raises:
@@ -103,7 +115,7 @@ def as_list(values: Any, op: str, name: str) -> list[Any]:
         return list(values)
     if is_sequence(values):
         return to_list(values)
-    raise ArgumentError(f"{op}: {name}={short_repr(values)} must be a list")
+    raise ArgumentError(f"{op}: {argument_name}={short_repr(values)} must be a list")
 
 
 def to_list(value: Any) -> list[Any]:
@@ -131,7 +143,7 @@ def is_sequence(value: Any) -> bool:
     )
 
 
-def check_choice(value: Any, choices: Sequence[str], op: str, name: str) -> str:
+def check_choice(value: Any, choices: Sequence[str], op: str, argument_name: str) -> str:
     """Return the value if it is one of the allowed strings, or raise.
 
     Raises:
@@ -141,11 +153,11 @@ def check_choice(value: Any, choices: Sequence[str], op: str, name: str) -> str:
         return value
     *others, last = map(repr, choices)
     raise ArgumentValueError(
-        f"{op}: {name}={short_repr(value)} must be {', '.join(others)} or {last}"
+        f"{op}: {argument_name}={short_repr(value)} must be {', '.join(others)} or {last}"
     )
 
 
-def _check_bounds(number: Any, op: str, name: str, least: Any, most: Any) -> Any:
+def _check_bounds(number: Any, op: str, argument_name: str, least: Any, most: Any) -> Any:
     """Return the number if it is from `least` to `most`, where these are given, or raise."""
     if (least is None or number >= least) and (most is None or number <= most):
         return number
@@ -155,4 +167,4 @@ def _check_bounds(number: Any, op: str, name: str, least: Any, most: Any) -> Any
         wanted = f"{most} or less"
     else:
         wanted = f"between {least} and {most}"
-    raise ArgumentValueError(f"{op}: {name}={short_repr(number)} must be {wanted}")
+    raise ArgumentValueError(f"{op}: {argument_name}={short_repr(number)} must be {wanted}")

@@ -93,16 +93,16 @@ def in_top_k(predictions: TensorLike, targets: TensorLike, k: int = 1) -> Tensor
     return (sum(is_better, axis=-1) < k) & any(is_right, axis=-1)
 
 
-def _as_class_indices(x: TensorLike, class_count: int, op: str, name: str) -> Tensor:
+def _as_class_indices(x: TensorLike, class_count: int, op: str, argument_name: str) -> Tensor:
     """Return class numbers as int32; numbers outside ``[0, class_count)`` become -1.
 
     Raises:
         DTypeError: they are not integers.
     """
-    classes = as_tensor(x, op, name)
+    classes = as_tensor(x, op, argument_name)
     if not classes.dtype.is_integer:
         raise DTypeError(
-            f"{op}: {name} are {classes.dtype}; classes are integers, as after astype('int32')"
+            f"{op}: {argument_name} are {classes.dtype}; classes are integers, as after astype('int32')"
         )
     if classes.dtype.itemsize < int32.itemsize:
         classes = cast(classes, int32)  # `count` may not fit a smaller dtype

@@ -347,23 +347,23 @@ def _ints_to_floats(x: Tensor, op: str) -> Tensor:
     return x if x.dtype.kind == "floating" else cast(x, float32)
 
 
-def _as_float_coordinates(x: TensorLike, op: str, name: str, images: Tensor) -> Tensor:
+def _as_float_coordinates(x: TensorLike, op: str, argument_name: str, images: Tensor) -> Tensor:
     """Return coordinates as floats, on the backend of the images; integers become float32.
 
     Raises:
         DTypeError: they are neither floats nor integers.
     """
-    values = as_tensor(x, op, name, backend=images.backend)
+    values = as_tensor(x, op, argument_name, backend=images.backend)
     if values.dtype.kind not in ("signed", "unsigned", "floating"):
-        raise DTypeError(f"{op}: {name} are {values.dtype}; they must be floats")
+        raise DTypeError(f"{op}: {argument_name} are {values.dtype}; they must be floats")
     return values if values.dtype.kind == "floating" else cast(values, float32)
 
 
-def _as_numbers(value: object, op: str, name: str) -> float | tuple[float, ...]:
+def _as_numbers(value: object, op: str, argument_name: str) -> float | tuple[float, ...]:
     """Return an argument as one number, or as a tuple of several.
 
     Raises:
         ArgumentError: one is not a number.
     """
-    numbers = tuple(check_number(part, op, name) for part in to_list(value))
+    numbers = tuple(check_number(part, op, argument_name) for part in to_list(value))
     return numbers if is_sequence(value) else numbers[0]

@@ -326,7 +326,7 @@ INDEX_DTYPES = equivalents(frozenset({int32, int64}))
 
 
 def as_positions(
-    indices: TensorLike, op: str, backend: Backend | None = None, name: str = "indices"
+    indices: TensorLike, op: str, backend: Backend | None = None, argument_name: str = "indices"
 ) -> Tensor:
     """Return positions as a tensor of int32 or int64.
 
@@ -337,13 +337,15 @@ def as_positions(
     if isinstance(indices, Tensor) and indices.array.dtype in INDEX_DTYPES:
         return indices
     if not isinstance(indices, Tensor):
-        values = host_positions(indices, op, name)
+        values = host_positions(indices, op, argument_name)
         positions = values.astype(np.int32, copy=False)
         if positions is not values and not np.array_equal(positions, values):
-            raise TensorIndexError(f"{op}: {name} as large as {values.max()} do not fit int32")
+            raise TensorIndexError(
+                f"{op}: {argument_name} as large as {values.max()} do not fit int32"
+            )
         return tensor_from_host(positions, backend or active_backend())
     if not indices.dtype.is_integer:
-        raise _positions_dtype_error(indices.dtype, op, name)
+        raise _positions_dtype_error(indices.dtype, op, argument_name)
     return as_signed(indices)
 
 
@@ -360,7 +362,7 @@ def as_signed(x: Tensor) -> Tensor:
 
 
 def as_checked_positions(
-    indices: TensorLike, x: Tensor, axis: int, op: str, name: str = "indices"
+    indices: TensorLike, x: Tensor, axis: int, op: str, argument_name: str = "indices"
 ) -> Tensor:
     """Return positions along an axis of x; host values are checked.
 
@@ -369,8 +371,8 @@ def as_checked_positions(
         TensorIndexError: a host value is out of range.
     """
     if isinstance(indices, Tensor):
-        return as_positions(indices, op, x.backend, name)
-    values = host_positions(indices, op, name)
+        return as_positions(indices, op, x.backend, argument_name)
+    values = host_positions(indices, op, argument_name)
     check_positions_in_range(values, x.shape[axis], axis, op)
     dtype = position_dtype(x.shape[axis]).numpy
     return tensor_from_host(values.astype(dtype, copy=False), x.backend)
@@ -381,7 +383,7 @@ def as_coordinates(
     shape: Shape,
     op: str,
     backend: Backend | None,
-    name: str = "indices",
+    argument_name: str = "indices",
     *,
     least_axes: int = 1,
 ) -> Tensor:
@@ -394,24 +396,24 @@ def as_coordinates(
         TensorIndexError: a host value is out of range.
     """
     if isinstance(indices, Tensor):
-        return as_positions(indices, op, backend, name)
-    values = host_positions(indices, op, name)
+        return as_positions(indices, op, backend, argument_name)
+    values = host_positions(indices, op, argument_name)
     rows = values if values.ndim >= least_axes else values[..., None]
     for axis, size in enumerate(shape[: rows.shape[-1]] if rows.ndim else ()):
         check_positions_in_range(rows[..., axis], size, axis, op)
-    return as_positions(values, op, backend, name)
+    return as_positions(values, op, backend, argument_name)
 
 
-def host_positions(indices: TensorLike, op: str, name: str = "indices") -> NDArray[Any]:
+def host_positions(indices: TensorLike, op: str, argument_name: str = "indices") -> NDArray[Any]:
     """Return positions that are not a tensor as an array of integers; an empty list gives int32.
 
     Raises:
         DTypeError: they are not integers.
     """
-    values = host_array(indices, op, name)
+    values = host_array(indices, op, argument_name)
     if values.dtype.kind not in "iu":
         if values.size or isinstance(indices, np.ndarray):
-            raise _positions_dtype_error(as_dtype(values.dtype), op, name)
+            raise _positions_dtype_error(as_dtype(values.dtype), op, argument_name)
         values = values.astype(np.int32)
     return values
 
@@ -429,6 +431,8 @@ def check_positions_in_range(values: NDArray[Any], size: int, axis: int, op: str
         )
 
 
-def _positions_dtype_error(dtype: object, op: str, name: str) -> DTypeError:
+def _positions_dtype_error(dtype: object, op: str, argument_name: str) -> DTypeError:
     """Return the DTypeError for positions that are not integers."""
-    return DTypeError(f"{op}: {name} are {dtype}; they must be integers, as after astype('int32')")
+    return DTypeError(
+        f"{op}: {argument_name} are {dtype}; they must be integers, as after astype('int32')"
+    )

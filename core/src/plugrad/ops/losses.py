@@ -384,13 +384,13 @@ def _make_cross_entropy(axis: int) -> Callable[..., Tensor]:
 
 
 def _check_labels_and_predictions(
-    labels: TensorLike, predictions: TensorLike, op: str, name: str = "predictions"
+    labels: TensorLike, predictions: TensorLike, op: str, argument_name: str = "predictions"
 ) -> tuple[Tensor, Tensor]:
     """Convert labels and predictions to floats of one dtype, and check that their shapes are equal."""
     y, x = promote_operands(labels, predictions, normalization.softmax, op)
     if y.shape != x.shape:
         raise ShapeError(
-            f"{op}: labels have shape {y.shape} and {name} {x.shape}; they must be equal"
+            f"{op}: labels have shape {y.shape} and {argument_name} {x.shape}; they must be equal"
         )
     return y, x
 

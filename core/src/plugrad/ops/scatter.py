@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plugrad.kernels import scatter
-from plugrad.ops.arguments import as_tensor, cast_for_assignment
+from plugrad.ops.arguments import as_tensor
+from plugrad.ops.assignment import cast_for_assignment
 from plugrad.ops.indexing import as_coordinates, first_backend
 from plugrad.types.shapes import as_shape
 

@@ -180,6 +180,8 @@ def string_n_grams(
     )
 
 
-def _as_strings(x: TensorLike, op: str, name: str, backend: Backend | None = None) -> Tensor:
+def _as_strings(
+    x: TensorLike, op: str, argument_name: str, backend: Backend | None = None
+) -> Tensor:
     """Return x as a tensor of strings; the kernels refuse a tensor of another dtype."""
-    return as_tensor(x, op, name, dtype=dtype.string, backend=backend)
+    return as_tensor(x, op, argument_name, dtype=dtype.string, backend=backend)

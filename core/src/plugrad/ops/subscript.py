@@ -23,7 +23,8 @@ from plugrad.errors import (
     TracingError,
 )
 from plugrad.kernels import indexing, movement, scatter
-from plugrad.ops.arguments import as_tensor, cast_for_assignment
+from plugrad.ops.arguments import as_tensor
+from plugrad.ops.assignment import cast_for_assignment
 from plugrad.ops.attributes import as_list, check_integer
 from plugrad.ops.binary import greater_equal, less, logical_and, where
 from plugrad.ops.indexing import INDEX_DTYPES, first_backend, gather_along_axis

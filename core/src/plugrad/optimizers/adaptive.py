@@ -51,11 +51,13 @@ class Adagrad(Optimizer):
         return ("accumulator",)
 
     def _initial_slot(self, variable: Variable, slot_name: str) -> Tensor:
+        """Return the initial sum of squares."""
         value = self.initial_accumulator_value
         return full(variable.shape, value, dtype=variable.dtype, device=variable.backend)
 
     @property
     def _update_rule(self) -> Kernel[..., list[Tensor]]:
+        """Return the kernel of a step."""
         return optimizers.adagrad
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
@@ -96,6 +98,7 @@ class Adadelta(Optimizer):
 
     @property
     def _update_rule(self) -> Kernel[..., list[Tensor]]:
+        """Return the kernel of a step."""
         return optimizers.adadelta
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
@@ -147,6 +150,7 @@ class RMSProp(Optimizer):
 
     @property
     def _update_rule(self) -> Kernel[..., list[Tensor]]:
+        """Return the kernel of a step, centered or not."""
         return optimizers.centered_rmsprop if self.centered else optimizers.rmsprop
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
@@ -198,6 +202,7 @@ class Adam(Optimizer):
 
     @property
     def _update_rule(self) -> UpdateStep:
+        """Return the kernel of a step."""
         return optimizers.adam
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
@@ -246,6 +251,7 @@ class AdamW(Adam):
 
     @property
     def _decay_factor(self) -> float:
+        """The weight decay."""
         return self.weight_decay
 
 
@@ -283,6 +289,7 @@ class Adamax(Adam):
 
     @property
     def _update_rule(self) -> Kernel[..., list[Tensor]]:
+        """Return the kernel of a step."""
         return optimizers.adamax
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:

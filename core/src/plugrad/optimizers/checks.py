@@ -37,7 +37,7 @@ def check_gradient(variable: Variable, gradient: Tensor) -> None:
 
 
 def check_transformed_gradients(
-    function: Callable[..., Any], gradients: object, expected_count: int
+    transform: Callable[..., Any], gradients: object, expected_count: int
 ) -> list[Tensor]:
     """Return the gradients from a transform as a list; raise unless they are as many tensors as expected.
 
@@ -47,7 +47,7 @@ def check_transformed_gradients(
     found = list(cast("Sequence[Any]", gradients)) if isinstance(gradients, Sequence) else []
     if len(found) != expected_count or not all(isinstance(g, Tensor) for g in found):
         raise ArgumentError(
-            f"apply_gradients: the transform {short_repr(function)} must return a list of {expected_count} tensors, "
+            f"apply_gradients: the transform {short_repr(transform)} must return a list of {expected_count} tensors, "
             f"as many as it got; it returned {short_repr(gradients)}"
         )
     return found
@@ -77,16 +77,17 @@ def check_pairs(pairs: Sequence[Any]) -> None:
 
 
 _PAIR_TYPES: Final = (tuple, list)  # Python makes a union anew in each test for one
+"""The types of a pair of a variable and a gradient."""
 
 
-def check_variables(variables: object, function: str) -> list[Variable]:
+def check_variables(variables: object, function_name: str) -> list[Variable]:
     """Return a sequence of variables as a list.
 
     Raises:
         ArgumentError: it is something else.
     """
-    found = as_list(variables, function, "variables")
+    found = as_list(variables, function_name, "variables")
     for x in found:
         if not isinstance(x, Variable):
-            raise ArgumentError(f"{function}: {short_repr(x)} is not a Variable")
+            raise ArgumentError(f"{function_name}: {short_repr(x)} is not a Variable")
     return found

@@ -33,7 +33,7 @@ def _step_by_moments(
     scale: Any,
     epsilon: Any,
 ) -> tuple[Any, ...]:
-    """Return v and the averages m and s of the gradients and of their squares."""
+    """Return the variable v after a step with gradient g, and the averages m of gradients and s of their squares."""
     m = m * beta1 + g * one_minus_beta1
     s = s * beta2 + g * g * one_minus_beta2
     return v * kept_fraction - (m * rate + g * gradient_rate) / (sqrt(s) * scale + epsilon), m, s
@@ -50,7 +50,7 @@ def _step_by_signs(
     beta2: Any,
     one_minus_beta2: Any,
 ) -> tuple[Any, ...]:
-    """Return v after a step of equal size for all elements, and the average m of gradients."""
+    """Return the variable v after a step of equal size for all elements, and the average m of gradients g."""
     return v * kept_fraction - sign(
         m * beta1 + g * one_minus_beta1
     ) * rate, m * beta2 + g * one_minus_beta2
@@ -101,6 +101,7 @@ class NAdam(Adam):
 
     @property
     def _update_rule(self) -> ComposedStep:
+        """Return the composed function of a step."""
         return MOMENT_UPDATE_RULE
 
     def _momentum(self, step_number: int) -> float:
@@ -147,6 +148,7 @@ class RAdam(Adam):
 
     @property
     def _update_rule(self) -> ComposedStep:
+        """Return the composed function of a step."""
         return MOMENT_UPDATE_RULE
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
@@ -212,6 +214,7 @@ class Lion(Optimizer):
 
     @property
     def _update_rule(self) -> ComposedStep:
+        """Return the composed function of a step."""
         return SIGN_UPDATE_RULE
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:

@@ -143,6 +143,7 @@ def _resolve_deviation(gradient: Tensor, deviation: float | Callable[[], float])
 
 
 def _check_deviation(deviation: float) -> float:
+    """Return a standard deviation; raise unless it is 0 or more."""
     if not check_real(deviation, "add_noise", "deviation") >= 0:
         raise ArgumentValueError(f"add_noise: deviation={deviation} must be 0 or more")
     return deviation
@@ -154,13 +155,16 @@ def _scale_down(gradient: Tensor, norm: Tensor, max_norm: float) -> Tensor:
     return gradient * scale.astype(gradient.dtype)
 
 
-def _as_tensors(function: str, gradients: Sequence[Tensor]) -> list[Tensor]:
+def _as_tensors(function_name: str, gradients: Sequence[Tensor]) -> list[Tensor]:
     """Return gradients as a list of tensors.
 
     Raises:
         ArgumentError: they are not a list, or one of them is neither a tensor nor an array.
     """
-    return [as_tensor(g, function, "a gradient") for g in as_list(gradients, function, "gradients")]
+    return [
+        as_tensor(g, function_name, "a gradient")
+        for g in as_list(gradients, function_name, "gradients")
+    ]
 
 
 def _as_float32(x: Tensor) -> Tensor:
@@ -168,8 +172,9 @@ def _as_float32(x: Tensor) -> Tensor:
     return x.astype(float32) if x.dtype in HALVES else x
 
 
-def _check_limit(function: str, name: str, value: float) -> float:
-    number = check_real(value, function, name)
+def _check_limit(function_name: str, name: str, value: float) -> float:
+    """Return the argument called `name` of a function; raise unless it is positive."""
+    number = check_real(value, function_name, name)
     if number <= 0:
-        raise ArgumentValueError(f"{function}: {name}={short_repr(value)} must be positive")
+        raise ArgumentValueError(f"{function_name}: {name}={short_repr(value)} must be positive")
     return number

@@ -26,6 +26,7 @@ class LinePoint(NamedTuple):
     """The value, slope and gradient of the objective at one step along a line."""
 
     step: float
+    """The distance from the start, as a multiple of the direction."""
     value: float
     slope: float
     """The derivative of the value by the step."""

@@ -26,7 +26,9 @@ class _CurvaturePair(NamedTuple):
     """One step of L-BFGS: the change of the variables, and the change of the gradient."""
 
     step: Tensor
+    """The change of the variables, as one vector."""
     gradient_change: Tensor
+    """The change of the gradient, as one vector."""
     inverse_curvature: Tensor
     """One divided by the dot product of both, 0-d."""
 
@@ -239,6 +241,7 @@ class _ObjectiveOnLine:
         return float(max(abs(gradient)).item()) if gradient.size else 0.0
 
     def _compute_value_and_gradients(self) -> tuple[Tensor, Tensor]:
+        """Return the value, and the gradients as one vector."""
         self.evaluations += 1
         value, gradients = variable_grads(self.function, self.variables)
         return value, _concatenate_flat(gradients)
@@ -251,6 +254,7 @@ def _concatenate_flat(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _check_non_negative(name: str, value: Any) -> float:
+    """Return an argument as a float; raise unless it is finite and 0 or more."""
     if not 0 <= check_real(value, "LBFGS", name) < inf:
         raise ArgumentValueError(f"LBFGS: {name}={value} must be 0 or more")
     return float(value)

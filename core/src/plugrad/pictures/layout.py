@@ -46,9 +46,9 @@ class Arrangement(NamedTuple):
     boxes: list[Box]
     """The boxes of the nodes, in the order of the nodes."""
     bends: dict[Edge, list[tuple[float, float]]]
-    """The points that an edge passes between its ends."""
+    """By edge, the points that it passes between its ends."""
     leads_upwards: dict[Edge, bool | None]
-    """Whether an edge leads upwards; None for one from block to block."""
+    """By edge, whether it leads upwards; None for one from block to block."""
     width: float
     height: float
 
@@ -58,6 +58,7 @@ class _RowItem:
     """An item of a row: a node, or a point through which a long edge passes."""
 
     row: int
+    """The number of the row, from the top."""
     width: float
     height: float
     x: float = 0.0

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from plugrad.pictures.trace import Edge, Node
 
 PICTURE_MARGIN = 20
+"""The space around the picture, in pixels."""
 HEADER_HEIGHT = 40
-"""The height of the legend."""
+"""The height of the legend, in pixels."""
 LEGEND_ENTRIES = (
     ("kernel", "kernel"),
     ("backward", "kernel of the gradient"),
@@ -22,6 +23,7 @@ LEGEND_ENTRIES = (
     ("constant", "constant"),
     ("result", "result"),
 )
+"""The CSS class and the text of each entry of the legend."""
 # The picture brings its own ground, because it does not know that of the page or the notebook.
 STYLE_SHEET = """
 .plugrad-graph{--ground:#fff;--text:#1b1f24;--small:#4a525c;--line:#6b7480;--back:#b4470f;
@@ -46,7 +48,9 @@ STYLE_SHEET = """
 .plugrad-graph rect.constant{fill:var(--constant);stroke:var(--constant-edge)}
 .plugrad-graph rect.result{fill:var(--result);stroke:var(--result-edge)}
 """
+"""The CSS rules of the picture."""
 CSS_CLASS_OF_KIND = {"variable": "argument", "start": "constant", "gradient": "result"}
+"""The CSS classes of the kinds of nodes that look like another kind."""
 
 
 def draw_svg(
@@ -103,6 +107,7 @@ def _draw_legend(
 
 
 def _draw_box(node: Node, box: Box) -> str:
+    """Return the SVG elements of a node: a box with lines of text and a tooltip."""
     left, top = box.x - box.width / 2, box.y - box.height / 2
     tooltip = escape("\n".join([node.title, *node.lines, *node.details]))
     radius = 5 if node.kind == "kernel" else min(box.height / 2, 16)

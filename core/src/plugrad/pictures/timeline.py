@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PAGE_TEMPLATE_PATH = Path(__file__).with_name("profile.html")
+"""The path of the page without data."""
 
 
 def format_profile_page(data: Mapping[str, Any]) -> str:

@@ -42,6 +42,7 @@ class Node:
     kind: str
     """"kernel", "argument", "constant", "variable", "result", "start" (of the gradient) or "gradient"."""
     title: str
+    """The first line in the box."""
     lines: list[str]
     """The lines below the title: dtypes and shapes."""
     details: list[str] = field(default_factory=list[str])
@@ -56,7 +57,9 @@ class Edge(NamedTuple):
     """An array that flows between two nodes, given by index."""
 
     source: int
+    """The index of the node from which the array comes."""
     target: int
+    """The index of the node that takes the array."""
 
 
 class _RecordedCall(NamedTuple):
@@ -64,6 +67,7 @@ class _RecordedCall(NamedTuple):
 
     call: Call
     is_backward: bool
+    """Whether it belongs to the gradient."""
     differentiated_order: int | None
     """The order of the tape's step whose gradient is being computed."""
     next_tape_order: int
@@ -311,5 +315,6 @@ def describe_array(array: Any) -> str:
 
 
 def _short_text(value: Any) -> str:
+    """Return the text of a value, cut off after 57 characters if it is long."""
     text = str(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -73,4 +73,5 @@ def _step_details(graph: Graph, step: Step) -> list[str]:
 
 
 def _format_spec(spec: Shaped) -> str:
+    """Return a shape and dtype as text, such as ``float32 2×3``."""
     return f"{spec.dtype} {'×'.join(map(str, spec.shape)) or '()'}"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 BatchingRule: TypeAlias = "Callable[..., Any]"
+"""A function of a `Batch`, the inputs and the attributes, which returns batched outputs, or None for a loop."""
 
 
 class Batch(NamedTuple):
@@ -126,7 +127,7 @@ def run_with_broadcast_axes(batch: Batch, *inputs: Tensor | None, **attrs: Any) 
 
 
 def shift_axes_rule(*names: str) -> BatchingRule:
-    """Return the rule of a kernel of one input, or of inputs of one shape, with axes among its attributes.
+    """Return the rule of a kernel with inputs of one shape, whose attributes called `names` are axes.
 
     The attributes `names` are axes, or tuples of them, which move by one.
     """
@@ -146,7 +147,7 @@ def _shift_axes(axes: int | tuple[int, ...]) -> int | tuple[int, ...]:
 
 
 def fold_batch_rule(*places: int) -> BatchingRule:
-    """Return the rule of a kernel whose first axis is that of a batch, such as that of images.
+    """Return the rule of a kernel whose inputs at `places` begin with the axis of a batch, such as that of images.
 
     The hidden axis becomes a part of the first axis of the inputs at `places`, by default of all. If another input is
     batched, the case is left to a loop.
@@ -173,6 +174,7 @@ class RegisteredBatching(NamedTuple):
 
     kernel_name: str
     rule: BatchingRule | None
+    """The batching rule; None for a kernel that is looped over."""
     because: str = ""
     """Why there is no rule, or in which cases it leaves the call to a loop."""
 
@@ -286,6 +288,7 @@ def batched_by_loop(*kernels: Kernel[..., Any], because: str) -> None:
 
 
 def _set_batching(batching: RegisteredBatching, *, replace: bool) -> None:
+    """Register how a kernel is batched; raise if it is registered already, unless `replace`."""
     name = batching.kernel_name
     find_batching(name)  # imports plugrad's own
     if replace:

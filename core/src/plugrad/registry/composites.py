@@ -19,8 +19,11 @@ class Composite(NamedTuple):
     """A kernel, the function of tensors that computes it with ops, and the gradient of that function."""
 
     kernel: Kernel[..., Any]
+    """The contract of the kernel."""
     body: Callable[..., Any]
+    """The function that computes the kernel with ops."""
     gradient: RegisteredGradient
+    """The gradient of the body."""
     is_traced: bool = False
     """Whether a trace records the ops of the body even where a backend has an implementation."""
 

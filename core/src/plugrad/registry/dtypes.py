@@ -148,4 +148,5 @@ def _check_promotion_rules(dtype: DType, promotion: object) -> dict[DType, DType
 
 
 def _registration_error(dtype_name: object, problem: str) -> RegistrationError:
+    """Return the error for a dtype that cannot be registered."""
     return RegistrationError(f"register_dtype({short_repr(dtype_name)}): {problem}")

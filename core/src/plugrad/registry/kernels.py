@@ -46,6 +46,7 @@ class _RegisteredKernel(NamedTuple):
     """A kernel implementation that the program has registered, rather than a backend or a plugin."""
 
     config: KernelConfig
+    """The implementation, with the names of its kernel and backend."""
     replaces: bool = False
     """Whether it was registered with ``replace=True``."""
 
@@ -55,6 +56,7 @@ _registrations: Final[dict[KernelKey, tuple[_RegisteredKernel, ...]]] = {}
 _open_devices: Final[WeakKeyDictionary[Backend, None]] = WeakKeyDictionary()
 """The opened devices, in the order in which they were opened."""
 _implementation_listeners: Final[list[Callable[[str, str], None]]] = []
+"""Functions that are called with the names of kernel and backend when an implementation changes."""
 
 
 def add_listener(listener: Callable[[str, str], None]) -> None:
@@ -94,6 +96,7 @@ def _store_registrations(key: KernelKey, registrations: tuple[_RegisteredKernel,
 
 
 def _notify_listeners(kernel_names: Iterable[str], backend_name: str) -> None:
+    """Call the listeners for kernels of a backend that have changed."""
     for kernel_name in kernel_names:
         for listener in _implementation_listeners:
             listener(kernel_name, backend_name)
@@ -104,7 +107,7 @@ def _notify_listeners(kernel_names: Iterable[str], backend_name: str) -> None:
 
 
 def add_device(backend: Backend, owner: str, configs: Iterable[KernelConfig]) -> None:
-    """Give a device that has just been opened the kernels that it brings, or none if one of them is wrong.
+    """Give a device, just opened by the plugin called `owner`, its own kernels, or none if one is wrong.
 
     `owner` is the qualified name of its plugin. What the program registered before without ``replace=True``
     gives way to the device's own kernels, with a warning.
@@ -154,7 +157,7 @@ def set_kernel_tables(backend: Backend, tables: KernelTables) -> None:
 def add_kernel_table(
     backend: Backend, owner: str, configs: Sequence[KernelConfig], owners: Sequence[str]
 ) -> None:
-    """Give a device the kernels of a plugin, or none if one of them is wrong.
+    """Give a device the kernels of the plugin called `owner`, or none if one of them is wrong.
 
     `owners` has the plugins that bring kernels, the first in effect at the front; the device's own come last.
     """
@@ -166,7 +169,7 @@ def add_kernel_table(
 
 
 def remove_kernel_table(backend: Backend, owner: str) -> None:
-    """Take the kernels of a plugin away from a device; those that they replaced are in effect again."""
+    """Take the kernels of the plugin called `owner` from a device; those that they replaced are in effect again."""
     with journal.registration_lock:
         if owner in backend.kernels:
             set_kernel_tables(
@@ -175,7 +178,7 @@ def remove_kernel_table(backend: Backend, owner: str) -> None:
 
 
 def order_kernel_tables(backend: Backend, owners: Sequence[str]) -> None:
-    """Sort the kernel tables of a device by their plugins; see `add_kernel_table`."""
+    """Sort the kernel tables of a device in the order of `owners`, the qualified names of plugins."""
     with journal.registration_lock:
         tables = _sort_tables(backend.kernels, owners)
         if list(tables) != list(backend.kernels):
@@ -291,6 +294,7 @@ def _warn_in_debug_mode(configs: Iterable[KernelConfig]) -> None:
 
 
 def _check_configs(configs: Iterable[KernelConfig]) -> None:
+    """Raise unless all configs are valid implementations of declared kernels, each given once."""
     seen: set[KernelKey] = set()
     for config in configs:
         if not isinstance(config, KernelConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - plugins bring anything
@@ -417,11 +421,13 @@ def get_kernel(kernel_name: str, backend_name: str) -> KernelConfig | None:
 
 
 def _find_kernel_by_name(kernel_name: str, backend_name: str) -> KernelConfig | None:
+    """Return the implementation of a kernel in effect on a backend's first opened device, or None."""
     overrides = _list_overrides(kernel_name, backend_name)
     return overrides[0] if overrides else _find_registered_kernel(kernel_name, backend_name)
 
 
 def _find_registered_kernel(kernel_name: str, backend_name: str) -> KernelConfig | None:
+    """Return the implementation registered for a backend, whatever this context overrides, or None."""
     for backend in open_devices_of_backend(backend_name):
         if registered := _list_registered(kernel_name, backend):
             return registered[0]
@@ -493,6 +499,7 @@ def take_snapshot() -> RegistrySnapshot:
 
 
 def _copy_tables(tables: KernelTables) -> KernelTables:
+    """Return a copy of a device's kernel tables, by owner."""
     return {owner: dict(table) for owner, table in tables.items()}
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from plugrad.types.dtype import DTypeLike
 
 ImplementationType = TypeVar("ImplementationType", bound=Implementation)
+"""The type of a function that implements a kernel."""
 
 
 class KernelTable:

@@ -26,7 +26,7 @@ def load_all_registrations() -> None:
 
 
 def snapshot_loaded_registries() -> Callable[[], None]:
-    """Return what `snapshot_registries` returns, a hundred times as fast, after `load_all_registrations`."""
+    """Return a function that restores the registries; this is quick, but needs `load_all_registrations` before."""
     tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
         (KERNELS, dict(KERNELS)),
         (gradients.gradients, dict(gradients.gradients)),

@@ -23,8 +23,8 @@ LOCKS_UNSUPPORTED: Final = -1
 """The result of `_try_lock` where folders cannot be locked: on Windows, and on some network file systems."""
 
 
-def check_path(path: object, op: str) -> str:
-    """Return a path as a string.
+def check_path(path: object, op_name: str) -> str:
+    """Return a path as a string; errors begin with `op_name`, the name of a public function.
 
     Raises:
         ArgumentError: it is not a path.
@@ -32,23 +32,23 @@ def check_path(path: object, op: str) -> str:
     """
     if not isinstance(path, str | os.PathLike):
         raise ArgumentError(
-            f"{op}: path={short_repr(path)} must be a path: a string or a pathlib.Path"
+            f"{op_name}: path={short_repr(path)} must be a path: a string or a pathlib.Path"
         )
     text = os.fspath(path)  # pyright: ignore[reportUnknownVariableType] - of bytes or of text
     if not isinstance(text, str) or not text or "\0" in text:
-        raise ArgumentValueError(f"{op}: path={short_repr(text)} is not the name of a file")
+        raise ArgumentValueError(f"{op_name}: path={short_repr(text)} is not the name of a file")
     try:
         os.fsencode(text)
     except UnicodeEncodeError:
         raise ArgumentValueError(
-            f"{op}: path={text!r} is not the name of a file: it has half of a surrogate pair"
+            f"{op_name}: path={text!r} is not the name of a file: it has half of a surrogate pair"
         ) from None
     return text
 
 
 @contextmanager
-def replace_atomically(path: str, op: str) -> Generator[str]:
-    """Yield the path of a temporary file that replaces `path` if the block succeeds.
+def replace_atomically(path: str, op_name: str) -> Generator[str]:
+    """Yield the path of a temporary file that replaces `path` if the block succeeds; errors begin with `op_name`.
 
     Until the new file is complete and on the disk, the old one stays as it is, whatever ends the process.
     It has the permissions of the old file.
@@ -67,10 +67,10 @@ def replace_atomically(path: str, op: str) -> Generator[str]:
     except FileNotFoundError:
         old = None
     if old is not None and S_ISDIR(old.st_mode):
-        raise IsADirectoryError(EISDIR, f"{op}: {os.strerror(EISDIR)}", path)
+        raise IsADirectoryError(EISDIR, f"{op_name}: {os.strerror(EISDIR)}", path)
     if old is not None and not S_ISREG(old.st_mode):
         raise ArgumentValueError(
-            f"{op}: path={short_repr(path)} is not a file, and is left as it is"
+            f"{op_name}: path={short_repr(path)} is not a file, and is left as it is"
         )
     with _temporary_folder(folder, name) as workplace:
         new = os.path.join(workplace, "new")
@@ -153,6 +153,7 @@ def _unlock(lock: int) -> None:
 
 
 def _remove_folder(folder: str) -> None:
+    """Remove a folder and what is in it; failures are ignored."""
     from shutil import rmtree  # it imports compressors, which nothing else needs
 
     rmtree(folder, ignore_errors=True)

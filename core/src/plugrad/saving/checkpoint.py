@@ -46,6 +46,7 @@ WRITE_BUFFER_BYTES: Final = 1 << 20
 SAFETENSORS_CODE_OF_DTYPE: Final = {
     dtype: code for code, dtype in DTYPE_OF_SAFETENSORS_CODE.items() if code != "BF16"
 }
+"""The codes of the file format by NumPy's dtypes."""
 
 
 def save(path: str | PathLike[str], tree: Any) -> None:
@@ -230,6 +231,7 @@ def _read_structure(metadata_entry: str) -> Any:
 
 
 def _is_path(x: object) -> bool:
+    """Return whether x is a string or a path object."""
     return isinstance(x, str | os.PathLike)
 
 

@@ -56,6 +56,7 @@ class StoredArray(NamedTuple):
     dtype: np.dtype[Any]
     shape: Shape
     data: Tensor | NDArray[Any]
+    """The tensor or NumPy array with the bytes."""
 
 
 class StructureWriter:

@@ -48,8 +48,11 @@ class _HeaderEntry(NamedTuple):
     """The position of a tensor among the bytes after the header, its dtype and its shape."""
 
     start_byte: int
+    """The position of the first byte, counted from the end of the header."""
     end_byte: int
+    """The position after the last byte, counted from the end of the header."""
     dtype_code: str
+    """The file format's code of the dtype."""
     shape: tuple[int, ...]
 
 
@@ -100,6 +103,7 @@ class TensorFile(Mapping[str, "NDArray[Any]"]):
         return len(self._places)
 
     def _read_bytes(self, byte_count: int) -> bytes:
+        """Return the next bytes of the header; raise if the file ends before."""
         data = self._file.read(byte_count)
         if len(data) < byte_count:
             raise DamagedFile("it is empty" if not data else "it ends in its header")
@@ -159,4 +163,5 @@ def _parse_header_entry(tensor_name: str, entry: Any) -> _HeaderEntry:
 
 
 def _is_size(value: object) -> bool:
+    """Return whether a value from JSON can be a size: an integer from 0 to 2**63 - 1."""
     return type(value) is int and 0 <= value < 2**63

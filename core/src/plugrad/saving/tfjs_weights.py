@@ -36,12 +36,15 @@ NUMPY_DTYPE_OF_TFJS_NAME: Final[dict[str, np.dtype[Any]]] = {
     "bool": np.dtype("?"),
     "complex64": np.dtype("<c8"),
 }
+"""NumPy's dtype for each of TensorFlow.js's, as the bytes have it."""
 NUMPY_DTYPE_OF_QUANTIZATION: Final[dict[str, np.dtype[Any]]] = {
     "uint8": np.dtype("u1"),
     "uint16": np.dtype("<u2"),
     "float16": np.dtype("<f2"),
 }
+"""NumPy's dtype for each kind of quantization, as the bytes have it."""
 DEFAULT_SHARD_BYTES: Final = 4 * 2**20
+"""The size of the files into which weights are split, in bytes."""
 
 
 # --- bytes and specs ------------------------------------------------------------------------------
@@ -135,19 +138,19 @@ def decode_weights(
 
 
 def _decode_arrays(
-    data: bytes | Sequence[bytes], specs: Sequence[Mapping[str, Any]], op: str
+    data: bytes | Sequence[bytes], specs: Sequence[Mapping[str, Any]], op_name: str
 ) -> dict[str, NDArray[Any]]:
-    """Decode all weights: return their values by name."""
+    """Return by name the arrays of the weights that specs describe; errors begin with `op_name`."""
     try:
-        pieces = [data] if isinstance(data, bytes) else as_list(data, op, "data")
+        pieces = [data] if isinstance(data, bytes) else as_list(data, op_name, "data")
         whole = memoryview(b"".join(pieces))
     except TypeError:
         raise ArgumentError(
-            f"{op}: data={short_repr(data)} must be bytes, or a list of bytes"
+            f"{op_name}: data={short_repr(data)} must be bytes, or a list of bytes"
         ) from None
     arrays: dict[str, NDArray[Any]] = {}
     at = 0
-    for spec in as_list(specs, op, "specs"):
+    for spec in as_list(specs, op_name, "specs"):
         name, values, size = _decode_weight(whole[at:], spec)
         if name in arrays:
             raise DamagedFile(f"there are two weights called {short_repr(name)}")
@@ -336,15 +339,15 @@ def write_model(
 
 
 def _write_shards(
-    op: str,
+    op_name: str,
     path: str,
     weights: Mapping[str, TensorLike],
     quantization: str | None,
     shard_bytes: int,
     make_document: Callable[[list[Any]], Any],
 ) -> None:
-    """Write weight files, then the JSON file that `make_document` makes from their manifest."""
-    shard_bytes = check_integer(shard_bytes, op, "shard_bytes", least=1)
+    """Write weight files, then the JSON that `make_document` makes of their manifest; errors begin with `op_name`."""
+    shard_bytes = check_integer(shard_bytes, op_name, "shard_bytes", least=1)
     data, specs = encode_weights(weights, quantization=quantization)
     folder, name = os.path.split(path)
     stem = name.removesuffix(".json")
@@ -407,8 +410,8 @@ def read_model(
     return cast("dict[str, Any]", document), weights
 
 
-def read_arrays(op: str, path: str) -> tuple[Any, dict[str, NDArray[Any]]]:
-    """Return the content of a model or manifest, and its weights as arrays.
+def read_arrays(op_name: str, path: str) -> tuple[Any, dict[str, NDArray[Any]]]:
+    """Return the content of a model or manifest, and its weights as arrays by name; errors begin with `op_name`.
 
     Raises:
         DamagedFile, OSError: as for `read_weights`.
@@ -416,26 +419,28 @@ def read_arrays(op: str, path: str) -> tuple[Any, dict[str, NDArray[Any]]]:
     while True:
         text = _read_file(path)
         try:
-            return _read_groups(op, text, path)
+            return _read_groups(op_name, text, path)
         except FileNotFoundError:
             if _read_file(path) == text:
                 raise
         # Another process has written new weights, and deleted the old ones.
 
 
-def _read_groups(op: str, manifest_bytes: bytes, path: str) -> tuple[Any, dict[str, NDArray[Any]]]:
+def _read_groups(
+    op_name: str, manifest_bytes: bytes, path: str
+) -> tuple[Any, dict[str, NDArray[Any]]]:
     """Read the weights from the files that the manifest at `path` lists."""
     try:
         weights: dict[str, NDArray[Any]] = {}
         document, groups = _parse_groups(manifest_bytes)
         for paths, specs in groups:
             parts = [_read_file(os.path.join(os.path.dirname(path), name)) for name in paths]
-            found = _decode_arrays(parts, specs, op)
+            found = _decode_arrays(parts, specs, op_name)
             if twice := weights.keys() & found.keys():
                 raise DamagedFile(f"there are two weights called {short_repr(min(twice))}")
             weights |= found
     except DamagedFile as error:
-        raise DamagedFile(f"{op}: {path} is damaged, or is not a manifest: {error}") from None
+        raise DamagedFile(f"{op_name}: {path} is damaged, or is not a manifest: {error}") from None
     return document, weights
 
 
@@ -474,10 +479,12 @@ def _is_inside_folder(file_name: object) -> bool:
 
 
 def _read_file(path: str) -> bytes:
+    """Return the bytes of a file."""
     with open(path, "rb") as file:
         return file.read()
 
 
 def _write_file(path: str, data: bytes) -> None:
+    """Write bytes to a file, which replaces an old one atomically."""
     with replace_atomically(path, "write_weights") as new, open(new, "wb") as file:
         file.write(data)

@@ -21,6 +21,7 @@ registration_lock = hold_safely(RLock())
 
 
 def _renew_lock() -> None:
+    """Replace the lock in a forked process."""
     global registration_lock
     registration_lock = hold_safely(
         RLock()

@@ -17,11 +17,13 @@ class SettingKey(NamedTuple):
 
     name: str
     meaning: str
+    """What the setting does, in a sentence."""
     accepts: str
     """The accepted values, in words."""
     parse: Callable[[object], Any]
     """The function that converts a value as written, or raises ValueError if it is malformed."""
     default: Any
+    """The value where no layer sets one."""
 
     @property
     def variable(self) -> str:
@@ -35,7 +37,9 @@ class Option(NamedTuple):
     type: str
     """``"string"``, ``"integer"``, ``"number"`` or ``"boolean"``."""
     summary: str
+    """What it does, in a line."""
     default: Any = None
+    """The value where no layer sets one; None if it has no default."""
 
 
 # --- the forms of values: a ValueError means "malformed" -----------------------------------------
@@ -77,6 +81,7 @@ _VALUE_OF_BOOLEAN_WORD: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
+"""The words that are accepted as true or false."""
 
 
 def _parse_boolean(value: object) -> bool:
@@ -252,7 +257,7 @@ OPTION_TYPES: Final[Mapping[str, tuple[str, Callable[[object], Any]]]] = {
 
 
 def option_key(backend: str, name: str, option: Option) -> SettingKey:
-    """Return the key of a setting that a backend declares in its manifest."""
+    """Return the key of a setting called `name` that the manifest of a backend, given by name, declares."""
     accepts, parse = OPTION_TYPES[option.type]
     return SettingKey(f"{backend}.{name}", option.summary, accepts, parse, option.default)
 

@@ -81,6 +81,7 @@ class Setting(NamedTuple):
     key: str
     """The name of the setting."""
     value: Any
+    """The parsed value."""
     layer: str
     """The layer, such as an environment variable or the path of a file."""
 
@@ -213,6 +214,7 @@ class Config:
         journal.record_change_number()
 
     def _notify_listeners(self, setting_name: str) -> None:
+        """Call the listeners with the name of a setting that has changed."""
         for listener in self.listeners:
             listener(setting_name)
 

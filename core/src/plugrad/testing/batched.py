@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from plugrad.testing.rows import Array, Row
 
 EXAMPLE_COUNT = 3
+"""How many examples a batch has."""
 
 
 def check_batched(

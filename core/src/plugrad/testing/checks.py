@@ -291,6 +291,7 @@ def check_row_gradient(row: Row, backend: Backend) -> None:
 
 
 def _check_gradient_in_dtype(row: Row, dtype: str) -> None:
+    """Compare the gradient of a row, with inputs of one dtype, with finite differences."""
     tensors = as_tensors(row.draw_inputs(dtype))
     positions = differentiated_inputs(row)
 

@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 def extract_windows(x: Array, window: Window, *, padding_value: Any = 0) -> Array:
-    """Return the elements of each window, as (batch, window positions …, channels, cells …), with padding around x."""
+    """Return the cells of each position of a sliding `Window`, as (batch, positions …, channels, cells …)."""
     axes = len(window.size)
     places: list[Array] = []  # of each axis: where the cells (second axis) of the stops (first) lie
     margins = [(0, 0)]
@@ -34,7 +34,7 @@ def extract_windows(x: Array, window: Window, *, padding_value: Any = 0) -> Arra
 
 
 def convolve(x: Array, filter: Array, *, window: Window, is_depthwise: bool = False) -> Array:
-    """Return the sum over the cells of each window and over the channels, or over the cells only."""
+    """Return x convolved with a filter over a sliding `Window`; if `is_depthwise`, channels are not summed."""
     seen = extract_windows(x, window)  # (batch, stops …, channels, cells …)
     axes = len(window.size)
     cells = tuple(range(seen.ndim - axes, seen.ndim))
@@ -58,7 +58,7 @@ def transpose_linear_map(forward: Callable[[Array], Array], shape: Shape, dy: Ar
 
 
 def apply_activation(z: Array, activation: str, slopes: Array | None, alpha: float) -> Array:
-    """Return z after the activation function called `activation`."""
+    """Return z after the activation called `activation`; `slopes` are those of prelu, `alpha` is that of leakyrelu."""
     return {
         "linear": lambda: z,
         "relu": lambda: np.maximum(z, 0),

@@ -233,9 +233,11 @@ REOPENING_CHECKS: Final[list[Callable[[Backend, str], None]]] = [
     memory_limit_holds_on_a_reopened_backend,
     tensors_of_a_closed_backend_are_refused,
 ]
+"""The checks of a backend that is closed and opened again."""
 DEVICE_CHECKS: Final[list[Callable[[Backend, str], None]]] = [
     kernels_run_on_the_device_they_belong_to,
     memory_limit_is_that_of_one_device,
     devices_work_in_turns,
     closing_one_device_leaves_the_other,
 ]
+"""The checks of a backend that has a second device."""

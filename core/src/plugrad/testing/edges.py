@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
 
 EDGE_SHAPES: Final[list[Shape]] = [(), (1,), (0,), (2, 0, 3), (1, 1, 1), (2, 3, 2, 1, 3), (70_001,)]
+"""The shapes of inputs for which elementwise kernels are compared: of each rank, empty, and large."""
 BROADCAST_SHAPES: Final[list[tuple[Shape, ...]]] = [
     ((3, 1), (1, 5)),
     ((5,), (2, 3, 5)),
@@ -47,6 +48,7 @@ BROADCAST_SHAPES: Final[list[tuple[Shape, ...]]] = [
     ((0, 1), (1, 3)),
     ((1,), (1, 1, 1)),
 ]
+"""Shapes that broadcast together, for the inputs of one call."""
 SPECIAL_NUMBERS: Final = [
     np.nan,
     np.inf,
@@ -62,11 +64,14 @@ SPECIAL_NUMBERS: Final = [
     100.0,
     -100.0,
 ]
+"""The NaN, infinities, zeros and large numbers that special inputs combine."""
 
 first_row_of_each_kernel: Final = [row for row in rows() if row.row_number == 1]
+"""The rows with number 1."""
 elementwise_rows: Final = [
     row for row in first_row_of_each_kernel if row.kernel.is_elementwise and row.inputs
 ]
+"""The first row of each elementwise kernel that has inputs."""
 
 
 def is_broadcasting(row: Row) -> bool:
@@ -83,11 +88,13 @@ def is_broadcasting(row: Row) -> bool:
 
 
 broadcasting_rows: Final = [row for row in elementwise_rows if is_broadcasting(row)]
+"""The elementwise rows whose kernel broadcasts its inputs."""
 special_value_rows: Final = [
     row
     for row in elementwise_rows
     if row.is_special and {"float32", "float64"} & set(row.tested_dtypes)
 ]
+"""The elementwise rows whose reference is right for NaN and infinities."""
 rows_with_views: Final = [
     row
     for row in first_row_of_each_kernel
@@ -192,6 +199,7 @@ def check_views(row: Row, backend: Backend) -> None:
 
 
 MANY_ELEMENTS: Final = 1_000_003
+"""A number of elements that no block or workgroup size divides."""
 
 LARGE_ROWS: Final = [
     Row(unary.negative, np.negative, [arbitrary_numbers(5_000_000)]),
@@ -227,6 +235,7 @@ LARGE_ROWS: Final = [
         {"axis": 0},
     ),
 ]
+"""Rows whose inputs are so large that kernels need more than one pass, block or dispatch."""
 
 
 def check_large(row: Row, backend: Backend) -> None:

@@ -23,9 +23,12 @@ from plugrad.types.dtype import DTypeLike, as_dtype, float32, float64
 
 Array = NDArray[Any]
 Inputs = Sequence[Tensor]
+"""The tensors that a differentiated function takes."""
 
 
 class _Precision(NamedTuple):
+    """The step and the allowed errors of finite differences in one dtype."""
+
     eps: float
     """The step of the differences."""
     rtol: float
@@ -182,7 +185,9 @@ class _Comparison:
     """The derivative of an objective by gradient rules and by finite differences, for each argument."""
 
     objective: _Objective
+    """The function that is differentiated, in both forms."""
     inputs: Inputs
+    """The arguments at which it is differentiated."""
     directions: dict[int, Array]
     """By the position of an argument, the direction of its derivative."""
     precision: _Precision
@@ -250,8 +255,10 @@ def _random_weights(generator: np.random.Generator, shape: tuple[int, ...]) -> A
 
 
 def _to_float64(x: Tensor) -> Array:
+    """Return the values of a tensor as a NumPy array of float64."""
     return x.numpy().astype(np.float64)
 
 
 def _tensor_like(x: Tensor, values: Array) -> Tensor:
+    """Return values as a tensor of the dtype and on the device of x."""
     return asarray(values.astype(str(x.dtype)), device=x.backend)

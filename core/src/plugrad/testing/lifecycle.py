@@ -315,3 +315,4 @@ LIFECYCLE_CHECKS: Final[list[Callable[[Backend, str], None]]] = [
     backend_opens_again_after_it_was_closed,
     lost_device_is_an_error,
 ]
+"""The checks of a backend's life cycle, in the order in which they run."""

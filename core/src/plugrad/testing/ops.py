@@ -32,9 +32,11 @@ class OpCase:
     tensor_function: Callable[..., Any]
     numpy_function: Callable[..., Any]
     shapes: Sequence[Shape] = ((3, 5),)
+    """The shapes of the inputs."""
     min_input: float = -3
     """The smallest number that is drawn for the inputs."""
     tolerance_factor: float = 1
+    """How much larger than usual the error of the result may be."""
 
     def __str__(self) -> str:
         return self.name
@@ -54,6 +56,7 @@ def check_op(op: OpCase, backend: Backend) -> None:
 
 
 def _compare_with_numpy(actual: Tensor, expected: Array, op: OpCase, backend: Backend) -> None:
+    """Raise unless an op's result is on the backend and close to NumPy's."""
     if actual.backend is not backend:
         raise AssertionError(f"{op.name}: the result lives on {actual.device}")
     allowed = RELATIVE_TOLERANCE_OF_DTYPE.get(str(actual.dtype), 0) * op.tolerance_factor
@@ -67,7 +70,7 @@ def _softmax(x: Array) -> Array:
 
 
 def _train_weights(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-    """Return weights after ten steps of gradient descent."""
+    """Return the weights of a linear model of x after ten steps of gradient descent towards the labels y."""
     loss = plugrad.grad(lambda w: plugrad.mean(plugrad.square(x @ w - y)))
     for _ in range(10):
         weights = weights - loss(weights) * 0.05
@@ -75,7 +78,7 @@ def _train_weights(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
 
 
 def _train_in_numpy(x: Array, y: Array, weights: Array) -> Array:
-    """Return what `_train_weights` returns, computed with NumPy."""
+    """Return the weights of a linear model after ten steps of gradient descent, computed with NumPy."""
     for _ in range(10):
         weights = weights - 0.05 * 2 / y.size * x.T @ (x @ weights - y)
     return weights
@@ -87,7 +90,7 @@ def _run_network(x: Tensor, hidden_weights: Tensor, output_weights: Tensor) -> T
 
 
 def _network_gradients(x: Array, hidden_weights: Array, output_weights: Array) -> list[Array]:
-    """Return the gradients of `_run_network` for both weights, computed with NumPy."""
+    """Return the gradients of `_run_network` for the hidden and the output weights, computed with NumPy."""
     hidden = np.tanh(x @ hidden_weights)
     dy = 2 * (hidden @ output_weights)
     return [x.T @ (dy @ output_weights.T * (1 - hidden**2)), hidden.T @ dy]
@@ -112,6 +115,7 @@ def _compute_in_tidy(x: Tensor) -> Tensor:
 
 
 IMAGE_BATCH_SHAPE: Final = (2, 5, 6, 3)
+"""The shape of a batch of images: batch, height, width, channels."""
 
 OP_CASES: Final = [
     OpCase("std", lambda x: plugrad.std(x, axis=1), lambda x: x.std(1)),
@@ -239,3 +243,4 @@ OP_CASES: Final = [
         tolerance_factor=4,
     ),
 ]
+"""The ops and short programs that the kit compares with NumPy."""

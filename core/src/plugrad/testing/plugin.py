@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from plugrad.testing.rows import Row
 
 SUITE_MODULE: Final = "plugrad.testing.suite"
+"""The name of the module with the tests of the kit."""
 KIT_SESSION_KEY: Final = pytest.StashKey["KitSession"]()
+"""The key under which pytest's config holds the `KitSession`."""
 
 
 class KitSession:
@@ -169,7 +171,7 @@ def _read_xfail_entries(folder: Path, file: str | None) -> XfailEntries:
 
 
 def _open_backend(device_spec: str) -> Backend:
-    """Return the backend that an option selects.
+    """Return the backend that a device spec from the command line, such as ``"webgpu:1"``, selects.
 
     Raises:
         UsageError: it cannot be used here.
@@ -181,6 +183,7 @@ def _open_backend(device_spec: str) -> Backend:
 
 
 def _describe_backend(backend: Backend) -> str:
+    """Return the description of the device on which a backend is open, or an empty string."""
     devices = {device.name: device.description for device in backend.devices()}
     return devices.get(backend.device, "")
 
@@ -245,7 +248,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _may_leave_out_cases(session: KitSession, metafunc: pytest.Metafunc) -> bool:
-    """Return whether nothing but the options of a run decides which tests there must be."""
+    """Return whether unselected cases need not exist: no argument names a test, and no xfail entry can."""
     names_a_test = any("::" in argument for argument in metafunc.config.args)
     return not names_a_test and not session.excuses.unused(set(session.names.values()))
 
@@ -292,7 +295,7 @@ def plugrad_backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def opened(plugrad_backend: str) -> Iterator[Backend]:
+def opened_backend(plugrad_backend: str) -> Iterator[Backend]:
     """The backend to test, which is the active one while the test runs and must refuse dtypes that it lacks."""
     with use(plugrad_backend) as selection, settings.override("unsupported_dtype", "error"):
         yield selection.backend

@@ -27,9 +27,13 @@ FLOAT32_LEVEL: Final = "float32"
 Outcome = Literal["passed", "failed", "skipped", "xfailed"]
 """The result of a test."""
 OUTCOMES: Final[tuple[Outcome, ...]] = ("passed", "failed", "skipped", "xfailed")
+"""The outcomes in the order of the report."""
 REPORT_FORMAT_VERSION: Final = 1
+"""The version of the report's JSON form."""
 MAX_LISTED_FAILURES: Final = 20
+"""How many failed tests the summary lists at most."""
 MAX_LISTED_REASONS: Final = 8
+"""How many reasons for skipped tests the summary lists at most."""
 
 
 class BackendResults:
@@ -133,6 +137,7 @@ class KitReport:
 
 
 def _count_passing_kernels(results: Mapping[str, Any]) -> str:
+    """Return the number of kernels whose tests all pass, as a phrase."""
     counts: Iterable[Mapping[str, int]] = results["kernels"].values()
     passing = sum(1 for c in counts if c["passed"] and not c["failed"] and not c["xfailed"])
     return f"{passing} kernels pass"
@@ -160,7 +165,7 @@ def make_badge(report: Mapping[str, Any]) -> str:
 
 
 def _make_badge_svg(label: str, text: str, colour: str) -> str:
-    """Return two boxes with text, in the size that badges have everywhere."""
+    """Return the SVG text of a badge: two boxes, one with the label, one coloured with the result."""
     left, right = (round(6.6 * len(part)) + 12 for part in (label, text))
     width = left + right
     label, text = (

@@ -50,7 +50,7 @@ class Row:
     """One test of a kernel: inputs, attributes, and the expected result."""
 
     kernel: Kernel[..., Any]
-    """The contract."""
+    """The contract of the kernel that the row tests."""
     reference: Callable[..., Any]
     """A function of the inputs, with floats in double precision, that returns the expected array, or a list of them."""
     inputs: Sequence[Input | None] = ()
@@ -99,7 +99,7 @@ class Row:
         return {dtype if name == ROW_DTYPE else str(name) for name in (*named, ROW_DTYPE)}
 
     def attributes(self, dtype: str) -> dict[str, Any]:
-        """Return the attributes for a dtype."""
+        """Return the attributes of the kernel for a run of the row on `dtype`."""
         return {k: as_dtype(dtype) if v is ROW_DTYPE else v for k, v in self.attrs.items()}
 
     def draw_inputs(self, dtype: str) -> list[Array | None]:

@@ -141,6 +141,7 @@ def check_program(program_name: str) -> None:
 
 
 TracedProgram: TypeAlias = "Callable[[Tensor], Sequence[Tensor]]"
+"""A function of one tensor that returns several."""
 
 
 def _make_loop_program() -> TracedProgram:
@@ -154,6 +155,8 @@ def _make_loop_program() -> TracedProgram:
 
 
 def _make_cond_program() -> TracedProgram:
+    """Return a program with a conditional, and its gradient."""
+
     def sine_or_cosine(x: Tensor) -> Tensor:
         return total(cond(total(x) > 0, sin, cos, x))
 
@@ -166,11 +169,12 @@ def _make_cond_program() -> TracedProgram:
 
 
 def _make_while_program() -> TracedProgram:
+    """Return a program with a loop that ends depending on values."""
     return lambda x: [while_loop(lambda y: total(y) < 50, lambda y: y * 2, x * x)]
 
 
 def _make_training_program() -> TracedProgram:
-    """Return steps with noise and a schedule, which move a variable and exchange two others."""
+    """Return a training step with noise and a rate schedule, which also exchanges two variables' values."""
     weights = Variable(np.linspace(-1, 1, 6, dtype="float32").reshape(3, 2))
     one, other = Variable(np.float32(1)), Variable(np.float32(2))
     optimizer = Adam(lambda step: 0.1 / (1 + step))

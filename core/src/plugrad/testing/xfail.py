@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 XFAIL_FILE: Final = "plugrad-xfail.toml"
+"""The name of the xfail file in the folder from which tests run."""
 
 
 class XfailEntries:

@@ -211,19 +211,19 @@ def _suggest_right_name(unknown_name: str, known_names: Iterable[str]) -> str:
     return suggest_similar_name(unknown_name, known_names)
 
 
-def check_string(value: object, op: str, name: str) -> str:
-    """Return the argument `name` of the function `op` if it is a string, or raise.
+def check_string(value: object, op: str, argument_name: str) -> str:
+    """Return the argument `argument_name` of the function `op` if it is a string, or raise.
 
     Raises:
         ArgumentError: it is not a string.
     """
     if isinstance(value, str):
         return value
-    raise ArgumentError(f"{op}: {name}={short_repr(value)} must be a string")
+    raise ArgumentError(f"{op}: {argument_name}={short_repr(value)} must be a string")
 
 
-def check_flag(value: Any, op: str, name: str) -> bool:
-    """Return the argument `name` of the function `op` if it is a bool, or raise.
+def check_flag(value: Any, op: str, argument_name: str) -> bool:
+    """Return the argument `argument_name` of the function `op` if it is a bool, or raise.
 
     Raises:
         ArgumentError: it is neither of them; 1 and 0 are accepted as well.
@@ -235,7 +235,7 @@ def check_flag(value: Any, op: str, name: str) -> bool:
     is_numpys = kind.__module__ == "numpy" and kind.__name__ in ("bool", "bool_")
     if is_numpys or (isinstance(value, int) and value in (0, 1)):
         return bool(value)
-    raise ArgumentError(f"{op}: {name}={short_repr(value)} must be True or False")
+    raise ArgumentError(f"{op}: {argument_name}={short_repr(value)} must be True or False")
 
 
 def check_callable(op: str, function: object) -> None:
@@ -248,8 +248,8 @@ def check_callable(op: str, function: object) -> None:
         raise ArgumentError(f"{op} takes a function, not {type(function).__name__}")
 
 
-def check_path_suffix(suffixes: tuple[str, ...], value: Any, op: str, name: str) -> str:
-    """Return the path that is the argument `name` of `op` as a string; raise unless it has one of the suffixes.
+def check_path_suffix(suffixes: tuple[str, ...], value: Any, op: str, argument_name: str) -> str:
+    """Return the path that is the argument `argument_name` of `op` as a string; raise unless it has a given suffix.
 
     Raises:
         ArgumentError: it is not a path.
@@ -258,10 +258,10 @@ def check_path_suffix(suffixes: tuple[str, ...], value: Any, op: str, name: str)
     path = fspath(value) if isinstance(value, str) or hasattr(value, "__fspath__") else None
     if not isinstance(path, str):
         raise ArgumentError(
-            f"{op}: {name}={short_repr(value)} must be the path of a file, a string or a Path"
+            f"{op}: {argument_name}={short_repr(value)} must be the path of a file, a string or a Path"
         )
     if not path.lower().endswith(suffixes):
         raise ArgumentValueError(
-            f"{op}: {name}={path!r} must end in {' or '.join(suffixes)}, which is what can be written"
+            f"{op}: {argument_name}={path!r} must end in {' or '.join(suffixes)}, which is what can be written"
         )
     return path

@@ -27,6 +27,7 @@ LAYER_DESCRIPTIONS = (
     "a suggestion of a plugin",
     "the default",
 )
+"""The layers of settings in words, the strongest first."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -90,6 +91,7 @@ def _overruled_values(setting: Setting, environment_variable: str) -> list[tuple
 
 
 def _format_value(value: object) -> str:
+    """Return the value of a setting as it is written in a configuration."""
     if isinstance(value, tuple | list):
         return ",".join(map(str, value)) or "none"
     return {None: "none", True: "true", False: "false"}.get(value, str(value))  # type: ignore[call-overload]

@@ -26,8 +26,9 @@ BOOTSTRAP_CODE: Final = (
 )
 """The Python code that the separate process runs."""
 EXIT_STATUS_OF_PYTEST: Final = {0: 0, 1: 1, 2: 130}
-"""Our exit status for pytest's: all passed, some failed, interrupted."""
+"""The command's exit status by pytest's: all passed, some failed, interrupted."""
 PYTEST_NO_TESTS_COLLECTED: Final = 5
+"""The exit status of pytest for a run without tests."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -47,6 +47,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _print_devices(records: list[dict[str, Any]], reasons: dict[str, str]) -> None:
+    """Print a table of the devices' records, and the reasons why backends have none."""
     if records:
         layout.print_table(
             ("DEVICE", "KIND", "DESCRIPTION"),

@@ -130,6 +130,7 @@ def _make_job(plugin: Plugin) -> Job:
 def _find_plugin_problems(
     plugin: Plugin, problem_before_running: Finding | None, outcome: Outcome | None
 ) -> Iterator[Finding]:
+    """Yield what is wrong with a plugin according to its status, its files and the outcome of running it."""
     if plugin.status == "conflict":
         yield findings.make_conflict_finding(plugin)
     if problem_before_running is not None:
@@ -139,6 +140,7 @@ def _find_plugin_problems(
 
 
 def _find_shadowed_distributions() -> Iterator[Finding]:
+    """Yield a finding for each distribution that another copy hides."""
     from plugrad.discovery.listing import shadowed_distributions
 
     for name, version, path in shadowed_distributions():
@@ -249,6 +251,7 @@ def _print_report(report: dict[str, Any], problems: int) -> None:
 def _list_environment(
     environment: dict[str, Any], active_backend: dict[str, Any]
 ) -> Iterator[tuple[str, str]]:
+    """Yield names and values of the environment, and of the active backend, as text."""
     yield "Python", f"{environment['python']}, {environment['executable']}"
     yield "Platform", environment["platform"]
     yield "plugrad", f"{environment['plugrad']}, plugin API {environment['plugin_api']}"

@@ -105,6 +105,7 @@ def _list_details(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _list_devices(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield names and descriptions of the devices in a plugin's record."""
     if "devices" in record and record["devices"] and isinstance(record["devices"][0], dict):
         for device in record["devices"]:
             kind = ", software" if device["is_software"] else ""

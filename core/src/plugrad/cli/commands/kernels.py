@@ -174,6 +174,8 @@ def _print_kernel_list(
     implementations: KernelsByBackend,
     packs: PacksByBackend,
 ) -> None:
+    """Print a table of kernels with the backends and packs that implement each."""
+
     def format_backend(backend: str, kernel: str) -> str:
         owners = packs[backend].get(kernel, ())
         kernel_names = [owner.rpartition("::")[2].rpartition(".")[2] for owner in owners]
@@ -199,11 +201,13 @@ def _print_kernel_list(
 
 
 def _format_signature(contract: dict[str, Any]) -> str:
+    """Return the inputs and attributes of a contract as text."""
     attributes = ", ".join(contract["attributes"])
     return ", ".join(contract["inputs"]) + (f"; {attributes}" if attributes else "")
 
 
 def _print_batching_rules(kernel_names: list[str], contracts: dict[str, dict[str, Any]]) -> None:
+    """Print how `plugrad.vmap` runs each kernel."""
     rows = [(name, contracts[name]["family"], contracts[name]["batching"]) for name in kernel_names]
     layout.print_table(("KERNEL", "FAMILY", "UNDER VMAP"), rows, indent="")
     loops = sum(how.startswith("loop") for _, _, how in rows)
@@ -217,6 +221,7 @@ def _print_batching_rules(kernel_names: list[str], contracts: dict[str, dict[str
 def _print_support_matrix(
     kernel_names: list[str], contracts: dict[str, dict[str, Any]], implementations: KernelsByBackend
 ) -> None:
+    """Print a table with a row for each kernel and a column for each backend."""
     labels = {"own": "yes", "host": "host", "declared": "yes", "composite": "composite"}
     rows = [
         (

@@ -61,6 +61,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _plugin_sort_key(record: dict[str, Any]) -> tuple[int, str, int]:
+    """Return the key by which a table of plugins' records is sorted: kind, backend, and place among packs."""
     place, kinds = record["place"], list(HEADING_OF_KIND)
     backend = record["name"].partition(".")[0] if place else ""
     return kinds.index(record["kind"]), backend, place["position"] if place else 0

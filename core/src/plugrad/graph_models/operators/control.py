@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def run_branch(
     condition: AnyInput, *inputs: AnyInput, then_branch: str, else_branch: str, call: FunctionRunner
 ) -> tuple[Any, ...]:
-    """Run one of two functions (If)."""
+    """Run one of two functions, given by name (If); `call` runs a function of the model."""
     return tuple(call(then_branch if as_python_bool(condition) else else_branch, list(inputs)))
 
 
@@ -23,7 +23,7 @@ def run_branch(
 def run_while_loop(
     *inputs: AnyInput, cond: str, body: str, call: FunctionRunner
 ) -> tuple[Any, ...]:
-    """Run a function while another one returns true (While)."""
+    """Run the function named `body` while the one named `cond` returns true (While); `call` runs a function."""
     state = list(inputs)
     while as_python_bool(call(cond, state)[0]):
         state = call(body, state)
@@ -32,7 +32,7 @@ def run_while_loop(
 
 @register_operator("PartitionedCall", "StatefulPartitionedCall")
 def run_function(*inputs: AnyInput, f: str, call: FunctionRunner) -> tuple[Any, ...]:
-    """Run a function (PartitionedCall)."""
+    """Run the function named `f` (PartitionedCall); `call` runs a function of the model."""
     return tuple(call(f, list(inputs)))
 
 

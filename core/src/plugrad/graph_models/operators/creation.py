@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @register_operator("Identity", "Snapshot", "FakeQuantWithMinMaxVars", "Print")
 def identity(x: AnyInput, *others: AnyInput) -> Any:
-    """Return x unchanged; like TensorFlow.js, this does not round in FakeQuantWithMinMaxVars."""
+    """Return x unchanged and ignore other inputs; like TensorFlow.js, do not round in FakeQuantWithMinMaxVars."""
     return x
 
 
@@ -64,13 +64,13 @@ def fill(dims: HostArray, value: HostArray) -> Tensor:
 
 @register_operator("Ones")
 def ones(shape: HostArray, *, t: str = "float32") -> Tensor:
-    """Return a tensor of ones."""
+    """Return a tensor of ones in the dtype `t`."""
     return creation.ones(_as_shape(shape), dtype=t)
 
 
 @register_operator("Zeros")
 def zeros(shape: HostArray, *, t: str = "float32") -> Tensor:
-    """Return a tensor of zeros."""
+    """Return a tensor of zeros in the dtype `t`."""
     return creation.zeros(_as_shape(shape), dtype=t)
 
 
@@ -115,7 +115,7 @@ def one_hot(
 
 @register_operator("Cast")
 def cast(x: Tensor, *, dstt: str) -> Tensor:
-    """Cast to another dtype; every number except 0 becomes True."""
+    """Cast to the dtype `dstt`; every number except 0 becomes True."""
     if dstt != "bool" and str(x.dtype) != "string" and x.dtype.is_inexact and dstt == "int32":
         x = unary.trunc(x)
     return unary.astype(x, dstt)
@@ -171,8 +171,10 @@ def _make_generator(seed: int) -> Any:
 
 
 def _as_shape(values: HostArray) -> tuple[int, ...]:
+    """Return an array of sizes as a tuple."""
     return tuple(int(size) for size in values.ravel())
 
 
 def _infer_dtype(values: HostArray) -> str:
+    """Return the name of an array's dtype, or ``"string"``."""
     return values.dtype.name if values.dtype.kind in "bifc" else "string"

@@ -25,6 +25,7 @@ UNARY_OPS: dict[str, Callable[[Any], Any]] = {
     "Softplus": activation.softplus, "Sqrt": unary.sqrt, "Square": unary.square, "Tan": unary.tan,
     "Tanh": unary.tanh,
 }  # fmt: skip
+"""The op for each elementwise operator of one input."""
 BINARY_OPS: dict[str, Callable[[Any, Any], Any]] = {
     "Add": binary.add, "AddV2": binary.add, "Atan2": binary.atan2, "BiasAdd": binary.add,
     "BitwiseAnd": bitwise.bitwise_and, "Complex": complex_ops.complex, "DivNoNan": binary.div_no_nan,
@@ -35,15 +36,20 @@ BINARY_OPS: dict[str, Callable[[Any, Any], Any]] = {
     "NotEqual": binary.not_equal, "Pow": binary.pow, "Prelu": activation.prelu,
     "SquaredDifference": binary.squared_difference, "Sub": binary.subtract,
 }  # fmt: skip
+"""The op for each elementwise operator of two inputs."""
 
 
 def _declare_unary(operator_name: str, compute: Callable[[Any], Any]) -> None:
+    """Register an op as the implementation of an operator of one input."""
+
     @register_operator(operator_name)
     def apply(x: Tensor) -> Tensor:
         return compute(x)
 
 
 def _declare_binary(operator_name: str, compute: Callable[[Any, Any], Any]) -> None:
+    """Register an op as the implementation of an operator of two inputs."""
+
     @register_operator(operator_name)
     def apply(a: Tensor, b: Tensor) -> Tensor:
         return compute(a, b)

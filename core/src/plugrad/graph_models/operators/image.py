@@ -140,4 +140,5 @@ def inverse_real_fourier_transform(x: Tensor, length: HostArray | None = None) -
 
 
 def _as_size(values: HostArray) -> tuple[int, ...]:
+    """Return an array of numbers, such as height and width, as a tuple of integers."""
     return tuple(int(value) for value in values.ravel())

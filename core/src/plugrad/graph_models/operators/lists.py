@@ -29,6 +29,7 @@ class TensorList:
     shape: Shape | None
     """The shape of each element; -1 is an unknown size."""
     dtype: str
+    """The name of the elements' dtype."""
 
     def with_element(self, index: int, element: Tensor) -> TensorList:
         """Return the list with one element replaced; the list grows if necessary."""
@@ -72,6 +73,7 @@ class TensorList:
         return tuple(max(size, 0) for size in (requested_shape or self.shape or ()))
 
     def _zeros(self, requested_shape: Shape | None) -> Tensor:
+        """Return zeros in place of an unset element."""
         return creation.zeros(self._known_shape(requested_shape), dtype=self.dtype)
 
 
@@ -272,6 +274,7 @@ def close_array(array: AnyInput) -> Any:
 
 
 def _require_tensor_list(value: Any) -> TensorList:
+    """Return a value that is a `TensorList`; raise if it is not."""
     if not isinstance(value, TensorList):
         raise ArgumentValueError(f"{type(value).__name__} stands where a list of tensors is needed")
     return value

@@ -68,7 +68,7 @@ def tile(x: Tensor, repetitions: HostArray) -> Tensor:
 
 @register_operator("ConcatV2", last_annotation="HostArray")
 def concat(*inputs: Tensor, n: int = 0) -> Tensor:
-    """Concatenate tensors along an axis, which is the last input."""
+    """Concatenate `n` tensors (0: all) along an axis, which is the last input."""
     *parts, axis = inputs
     return movement.concat(parts[: n or None], axis=int(axis.item()))
 
@@ -220,12 +220,15 @@ def sparse_to_dense(indices: Tensor, shape: HostArray, values: Tensor, default: 
 
 
 def _as_int_tuple(values: HostArray) -> tuple[int, ...]:
+    """Return an array of integers as a tuple."""
     return tuple(int(value) for value in values.ravel())
 
 
 def _as_pairs(values: HostArray) -> Any:
+    """Return an array of integers as a list of pairs."""
     return [tuple(int(value) for value in row) for row in values.reshape(-1, 2)]
 
 
 def _cast_to_integers(indices: Tensor) -> Tensor:
+    """Return indices as integers."""
     return indices if indices.dtype.is_integer else unary.astype(indices, "int32")

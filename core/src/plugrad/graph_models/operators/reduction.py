@@ -26,17 +26,22 @@ REDUCTION_OPS: dict[str, Callable[..., Any]] = {
     "All": reduction.all, "Any": reduction.any, "EuclideanNorm": statistics.euclidean_norm, "Max": reduction.max,
     "Mean": reduction.mean, "Min": reduction.min, "Prod": reduction.prod, "Sum": reduction.sum,
 }  # fmt: skip
+"""The op for each reduction operator."""
 ARG_REDUCTIONS: dict[str, Callable[..., Any]] = {
     "ArgMax": reduction.argmax,
     "ArgMin": reduction.argmin,
 }
+"""The op for each operator that returns the index of an extremum."""
 SCAN_OPS: dict[str, Callable[..., Any]] = {
     "Cumprod": scan.cumulative_prod,
     "Cumsum": scan.cumulative_sum,
 }
+"""The op for each cumulative operator."""
 
 
 def _declare_reduction(operator_name: str, compute: Callable[..., Any]) -> None:
+    """Register an op as the implementation of a reduction operator."""
+
     @register_operator(operator_name)
     def reduce(x: Tensor, axes: HostArray, *, keep_dims: bool = False) -> Tensor:
         wanted = tuple(int(axis) for axis in axes.ravel())
@@ -44,12 +49,16 @@ def _declare_reduction(operator_name: str, compute: Callable[..., Any]) -> None:
 
 
 def _declare_arg_reduction(operator_name: str, compute: Callable[..., Any]) -> None:
+    """Register an op as the implementation of ArgMax or ArgMin."""
+
     @register_operator(operator_name)
     def find(x: Tensor, axis: HostArray) -> Tensor:
         return compute(x, axis=int(axis.item()))
 
 
 def _declare_scan(operator_name: str, compute: Callable[..., Any]) -> None:
+    """Register an op as the implementation of a cumulative operator."""
+
     @register_operator(operator_name)
     def accumulate(
         x: Tensor, axis: HostArray, *, exclusive: bool = False, reverse: bool = False

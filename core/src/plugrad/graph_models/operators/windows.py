@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
 
 UNIT_STRIDES = (1, 1, 1, 1)
+"""Strides of 1 along all axes of images, batch and channels included."""
 
 
 @register_operator("Conv1D")
@@ -242,6 +243,7 @@ def _run_fused(
 def _apply_activation(
     x: Tensor, activation_name: str, supported_activations: set[str], alpha: float
 ) -> Tensor:
+    """Return x after the named activation; raise unless it is a supported one. `alpha` is the slope of LeakyRelu."""
     if activation_name not in supported_activations:
         raise ArgumentValueError(
             f"fused_ops names {activation_name!r}; known are {', '.join(sorted(supported_activations))}"
@@ -274,6 +276,7 @@ def _spatial_numbers(numbers: Sequence[int], data_format: str) -> tuple[int, ...
 def _padding_argument(
     padding: str, explicit_paddings: Sequence[int] = (), data_format: str = "NHWC"
 ) -> Any:
+    """Return TensorFlow's padding as the padding argument of an op."""
     if padding == "EXPLICIT":
         pairs: Any = tuple(zip(explicit_paddings[::2], explicit_paddings[1::2], strict=True))
         return _spatial_numbers(pairs, data_format)

@@ -38,13 +38,14 @@ ATTRIBUTE_NAMES_BY_KERNEL: Final = {
 }
 """Kernels that are the operator of their name, with these attributes."""
 REDUCTION_KERNELS: Final = ("All", "Any", "EuclideanNorm", "Max", "Mean", "Min", "Prod", "Sum")
+"""The kernels that `write_reduction` writes."""
 
 
 def _make_direct_rule(operator_name: str) -> WriteRule:
     """Return a rule that writes a kernel as an operator with the same inputs."""
 
-    def write(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
-        return writer.write_node(operator_name, inputs, T=call.dtype())
+    def write(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
+        return writer.write_node(operator_name, input_names, T=call.dtype())
 
     return write
 
@@ -52,9 +53,9 @@ def _make_direct_rule(operator_name: str) -> WriteRule:
 def _make_attribute_rule(operator_name: str, attribute_names: Sequence[str]) -> WriteRule:
     """Return a rule that writes a kernel as an operator with some of its attributes."""
 
-    def write(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+    def write(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
         attrs: dict[str, Any] = {name: call.attrs[name] for name in attribute_names}
-        return writer.write_node(operator_name, inputs, N=len(inputs), **attrs)
+        return writer.write_node(operator_name, input_names, N=len(input_names), **attrs)
 
     return write
 
@@ -68,62 +69,62 @@ WRITE_RULES.update(
 
 
 @write_rule(*REDUCTION_KERNELS)
-def write_reduction(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_reduction(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a reduction."""
     axes = call.attrs.get("axis", call.attrs.get("reduction_indices"))
     axes = [axes] if isinstance(axes, int) else list(axes)
     keep = bool(call.attrs["keep_dims"])
     return writer.write_node(
-        call.kernel, [inputs[0], writer.write_integers(axes)], keep_dims=keep, T=call.dtype()
+        call.kernel, [input_names[0], writer.write_integers(axes)], keep_dims=keep, T=call.dtype()
     )
 
 
 @write_rule("ArgMax", "ArgMin")
-def write_arg_extremum(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_arg_extremum(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write ArgMax or ArgMin."""
     return writer.write_node(
-        call.kernel, [inputs[0], writer.write_number(call.attrs["axis"], "int32")]
+        call.kernel, [input_names[0], writer.write_number(call.attrs["axis"], "int32")]
     )
 
 
 @write_rule("Cumsum", "Cumprod")
-def write_cumulative(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_cumulative(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a cumulative sum or product."""
     axis = writer.write_number(call.attrs["axis"], "int32")
     flags: dict[str, Any] = {name: bool(call.attrs[name]) for name in ("exclusive", "reverse")}
-    return writer.write_node(call.kernel, [inputs[0], axis], **flags)
+    return writer.write_node(call.kernel, [input_names[0], axis], **flags)
 
 
 @write_rule("FloorDiv")
-def write_floor_divide(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_floor_divide(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a quotient rounded down; TensorFlow.js's operator returns integers."""
     if call.dtype() == "int32":
-        return writer.write_node("FloorDiv", inputs, T="int32")
-    return writer.write_node("Floor", [writer.write_node("RealDiv", inputs, T=call.dtype())])
+        return writer.write_node("FloorDiv", input_names, T="int32")
+    return writer.write_node("Floor", [writer.write_node("RealDiv", input_names, T=call.dtype())])
 
 
 @write_rule("Trunc")
-def write_truncate(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_truncate(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write rounding towards zero."""
     if call.dtype() != "float32":
-        return writer.write_node("Identity", inputs)
-    size = writer.write_node("Floor", [writer.write_node("Abs", inputs)])
-    return writer.write_node("Mul", [writer.write_node("Sign", inputs), size], T="float32")
+        return writer.write_node("Identity", input_names)
+    size = writer.write_node("Floor", [writer.write_node("Abs", input_names)])
+    return writer.write_node("Mul", [writer.write_node("Sign", input_names), size], T="float32")
 
 
 @write_rule("Log2", "Log10")
-def write_logarithm(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_logarithm(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a logarithm with another base."""
     base = {"Log2": 2.0, "Log10": 10.0}[call.kernel]
     factor = writer.write_number(1 / np.log(base), call.dtype())
-    return writer.write_node("Mul", [writer.write_node("Log", inputs), factor], T=call.dtype())
+    return writer.write_node("Mul", [writer.write_node("Log", input_names), factor], T=call.dtype())
 
 
 @write_rule("Step")
-def write_step_function(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_step_function(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write 1 where positive, and a constant elsewhere."""
     dtype = call.dtype()
-    above = writer.write_node("Greater", [inputs[0], writer.write_number(0, dtype)], T=dtype)
+    above = writer.write_node("Greater", [input_names[0], writer.write_number(0, dtype)], T=dtype)
     return writer.write_node(
         "SelectV2",
         [above, writer.write_number(1, dtype), writer.write_number(call.attrs["alpha"], dtype)],
@@ -131,16 +132,16 @@ def write_step_function(writer: GraphWriter, call: TracedCall, inputs: list[str]
 
 
 @write_rule("Gelu")
-def write_gelu(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_gelu(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write x Φ(x), with Φ(x) = (1 + erf(x / √2)) / 2."""
-    inner = writer.write_node("Mul", [inputs[0], writer.write_number(0.5**0.5)], T="float32")
-    return _write_half_product(writer, inputs[0], writer.write_node("Erf", [inner]))
+    inner = writer.write_node("Mul", [input_names[0], writer.write_number(0.5**0.5)], T="float32")
+    return _write_half_product(writer, input_names[0], writer.write_node("Erf", [inner]))
 
 
 @write_rule("GeluTanh")
-def write_gelu_tanh(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_gelu_tanh(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write GELU's approximation with tanh, x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
-    (x,) = inputs
+    (x,) = input_names
     cube = writer.write_node("Mul", [writer.write_node("Square", [x]), x], T="float32")
     cube = writer.write_node("Mul", [cube, writer.write_number(0.044715)], T="float32")
     total = writer.write_node("AddV2", [x, cube], T="float32")
@@ -156,72 +157,74 @@ def _write_half_product(writer: GraphWriter, x: str, y: str) -> str:
 
 
 @write_rule("Conj")
-def write_conjugate(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_conjugate(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write complex conjugates."""
-    imaginary = writer.write_node("Neg", [writer.write_node("Imag", inputs)])
-    return writer.write_node("Complex", [writer.write_node("Real", inputs), imaginary])
+    imaginary = writer.write_node("Neg", [writer.write_node("Imag", input_names)])
+    return writer.write_node("Complex", [writer.write_node("Real", input_names), imaginary])
 
 
 @write_rule("LeakyRelu")
-def write_leaky_relu(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_leaky_relu(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a LeakyRelu node."""
-    return writer.write_node("LeakyRelu", inputs, alpha=float(call.attrs["alpha"]))
+    return writer.write_node("LeakyRelu", input_names, alpha=float(call.attrs["alpha"]))
 
 
 @write_rule("ClipByValue")
-def write_clip(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_clip(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write ClipByValue, whose bounds are inputs."""
     names = ("clip_value_min", "clip_value_max")
     bounds = [writer.write_number(call.attrs[name], call.dtype()) for name in names]
-    return writer.write_node("ClipByValue", [inputs[0], *bounds], T=call.dtype())
+    return writer.write_node("ClipByValue", [input_names[0], *bounds], T=call.dtype())
 
 
 @write_rule("Cast")
-def write_cast(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_cast(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a Cast node."""
-    return writer.write_node("Cast", inputs, DstT=call.dtype(is_output=True), SrcT=call.dtype())
+    return writer.write_node(
+        "Cast", input_names, DstT=call.dtype(is_output=True), SrcT=call.dtype()
+    )
 
 
 # --- shapes ---------------------------------------------------------------------------------------
 
 
 @write_rule("Reshape", "ExpandDims")
-def write_reshape(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_reshape(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a Reshape node."""
     shape = writer.write_shape(*call.shape(is_output=True))
-    return writer.write_node("Reshape", [inputs[0], shape], T=call.dtype())
+    return writer.write_node("Reshape", [input_names[0], shape], T=call.dtype())
 
 
 @write_rule("Transpose")
-def write_transpose(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_transpose(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a Transpose node."""
     return writer.write_node(
-        "Transpose", [inputs[0], writer.write_integers(call.attrs["perm"])], T=call.dtype()
+        "Transpose", [input_names[0], writer.write_integers(call.attrs["perm"])], T=call.dtype()
     )
 
 
 @write_rule("BroadcastTo")
-def write_broadcast(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_broadcast(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a BroadcastTo node."""
     return writer.write_node(
         "BroadcastTo",
-        [inputs[0], writer.write_integers(*call.attribute_in_both_traces("shape"))],
+        [input_names[0], writer.write_integers(*call.attribute_in_both_traces("shape"))],
         T=call.dtype(),
     )
 
 
 @write_rule("Tile")
-def write_tile(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_tile(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a Tile node."""
     return writer.write_node(
         "Tile",
-        [inputs[0], writer.write_integers(*call.attribute_in_both_traces("reps"))],
+        [input_names[0], writer.write_integers(*call.attribute_in_both_traces("reps"))],
         T=call.dtype(),
     )
 
 
 @write_rule("Slice")
-def write_slice(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_slice(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write Slice, and Squeeze for the axes that integer indices remove; a size of -1 takes the rest."""
     begins, sizes, shapes = (
         call.attribute_in_both_traces("begin"),
@@ -235,14 +238,18 @@ def write_slice(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str
         for n, (a, b) in enumerate(zip(*sizes, strict=True))
     ]
     other = [b if n != -1 else -1 for n, b in zip(open_ended, sizes[1], strict=True)]
-    given = [inputs[0], writer.write_integers(*begins), writer.write_integers(open_ended, other)]
+    given = [
+        input_names[0],
+        writer.write_integers(*begins),
+        writer.write_integers(open_ended, other),
+    ]
     part = writer.write_node("Slice", given, T=call.dtype())
     dropped = list(call.attrs["drop"])
     return writer.write_node("Squeeze", [part], squeeze_dims=dropped) if dropped else part
 
 
 @write_rule("StridedSlice")
-def write_strided_slice(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_strided_slice(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write StridedSlice; masks stand for the ends of an axis."""
     strides = call.attrs["strides"]
     begins, ends, shapes = (
@@ -269,77 +276,81 @@ def write_strided_slice(writer: GraphWriter, call: TracedCall, inputs: list[str]
         bounds[1].append(0 if to_end else last[0])
     given = [writer.write_integers(part) for part in (*bounds, strides)]
     return writer.write_node(
-        "StridedSlice", [inputs[0], *given], begin_mask=begin_mask, end_mask=end_mask, ellipsis_mask=0,
+        "StridedSlice", [input_names[0], *given], begin_mask=begin_mask, end_mask=end_mask, ellipsis_mask=0,
         new_axis_mask=0, shrink_axis_mask=0, T=call.dtype(),
     )  # fmt: skip
 
 
 @write_rule("Reverse")
-def write_reverse(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_reverse(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a ReverseV2 node."""
     return writer.write_node(
-        "ReverseV2", [inputs[0], writer.write_integers(call.attrs["dims"])], T=call.dtype()
+        "ReverseV2", [input_names[0], writer.write_integers(call.attrs["dims"])], T=call.dtype()
     )
 
 
 @write_rule("Concat")
-def write_concat(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_concat(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a ConcatV2 node."""
     axis = writer.write_number(call.attrs["axis"], "int32")
-    return writer.write_node("ConcatV2", [*inputs, axis], N=len(inputs), T=call.dtype())
+    return writer.write_node("ConcatV2", [*input_names, axis], N=len(input_names), T=call.dtype())
 
 
 @write_rule("Pack")
-def write_pack(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_pack(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a Pack node."""
-    return writer.write_node("Pack", inputs, N=len(inputs), axis=call.attrs["axis"], T=call.dtype())
+    return writer.write_node(
+        "Pack", input_names, N=len(input_names), axis=call.attrs["axis"], T=call.dtype()
+    )
 
 
 @write_rule("Unpack")
-def write_unpack(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> Sequence[str]:
+def write_unpack(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> Sequence[str]:
     """Write an Unpack node."""
     count = len(call.calls[0].outputs)
     return output_names(
-        writer.write_node("Unpack", inputs, num=count, axis=call.attrs["axis"]), count
+        writer.write_node("Unpack", input_names, num=count, axis=call.attrs["axis"]), count
     )
 
 
 @write_rule("SplitV")
-def write_split(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> Sequence[str]:
+def write_split(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> Sequence[str]:
     """Write Split or SplitV."""
     sizes = writer.write_integers(*call.attribute_in_both_traces("num_or_size_splits"))
     count = len(call.calls[0].outputs)
-    given = [inputs[0], sizes, writer.write_number(call.attrs["axis"], "int32")]
+    given = [input_names[0], sizes, writer.write_number(call.attrs["axis"], "int32")]
     return output_names(writer.write_node("SplitV", given, num_split=count, T=call.dtype()), count)
 
 
 @write_rule("PadV2")
-def write_pad(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_pad(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a PadV2 node."""
     value = call.attrs["constant_value"]
     filling = writer.write_constant(
         np.array(value, call.dtype() if call.dtype() != "string" else object)
     )
     return writer.write_node(
-        "PadV2", [inputs[0], _write_pairs(writer, call.attrs["paddings"]), filling], T=call.dtype()
+        "PadV2",
+        [input_names[0], _write_pairs(writer, call.attrs["paddings"]), filling],
+        T=call.dtype(),
     )
 
 
 @write_rule("MirrorPad")
-def write_mirror_pad(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_mirror_pad(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a MirrorPad node."""
-    given = [inputs[0], _write_pairs(writer, call.attrs["paddings"])]
+    given = [input_names[0], _write_pairs(writer, call.attrs["paddings"])]
     return writer.write_node(
         "MirrorPad", given, mode=str(call.attrs["mode"]).upper(), T=call.dtype()
     )
 
 
 @write_rule("SpaceToBatchND", "BatchToSpaceND")
-def write_space_and_batch(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_space_and_batch(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write SpaceToBatchND or BatchToSpaceND."""
     pairs = call.attrs["paddings" if call.kernel == "SpaceToBatchND" else "crops"]
     given = [
-        inputs[0],
+        input_names[0],
         writer.write_integers(call.attrs["block_shape"]),
         _write_pairs(writer, pairs),
     ]
@@ -350,48 +361,52 @@ def write_space_and_batch(writer: GraphWriter, call: TracedCall, inputs: list[st
 
 
 @write_rule("GatherV2")
-def write_gather(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_gather(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a GatherV2 node."""
     axis = writer.write_number(call.attrs["axis"], "int32")
-    return writer.write_node("GatherV2", [*inputs[:2], axis], batch_dims=call.attrs["batch_dims"])
+    return writer.write_node(
+        "GatherV2", [*input_names[:2], axis], batch_dims=call.attrs["batch_dims"]
+    )
 
 
 @write_rule("ScatterNd", "SparseToDense")
-def write_scatter(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_scatter(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a ScatterNd node."""
     if call.kernel == "ScatterNd":
         shape = writer.write_integers(*call.attribute_in_both_traces("shape"))
-        return writer.write_node("ScatterNd", [*inputs, shape], T=call.dtype(1))
+        return writer.write_node("ScatterNd", [*input_names, shape], T=call.dtype(1))
     shape = writer.write_integers(*call.attribute_in_both_traces("output_shape"))
-    return writer.write_node("SparseToDense", [inputs[0], shape, *inputs[1:]], T=call.dtype(1))
+    return writer.write_node(
+        "SparseToDense", [input_names[0], shape, *input_names[1:]], T=call.dtype(1)
+    )
 
 
 @write_rule("TensorScatterUpdate")
-def write_scatter_update(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_scatter_update(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write TensorScatterUpdate on a copy, because TensorFlow.js changes its input."""
     dtype = call.dtype()
-    copy = writer.write_node("Mul", [inputs[0], writer.write_number(1, dtype)], T=dtype)
-    return writer.write_node("TensorScatterUpdate", [copy, *inputs[1:]], T=dtype)
+    copy = writer.write_node("Mul", [input_names[0], writer.write_number(1, dtype)], T=dtype)
+    return writer.write_node("TensorScatterUpdate", [copy, *input_names[1:]], T=dtype)
 
 
 @write_rule("OneHot")
-def write_one_hot(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_one_hot(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a OneHot node."""
     dtype = call.dtype(is_output=True)
     values = [writer.write_number(call.attrs[name], dtype) for name in ("on_value", "off_value")]
     depth = writer.write_number(call.attrs["depth"], "int32")
-    return writer.write_node("OneHot", [inputs[0], depth, *values], axis=-1, T=dtype)
+    return writer.write_node("OneHot", [input_names[0], depth, *values], axis=-1, T=dtype)
 
 
 @write_rule("TopK")
-def write_top_k(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_top_k(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a TopKV2 node."""
     k = writer.write_number(call.attrs["k"], "int32")
-    return writer.write_node("TopKV2", [inputs[0], k], sorted=bool(call.attrs["sorted"]))
+    return writer.write_node("TopKV2", [input_names[0], k], sorted=bool(call.attrs["sorted"]))
 
 
 @write_rule("Bincount", "DenseBincount")
-def write_bincount(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_bincount(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write Bincount or DenseBincount."""
     flags: dict[str, Any] = (
         {"binary_output": bool(call.attrs["binary_output"])}
@@ -399,12 +414,12 @@ def write_bincount(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> 
         else {}
     )
     size = writer.write_number(call.attrs["size"], "int32")
-    weights = inputs[1] or writer.write_constant(np.zeros(0, np.float32))
-    return writer.write_node(call.kernel, [inputs[0], size, weights], **flags)
+    weights = input_names[1] or writer.write_constant(np.zeros(0, np.float32))
+    return writer.write_node(call.kernel, [input_names[0], size, weights], **flags)
 
 
 @write_rule("MatrixBandPart")
-def write_band_part(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_band_part(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write MatrixBandPart; TensorFlow.js reads both widths from one input."""
     lower, upper = (call.constant(place) for place in (1, 2))
     rows, columns = call.shape()[0][-2:]
@@ -417,17 +432,17 @@ def write_band_part(writer: GraphWriter, call: TracedCall, inputs: list[str]) ->
         inside &= distance <= low
     if high >= 0:
         inside &= -distance <= high
-    zeros = writer.write_node("ZerosLike", [inputs[0]], T=call.dtype())
-    return writer.write_node("SelectV2", [writer.write_constant(inside), inputs[0], zeros])
+    zeros = writer.write_node("ZerosLike", [input_names[0]], T=call.dtype())
+    return writer.write_node("SelectV2", [writer.write_constant(inside), input_names[0], zeros])
 
 
 @write_rule("IRFFT", "RFFT")
-def write_fourier(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_fourier(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write RFFT or IRFFT."""
     length = (call.shape() if call.kernel == "RFFT" else call.shape(is_output=True))[0][-1]
     if call.kernel == "IRFFT" and length % 2:
         raise UnsupportedModel(f"{call.kernel}: TensorFlow.js gives even lengths, and not {length}")
-    return writer.write_node(call.kernel, [inputs[0], writer.write_integers([length])])
+    return writer.write_node(call.kernel, [input_names[0], writer.write_integers([length])])
 
 
 def _write_pairs(writer: GraphWriter, pairs: Sequence[Sequence[int]]) -> str:

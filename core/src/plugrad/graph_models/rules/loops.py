@@ -23,9 +23,9 @@ def write_cond(
         _write_function(writer, kind, (step.branches[place], other.branches[place]))
         for place, kind in enumerate(("then", "else"))
     ]
-    inputs = [name_of_value[value] for value in (step.flag, *step.operands)]
+    input_names = [name_of_value[value] for value in (step.flag, *step.operands)]
     node = writer.write_node(
-        "StatelessIf", inputs, then_branch=branches[0], else_branch=branches[1]
+        "StatelessIf", input_names, then_branch=branches[0], else_branch=branches[1]
     )
     return output_names(node, len(step.outputs))
 
@@ -43,8 +43,8 @@ def write_while(
         (step.body, other.body),
         returned_arguments=range(count, count + len(step.captured)),
     )
-    inputs = [name_of_value[value] for value in (*step.carry, *step.captured)]
-    node = writer.write_node("StatelessWhile", inputs, cond=condition, body=body)
+    input_names = [name_of_value[value] for value in (*step.carry, *step.captured)]
+    node = writer.write_node("StatelessWhile", input_names, cond=condition, body=body)
     return output_names(node, len(step.outputs))
 
 
@@ -69,15 +69,19 @@ def write_scan(
             step.body.results[carry:], _stacked_output_shapes(steps_of_both_traces), strict=True
         )
     ]
-    inputs = [writer.write_number(0, "int32"), *(name_of_value[v] for v in step.carry), *stacked]
-    inputs += [name_of_value[v] for v in (*step.slices, *step.captured)]
+    input_names = [
+        writer.write_number(0, "int32"),
+        *(name_of_value[v] for v in step.carry),
+        *stacked,
+    ]
+    input_names += [name_of_value[v] for v in (*step.slices, *step.captured)]
     loop = writer.write_node(
         "StatelessWhile",
-        inputs,
-        cond=_write_counter_condition(writer, step.length, len(inputs)),
+        input_names,
+        cond=_write_counter_condition(writer, step.length, len(input_names)),
         body=_write_scan_body(writer, steps_of_both_traces, len(stacked)),
     )
-    return output_names(loop, len(inputs))[1 : 1 + carry + len(stacked)]
+    return output_names(loop, len(input_names))[1 : 1 + carry + len(stacked)]
 
 
 def _stacked_output_shapes(

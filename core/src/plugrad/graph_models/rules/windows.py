@@ -17,34 +17,36 @@ if TYPE_CHECKING:
 OPERATOR_OF_ACTIVATION: Final = {
     "elu": "Elu", "leakyrelu": "LeakyRelu", "prelu": "Prelu", "relu": "Relu", "relu6": "Relu6", "sigmoid": "Sigmoid",
 }  # fmt: skip
+"""TensorFlow's operator for each activation."""
 CONVOLUTION_OPERATORS: Final = {
     "Conv2D": ("Conv2D", "_FusedConv2D"),
     "FusedConv2D": ("Conv2D", "_FusedConv2D"),
     "DepthwiseConv2dNative": ("DepthwiseConv2dNative", "FusedDepthwiseConv2dNative"),
     "FusedDepthwiseConv2D": ("DepthwiseConv2dNative", "FusedDepthwiseConv2dNative"),
 }
+"""By kernel, TensorFlow's plain and its fused operator."""
 
 
 @write_rule("BatchMatMul", "_FusedMatMul")
-def write_product(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_product(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a matrix product, with its bias and activation if it has them."""
     sides: dict[str, Any] = {
         name: bool(call.attrs[name]) for name in ("transpose_a", "transpose_b")
     }
     if len(call.shape(0)[0]) == len(call.shape(1)[0]) == 2:
-        return _write_fused(writer, call, inputs, ("MatMul", "_FusedMatMul"), sides)
+        return _write_fused(writer, call, input_names, ("MatMul", "_FusedMatMul"), sides)
     flags: dict[str, Any] = {"adj_x": sides["transpose_a"], "adj_y": sides["transpose_b"]}
-    y = writer.write_node("BatchMatMulV2", inputs[:2], T=call.dtype(), **flags)
+    y = writer.write_node("BatchMatMulV2", input_names[:2], T=call.dtype(), **flags)
     y = (
-        writer.write_node("AddV2", [y, inputs[2]], T="float32")
-        if len(inputs) > 2 and inputs[2]
+        writer.write_node("AddV2", [y, input_names[2]], T="float32")
+        if len(input_names) > 2 and input_names[2]
         else y
     )
-    return _write_activation(writer, call, y, inputs)
+    return _write_activation(writer, call, y, input_names)
 
 
 @write_rule(*CONVOLUTION_OPERATORS)
-def write_convolution(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_convolution(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a convolution, with its bias and activation if it has them."""
     window = call.attrs["window"]
     if max(window.strides) > 1 and max(window.dilations) > 1:
@@ -58,26 +60,28 @@ def write_convolution(writer: GraphWriter, call: TracedCall, inputs: list[str]) 
         **_strides_attribute(window),
         **padding,
     }
-    return _write_fused(writer, call, inputs, CONVOLUTION_OPERATORS[call.kernel], attrs)
+    return _write_fused(writer, call, input_names, CONVOLUTION_OPERATORS[call.kernel], attrs)
 
 
 @write_rule("Conv3D")
-def write_convolution3d(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_convolution3d(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a convolution of volumes; padding that is neither SAME nor VALID becomes a node."""
     window = call.attrs["window"]
     if max(window.strides) > 1 and max(window.dilations) > 1:
         raise call.unsupported("TensorFlow.js has no strides together with dilations")
-    x, padding = _write_padding(writer, call, inputs[0], 0.0)
+    x, padding = _write_padding(writer, call, input_names[0], 0.0)
     attrs: dict[str, Any] = {
         "dilations": [1, *window.dilations, 1],
         "data_format": "NDHWC",
         **_strides_attribute(window),
     }
-    return writer.write_node("Conv3D", [x, inputs[1]], padding=padding, T="float32", **attrs)
+    return writer.write_node("Conv3D", [x, input_names[1]], padding=padding, T="float32", **attrs)
 
 
 @write_rule("Conv2DBackpropInput")
-def write_transposed_convolution(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_transposed_convolution(
+    writer: GraphWriter, call: TracedCall, input_names: list[str]
+) -> str:
     """Write the gradient of a convolution."""
     window = call.attrs["window"]
     if max(window.dilations) > 1:
@@ -85,20 +89,20 @@ def write_transposed_convolution(writer: GraphWriter, call: TracedCall, inputs: 
     shape = writer.write_integers(*call.attribute_in_both_traces("input_shape"))
     padding = _padding_attributes(window, call.attrs["input_shape"][1:-1])
     return writer.write_node(
-        "Conv2DBackpropInput", [shape, inputs[1], inputs[0]], data_format="NHWC", T="float32",
+        "Conv2DBackpropInput", [shape, input_names[1], input_names[0]], data_format="NHWC", T="float32",
         **_strides_attribute(window), **padding,
     )  # fmt: skip
 
 
 @write_rule("MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D")
-def write_pooling(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_pooling(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write pooling; padding that is neither SAME nor VALID becomes a node."""
     window = call.attrs["window"]
     if max(window.dilations) > 1:
         raise call.unsupported("TensorFlow.js has no pooling with dilations")
     is_mean = call.kernel.startswith("Avg")
     x, padding = _write_padding(
-        writer, call, inputs[0], 0.0 if is_mean else float(np.finfo(np.float32).min)
+        writer, call, input_names[0], 0.0 if is_mean else float(np.finfo(np.float32).min)
     )
     order = "NDHWC" if len(window.size) == 3 else "NHWC"
     attrs: dict[str, Any] = {
@@ -107,7 +111,7 @@ def write_pooling(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> s
         **_strides_attribute(window),
     }
     y = writer.write_node(call.kernel, [x], padding=padding, T="float32", **attrs)
-    if not is_mean or x == inputs[0]:
+    if not is_mean or x == input_names[0]:
         return y
     # The mean of a window is that of the cells that lie in the image.
     ratio = prod(window.size) / _count_cells_inside_image(window, call.shape()[0][1:-1])
@@ -117,7 +121,9 @@ def write_pooling(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> s
 
 
 @write_rule("MaxPoolWithArgmax")
-def write_pooling_with_indices(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_pooling_with_indices(
+    writer: GraphWriter, call: TracedCall, input_names: list[str]
+) -> str:
     """Write a MaxPoolWithArgmax node."""
     window = call.attrs["window"]
     padding = _padding_attributes(window, call.shape()[0][1:-1])
@@ -127,7 +133,7 @@ def write_pooling_with_indices(writer: GraphWriter, call: TracedCall, inputs: li
     size = [1, *window.size, 1]
     return writer.write_node(
         call.kernel,
-        inputs,
+        input_names,
         ksize=size,
         include_batch_in_index=batch,
         **_strides_attribute(window),
@@ -136,7 +142,7 @@ def write_pooling_with_indices(writer: GraphWriter, call: TracedCall, inputs: li
 
 
 @write_rule("Dilation2D")
-def write_dilation(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_dilation(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a Dilation2D node."""
     window = call.attrs["window"]
     padding = _padding_attributes(window, call.shape()[0][1:-1])
@@ -144,16 +150,16 @@ def write_dilation(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> 
         raise call.unsupported("TensorFlow.js has no such padding here")
     rates = [1, *window.dilations, 1]
     return writer.write_node(
-        "Dilation2D", inputs, rates=rates, T="float32", **_strides_attribute(window), **padding
+        "Dilation2D", input_names, rates=rates, T="float32", **_strides_attribute(window), **padding
     )
 
 
 @write_rule("FusedBatchNorm")
-def write_batch_norm(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_batch_norm(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write batch normalization, as arithmetic if its statistics are not one number per channel."""
-    x, mean, variance, offset, scale = [*inputs, "", ""][:5]
+    x, mean, variance, offset, scale = [*input_names, "", ""][:5]
     epsilon = float(call.attrs["variance_epsilon"])
-    shapes = {call.shape(place)[0] for place, name in enumerate(inputs) if place and name}
+    shapes = {call.shape(place)[0] for place, name in enumerate(input_names) if place and name}
     if shapes == {call.shape()[0][-1:]} and len(call.shape()[0]) <= 4:
         ones, zeros = (np.full(call.shape(1)[0], n, np.float32) for n in (1, 0))
         scale = scale or writer.write_constant(ones)
@@ -175,18 +181,18 @@ def write_batch_norm(writer: GraphWriter, call: TracedCall, inputs: list[str]) -
 
 
 @write_rule("Variance")
-def write_variance(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_variance(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write the average of the squared differences from the mean."""
     where, dtype = writer.write_integers(list(call.attrs["axis"])), call.dtype()
-    mean = writer.write_node("Mean", [inputs[0], where], keep_dims=True, T=dtype)
-    squares = writer.write_node("SquaredDifference", [inputs[0], mean], T=dtype)
+    mean = writer.write_node("Mean", [input_names[0], where], keep_dims=True, T=dtype)
+    squares = writer.write_node("SquaredDifference", [input_names[0], mean], T=dtype)
     return writer.write_node("Mean", [squares, where], keep_dims=call.attrs["keep_dims"], T=dtype)
 
 
 @write_rule("LayerNorm")
-def write_layer_norm(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_layer_norm(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write layer normalization as arithmetic."""
-    x, offset, scale = [*inputs, "", ""][:3]
+    x, offset, scale = [*input_names, "", ""][:3]
     axes = call.attrs["axis"]
     where = writer.write_integers([axes] if isinstance(axes, int) else list(axes))
     mean = writer.write_node("Mean", [x, where], keep_dims=True, T="float32")
@@ -204,9 +210,9 @@ def write_layer_norm(writer: GraphWriter, call: TracedCall, inputs: list[str]) -
 
 
 @write_rule("Attention")
-def write_attention(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_attention(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write attention as two products and a softmax; masked scores become -1e30."""
-    q, k, v, mask = [*inputs, ""][:4]
+    q, k, v, mask = [*input_names, ""][:4]
     scores = writer.write_node("BatchMatMulV2", [q, k], adj_x=False, adj_y=True, T="float32")
     scores = writer.write_node(
         "Mul", [scores, writer.write_number(call.attrs["scale"])], T="float32"
@@ -222,47 +228,47 @@ def write_attention(writer: GraphWriter, call: TracedCall, inputs: list[str]) ->
 
 
 @write_rule("Softmax", "LogSoftmax")
-def write_softmax(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_softmax(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write Softmax or LogSoftmax; another axis is first moved to the end."""
     axis = call.attrs.get("dim", call.attrs.get("axis"))
     rank = len(call.shape()[0])
     if axis % rank == rank - 1:
-        return writer.write_node(call.kernel, inputs, T="float32")
+        return writer.write_node(call.kernel, input_names, T="float32")
     order = [*range(rank)]
     order[axis], order[-1] = order[-1], order[axis]
     perm = writer.write_integers(order)
-    turned = writer.write_node("Transpose", [inputs[0], perm], T="float32")
+    turned = writer.write_node("Transpose", [input_names[0], perm], T="float32")
     return writer.write_node(
         "Transpose", [writer.write_node(call.kernel, [turned], T="float32"), perm], T="float32"
     )
 
 
 @write_rule("ResizeBilinear", "ResizeNearestNeighbor")
-def write_resize(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_resize(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write ResizeBilinear or ResizeNearestNeighbor."""
     flags: dict[str, Any] = {
         name: bool(call.attrs[name]) for name in ("align_corners", "half_pixel_centers")
     }
-    given = [inputs[0], writer.write_integers(call.attrs["size"])]
+    given = [input_names[0], writer.write_integers(call.attrs["size"])]
     return writer.write_node(call.kernel, given, T=call.dtype(), **flags)
 
 
 @write_rule("CropAndResize")
-def write_crop_and_resize(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_crop_and_resize(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write a CropAndResize node."""
     size = writer.write_integers(call.attrs["crop_size"])
     value = float(call.attrs["extrapolation_value"])
     method = str(call.attrs["method"])
     return writer.write_node(
-        "CropAndResize", [*inputs, size], method=method, extrapolation_value=value
+        "CropAndResize", [*input_names, size], method=method, extrapolation_value=value
     )
 
 
 @write_rule("Transform")
-def write_transform(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_transform(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write an ImageProjectiveTransformV3 node."""
     shape = writer.write_integers(call.shape(is_output=True)[0][1:3])
-    given = [*inputs, shape, writer.write_number(call.attrs["fill_value"])]
+    given = [*input_names, shape, writer.write_number(call.attrs["fill_value"])]
     kinds: dict[str, Any] = {
         name: str(call.attrs[name]).upper() for name in ("interpolation", "fill_mode")
     }
@@ -270,26 +276,28 @@ def write_transform(writer: GraphWriter, call: TracedCall, inputs: list[str]) ->
 
 
 @write_rule("FlipLeftRight")
-def write_flip(writer: GraphWriter, call: TracedCall, inputs: list[str]) -> str:
+def write_flip(writer: GraphWriter, call: TracedCall, input_names: list[str]) -> str:
     """Write the horizontal flip of images."""
-    return writer.write_node("ReverseV2", [inputs[0], writer.write_integers([2])], T=call.dtype())
+    return writer.write_node(
+        "ReverseV2", [input_names[0], writer.write_integers([2])], T=call.dtype()
+    )
 
 
 def _write_fused(
     writer: GraphWriter,
     call: TracedCall,
-    inputs: list[str],
+    input_names: list[str],
     operator_names: tuple[str, str],
     attrs: dict[str, Any],
 ) -> str:
     """Write a product or convolution with the plain or the fused operator, which includes bias and activation."""
     plain, fused = operator_names
-    x, y, bias, weights = [*inputs, "", ""][:4]
+    x, y, bias, weights = [*input_names, "", ""][:4]
     activation = call.attrs.get("activation", "linear")
     if not bias or len(call.shape(2)[0]) != 1:
         result = writer.write_node(plain, [x, y], T=call.dtype(), **attrs)
         result = writer.write_node("AddV2", [result, bias], T="float32") if bias else result
-        return _write_activation(writer, call, result, inputs)
+        return _write_activation(writer, call, result, input_names)
     names = ["BiasAdd"] + ([] if activation == "linear" else [OPERATOR_OF_ACTIVATION[activation]])
     rest = [bias, weights] if weights else [bias]
     alpha: dict[str, Any] = (
@@ -302,7 +310,9 @@ def _write_fused(
     )
 
 
-def _write_activation(writer: GraphWriter, call: TracedCall, result: str, inputs: list[str]) -> str:
+def _write_activation(
+    writer: GraphWriter, call: TracedCall, result: str, input_names: list[str]
+) -> str:
     """Write an activation as a node of its own."""
     activation = call.attrs.get("activation", "linear")
     if activation == "linear":
@@ -310,13 +320,14 @@ def _write_activation(writer: GraphWriter, call: TracedCall, result: str, inputs
     alpha: dict[str, Any] = (
         {"alpha": float(call.attrs["leakyrelu_alpha"])} if activation == "leakyrelu" else {}
     )
-    weights = inputs[3:4] if activation == "prelu" else []
+    weights = input_names[3:4] if activation == "prelu" else []
     return writer.write_node(
         OPERATOR_OF_ACTIVATION[activation], [result, *weights], T="float32", **alpha
     )
 
 
 def _strides_attribute(window: Any) -> dict[str, Any]:
+    """Return the attribute with the strides of a window."""
     return {"strides": [1, *window.strides, 1]}
 
 

@@ -17,6 +17,7 @@ SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 
 
 def silu(x: Array) -> Array:
+    """Return x times its sigmoid."""
     return np.where(x == -np.inf, 0, x / (1 + np.exp(-x)))
 
 
@@ -33,27 +34,32 @@ def normal_cdf(x: Array) -> Array:
 
 
 def gelu(x: Array) -> Array:
+    """Return x times the probability that a standard normal number is at most x."""
     return np.where(x == -np.inf, 0, x * normal_cdf(x))
 
 
 def gelu_derivative(x: Array) -> Array:
+    """Return the derivative of `gelu`."""
     x = np.clip(x, -100, 100)
     return normal_cdf(x) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
 
 
 def gelu_tanh(x: Array) -> Array:
+    """Return the approximation of GELU with tanh."""
     return np.where(
         x == -np.inf, 0, 0.5 * x * (1 + np.tanh(SQRT_2_OVER_PI * (x + 0.044715 * x**3)))
     )
 
 
 def gelu_tanh_derivative(x: Array) -> Array:
+    """Return the derivative of `gelu_tanh`."""
     x = np.clip(x, -100, 100)
     t = np.tanh(SQRT_2_OVER_PI * (x + 0.044715 * x**3))
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * SQRT_2_OVER_PI * (1 + 3 * 0.044715 * x * x)
 
 
 numbers_away_from_0: Final = numbers(avoid=(0,))
+"""An input of numbers that are not near 0."""
 
 TEST_ROWS = [
     Row(activation.relu, lambda x: np.maximum(x, 0), [numbers_away_from_0]),

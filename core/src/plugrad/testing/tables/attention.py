@@ -19,9 +19,12 @@ ATTENTION_SIZES: list[tuple[Any, ...]] = [
     ((2, 2), 5, 4, 1, 3),
     ((1,), 9, 1, 2, 1),
 ]
+"""Batch shape, queries, keys, head size and value size of each case."""
 # Widths that are multiples of eight: blocks of queries and of keys, and what is left beside them.
 SMALL_HEAD_SIZES: list[tuple[Any, ...]] = [((3,), 9, 5, 8, 16), ((2,), 35, 43, 24, 8)]
+"""Sizes as in `ATTENTION_SIZES`, with small heads."""
 LONG_SEQUENCE_SIZES: tuple[Any, ...] = ((), 70, 523, 3, 2)  # beyond a tile in both directions
+"""Sizes as in `ATTENTION_SIZES`, with more queries and keys than one tile has."""
 
 
 def attention_weights(q: Array, k: Array, mask: Array | None) -> Array:
@@ -33,10 +36,12 @@ def attention_weights(q: Array, k: Array, mask: Array | None) -> Array:
 
 
 def reference_attention(q: Array, k: Array, v: Array, mask: Array | None) -> Array:
+    """Return the attention of queries q to keys k with values v, computed with NumPy."""
     return attention_weights(q, k, mask) @ v
 
 
 def attention_gradients(dy: Array, q: Array, k: Array, v: Array, mask: Array | None) -> list[Array]:
+    """Return the gradients for queries, keys and values."""
     p, dp = attention_weights(q, k, mask), dy @ np.swapaxes(v, -1, -2)
     ds = 0.5 * p * (dp - (p * dp).sum(-1, keepdims=True))
     return [ds @ k, np.swapaxes(ds, -1, -2) @ q, np.swapaxes(p, -1, -2) @ dy]
@@ -65,7 +70,9 @@ MASK_OF_EXTREMES = [
     *([0, -INF, 0], [-INF, -INF, -INF], [0, 0, 500], [-500, -INF, -INF], [np.nan, 0, 0]),
     *([0, 0, 0], [0, INF, 0], [-8, -8, -8], [0, -100, -80]),
 ]
+"""A mask with rows of infinities, NaN and numbers that overflow the exponential."""
 SCALE_ATTRIBUTE = {"scale": 0.5}
+"""The attributes of each row: the factor of the scores."""
 TEST_ROWS = [
     *(
         Row(

@@ -23,10 +23,15 @@ from plugrad.testing.rows import (
 )
 
 any_number: Final = numbers()
+"""An input of numbers of any sign."""
 nonzero_numbers: Final = numbers(avoid=(0,))
+"""An input of numbers that are not near 0."""
 positive_numbers: Final = numbers(0.4, 3)
+"""An input of positive numbers."""
 well_separated_numbers: Final = [distinct_numbers(3, 5, step=0.5), numbers(-0.2, 0.2, avoid=(0,))]
+"""Two inputs without equal elements, for comparisons."""
 often_equal_numbers: Final = integers(-2, 2, 3, 5, dtype=ROW_DTYPE)
+"""An input of small integers, of which two draws often agree."""
 SIGNED_DTYPES = (*FLOATING_DTYPES, "int32", "int64", "int8", "int16")
 ORDERED_DTYPES = tuple(name for name in NUMBER_DTYPES if not name.startswith("complex"))
 

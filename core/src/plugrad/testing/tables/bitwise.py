@@ -9,7 +9,9 @@ from plugrad.kernels import bitwise
 from plugrad.testing.rows import Row, numbers
 
 arbitrary_integers: Final = numbers(-99, 99)
+"""An input of integers of both signs."""
 shift_counts: Final = numbers(0, 7)
+"""An input of numbers of bits to shift by."""
 
 TEST_ROWS = [
     Row(bitwise.bitwise_and, np.bitwise_and, [arbitrary_integers, arbitrary_integers]),

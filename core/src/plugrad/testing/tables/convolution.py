@@ -17,7 +17,9 @@ class ConvolutionCase(NamedTuple):
     """Images, filters, and how the filters slide."""
 
     image: Shape
+    """The shape of the images."""
     filter: Shape
+    """The shape of the filters."""
     strides: Shape
     padding: Padding = "valid"
     dilations: Shape = ()
@@ -35,6 +37,7 @@ CONVOLUTION_CASES = [
     ConvolutionCase((1, 4, 4, 3), (1, 1, 3, 5), (1, 1)),
     ConvolutionCase((0, 4, 4, 2), (2, 2, 2, 3), (1, 1)),
 ]
+"""The shapes, strides, paddings and dilations that are tested."""
 
 
 def rows(
@@ -44,7 +47,7 @@ def rows(
     filter_gradient: Kernel[..., Any],
     reference: Callable[..., Array] = convolve,
 ) -> list[Row]:
-    """Return the rows of a convolution and of its two gradients, which are its transposes."""
+    """Return the rows of the kernels of a convolution and of its two gradients, compared with `reference`."""
     found: list[Row] = []
     for case in cases:
         image, filter, *how = case

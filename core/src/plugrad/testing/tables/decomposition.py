@@ -18,25 +18,26 @@ MATRIX_DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
 def adjoint(x: Array) -> Array:
+    """Return the conjugate transpose of matrices."""
     return np.conj(np.swapaxes(x, -1, -2))
 
 
 def well_conditioned(*shape: int) -> Input:
-    """Well-conditioned matrices: random ones plus a diagonal."""
+    """Return an input of well-conditioned matrices: random ones plus a diagonal."""
     inner = arbitrary_numbers(*shape)
     diagonal = 4 * np.eye(shape[-2], shape[-1]) * np.arange(1, shape[-1] + 1)
     return replace(inner, draw=lambda *given: (inner.draw(*given) + diagonal).astype(given[2]))
 
 
 def with_separated_eigenvalues(*shape: int) -> Input:
-    """Matrices with real, well-separated eigenvalues."""
+    """Return an input of matrices with real, well-separated eigenvalues."""
     inner = well_conditioned(*shape)
     diagonal = 8 * np.eye(shape[-1]) * np.arange(1, shape[-1] + 1)
     return replace(inner, draw=lambda *given: (inner.draw(*given) + diagonal).astype(given[2]))
 
 
 def positive_definite(*shape: int) -> Input:
-    """Hermitian, positive definite matrices."""
+    """Return an input of Hermitian, positive definite matrices."""
     inner = well_conditioned(*shape)
 
     def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
@@ -97,6 +98,7 @@ def rebuild_from_eig(values: Array, vectors: Array) -> list[Array]:
 
 
 def identity_like(x: Array, n: int) -> Array:
+    """Return identity matrices of size n, as many as there are matrices in x."""
     return np.broadcast_to(np.eye(n), (*x.shape[:-2], n, n))
 
 
@@ -106,6 +108,7 @@ KERNELS_OF_ONE_INPUT: list[tuple[Kernel[..., Any], Callable[..., Any], Callable[
     (decomposition.determinant, np.linalg.det, well_conditioned),
     (decomposition.log_determinant, lambda x: list(np.linalg.slogdet(x)), well_conditioned),
 ]
+"""Kernels of one matrix, each with NumPy's function and the function that makes its input."""
 
 TEST_ROWS = [
     *(

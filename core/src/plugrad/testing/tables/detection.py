@@ -47,13 +47,17 @@ def pad_indices(indices: Array, padded_length: int) -> list[Array]:
 boxes: Final = Input(
     lambda rng, shape, dtype: (rng.integers(0, 7, shape) / 4).astype(dtype), (20, 4)
 )
+"""An input of the corners of boxes."""
 scores: Final = Input(lambda rng, shape, dtype: rng.permutation(20).astype(dtype) / 32, (20,))
+"""An input of different scores, one for each box."""
 SELECTION_LIMITS = [(5, 0.5, -np.inf), (20, 0.2, 0.3), (4, 1.0, 0.1), (0, 0.5, 0.0)]
+"""Most boxes to select, largest overlap and smallest score of each case."""
 
 
 def selection_attributes(
     max_output_size: int, iou_threshold: float, score_threshold: float, **other_attributes: object
 ) -> dict[str, object]:
+    """Return the attributes of a kernel for non-maximum suppression."""
     names = {
         "max_output_size": max_output_size,
         "iou_threshold": iou_threshold,

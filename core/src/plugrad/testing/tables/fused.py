@@ -19,8 +19,9 @@ from plugrad.types.windows import sliding_window
 # What goes into the activation is an odd number of eighths, away from all kinks. The factors are
 # small, so that the steps of finite differences in single precision do not cross a kink.
 multiples_of_half = lambda shape: Input(random_multiples(2, 2, 0), shape)  # noqa: E731
-"""Return an input of random multiples of 1/2 in a shape."""
+"""A function of a shape that returns an input of random multiples of 1/2."""
 multiples_of_eighth = lambda shape: Input(random_multiples(32, 4, 1 / 8), shape)  # noqa: E731
+"""A function of a shape that returns an input of random multiples of 1/4, plus 1/8."""
 
 
 def random_multiples(max_numerator: int, denominator: int, offset: float) -> Callable[..., Array]:
@@ -65,6 +66,7 @@ def rows(
 
 
 WINDOW_ATTRIBUTE = {"window": sliding_window((4, 5), (3, 2), (1, 2), "same")}
+"""The sliding window of the convolutions, as an attribute."""
 
 TEST_ROWS = [
     *rows(

@@ -14,7 +14,9 @@ from plugrad.types.specs import Shape
 
 IMAGE_BATCH_SHAPE = (2, 4, 5, 2)
 BOX_CORNERS = [[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.8], [0.9, 0.6, 0.3, 0.2], [-0.2, 0.4, 0.6, 1.3]]
+"""The corners (y, x, y, x) of boxes, as parts of an image's size."""
 IMAGE_INDEX_OF_BOX = [0, 1, 1, 0]
+"""The index of the image out of which each box is cropped."""
 
 
 def crop_boxes(
@@ -34,6 +36,7 @@ def crop_boxes(
 
 
 def evenly_spaced_points(first: float, last: float, point_count: int) -> Array:
+    """Return points from the first to the last one, or the middle if there is only one."""
     return (
         np.linspace(first, last, point_count) if point_count > 1 else np.array([(first + last) / 2])
     )
@@ -68,6 +71,7 @@ ROTATIONS = [
     (-2.1, 3.0, (0.2, 0.6)),
     (np.pi / 2 + 0.01, (1.0, -1.0), (0.5, 0.5)),
 ]
+"""Angle in radians, fill value and centre of each case."""
 TRANSFORMS = [
     ([[1, 0.1, 0.3, -0.2, 0.9, 0.4, 0.01, 0.02]], "bilinear", "constant", 0.5, (4, 5)),
     ([[1, 0.1, 1.3, -0.2, 1.9, -0.4, 0, 0]], "bilinear", "reflect", 0.0, (3, 6)),
@@ -75,6 +79,7 @@ TRANSFORMS = [
     ([[1, 0.1, 2.3, -0.2, 0.9, -0.4, 0, 0]], "nearest", "nearest", 0.0, (4, 5)),
     ([[1.1, 0.1, 2.3, -0.2, 0.9, -0.4, 0, 0]], "nearest", "constant", (1.0, 2.0), (5, 2)),
 ]
+"""Projective transforms, interpolation, fill mode, fill value and output size of each case."""
 
 TEST_ROWS = [
     *(

@@ -20,6 +20,7 @@ from plugrad.testing.rows import (
 )
 
 TRANSPOSE_FLAGS = list(product((False, True), repeat=2))
+"""All pairs of flags: whether the left and whether the right matrix is transposed."""
 EINSUM_CASES: list[Any] = [
     ("ij,jk->ik", (3, 4), (4, 5)),
     ("ij,kj->ik", (3, 4), (5, 4)),
@@ -37,6 +38,7 @@ EINSUM_CASES: list[Any] = [
     ("i,->i", (3,), ()),
     ("ab,bc->ca", (0, 3), (3, 2)),
 ]
+"""An equation and the shapes of the inputs of each case."""
 
 
 def band_part(x: Array, lower: Array, upper: Array) -> Array:
@@ -54,6 +56,7 @@ def diagonal(x: Array) -> Array:
 
 
 def transpose_shape_if(shape: tuple[int, ...], is_transposed: bool) -> tuple[int, ...]:
+    """Return a shape with the last two sizes exchanged if `is_transposed`."""
     return (*shape[:-2], shape[-1], shape[-2]) if is_transposed else shape
 
 

@@ -28,6 +28,7 @@ DILATION_WINDOWS = [
         ((1, 2), ((1, 0), (0, 1)), (1, 2)),
     )
 ]
+"""The sliding windows that are tested."""
 
 
 def window_sums(x: Array, filter: Array, window: Window) -> Array:
@@ -38,10 +39,13 @@ def window_sums(x: Array, filter: Array, window: Window) -> Array:
 
 
 def make_dilation_reference(window: Window) -> Callable[..., Array]:
+    """Return a function that computes a dilation with NumPy."""
     return lambda x, filter: window_sums(x, filter, window).max(-1)
 
 
 def make_input_gradient_reference(window: Window) -> Callable[..., Array]:
+    """Return a function that computes a dilation's gradient for the images with NumPy."""
+
     def reference(x: Array, filter: Array, dy: Array) -> Array:
         numbered = np.arange(x.size).reshape(x.shape)
         places = extract_windows(numbered, window, padding_value=-1)
@@ -55,6 +59,8 @@ def make_input_gradient_reference(window: Window) -> Callable[..., Array]:
 
 
 def make_filter_gradient_reference(window: Window) -> Callable[..., Array]:
+    """Return a function that computes a dilation's gradient for the filters with NumPy."""
+
     def reference(x: Array, filter: Array, dy: Array) -> Array:
         first = window_sums(x, filter, window).argmax(-1)
         cells = np.arange(filter.shape[0] * filter.shape[1])
@@ -65,6 +71,7 @@ def make_filter_gradient_reference(window: Window) -> Callable[..., Array]:
 
 
 SMALL_WINDOW = sliding_window((2, 3), (2, 2), (2, 1), "same")
+"""A sliding window for images of 2 × 3 pixels."""
 TEST_ROWS = [
     row
     for window in DILATION_WINDOWS

@@ -34,6 +34,7 @@ OP_OF_KERNEL: dict[Kernel[..., Any], Any] = {
     movement.tile: lambda x, *, reps: plugrad.tile(x, reps),
     movement.reverse: lambda x, *, dims: plugrad.flip(x, axis=dims),
 }
+"""The public op of each kernel that has one, as a function with the kernel's attributes."""
 
 
 def movement_row(kernel: Kernel[..., Any], reference: Any, *inputs: Any, **attrs: Any) -> Row:
@@ -74,6 +75,7 @@ SLICE_CASES = [
     ((3, 4, 5), [(2, -1, -1), (3, -1, -2), (4, -1, -3)]),
     ((3, 4, 5), [(1, 2, 1), (0, 4, 1), (3, 0, -1)]),
 ]
+"""An input shape, and (begin, end, stride) for each axis."""
 
 TEST_ROWS = [
     *(

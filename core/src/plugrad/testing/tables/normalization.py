@@ -14,6 +14,7 @@ from plugrad.testing.rows import FLOATING_DTYPES, Row, arbitrary_numbers, fixed_
 INF = np.inf
 # Rows and columns of a few elements, of whole vectors and of vectors with a remainder.
 SHAPES_AND_AXES = [((2, 3, 4), 0), ((2, 3, 4), 1), ((2, 3, 4), 2), ((1, 3, 9), 1), ((2, 21), 1)]
+"""Input shapes, each with the axis along which elements are normalized."""
 # Shapes, the axis, and whether there are an offset and a scale: whole vectors, and vectors with a remainder.
 LAYER_NORM_CASES = [
     ((3, 8), 1, True, True),
@@ -21,16 +22,20 @@ LAYER_NORM_CASES = [
     ((2, 3, 5), 1, True, False),
     ((7,), 0, False, False),
 ]
+"""Input shape, first normalized axis, and whether there is an offset and a scale."""
 BATCH_NORM_CASES = [
     ((9, 8), 1, True, True),
     ((2, 3, 2, 21), 3, False, True),
     ((2, 5, 2, 3), 1, True, False),
     ((7, 1, 2), 0, False, False),
 ]
+"""Input shape, axis of the channels, and whether there is an offset and a scale."""
 LRN_ATTRIBUTES = {"depth_radius": 2, "bias": 1.5, "alpha": 0.5, "beta": 0.75}
+"""The attributes of local response normalization."""
 
 
 def log_softmax(x: Array, axis: int) -> Array:
+    """Return the logarithm of the softmax along an axis."""
     x = x - x.max(axis, keepdims=True)
     return x - np.log(np.exp(x).sum(axis, keepdims=True))
 
@@ -38,6 +43,7 @@ def log_softmax(x: Array, axis: int) -> Array:
 def batch_normalize(
     x: Array, mean: Array, variance: Array, offset: Array | None, scale: Array | None
 ) -> Array:
+    """Return x normalized by a given mean and variance, then scaled and shifted by the offset."""
     y = (x - mean) / np.sqrt(variance + 0.01)
     return y * (1 if scale is None else scale) + (0 if offset is None else offset)
 
@@ -49,10 +55,12 @@ def sum_neighbours(x: Array, radius: int) -> Array:
 
 
 def local_response_normalize(x: Array) -> Array:
+    """Return x divided by a power of the sum of its neighbours' squares."""
     return x * (1.5 + 0.5 * sum_neighbours(np.square(x), 2)) ** -0.75
 
 
 def local_response_gradient(x: Array, y: Array, dy: Array) -> Array:
+    """Return the gradient of `local_response_normalize` for x."""
     s = 1.5 + 0.5 * sum_neighbours(np.square(x), 2)
     return dy * s**-0.75 - 2 * 0.5 * 0.75 * x * sum_neighbours(dy * x * s**-1.75, 2)
 
@@ -63,16 +71,19 @@ def average(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def standardize(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
+    """Return x minus its mean over some axes, divided by the standard deviation."""
     centred = x - average(x, axes)
     return centred / np.sqrt(average(np.square(centred), axes) + epsilon)
 
 
 def layer_normalize(x: Array, offset: Array | None, scale: Array | None, axis: int) -> Array:
+    """Return x standardized from an axis on, then scaled and shifted by the offset."""
     h = standardize(x, tuple(range(axis, x.ndim)), 0.01)
     return h * (1 if scale is None else scale) + (0 if offset is None else offset)
 
 
 def layer_norm_gradients(dy: Array, x: Array, scale: Array | None, axis: int) -> list[Array]:
+    """Return the gradients of layer normalization for x, the offset and the scale."""
     axes = tuple(range(axis, x.ndim))
     h, g = standardize(x, axes, 0.01), dy * (1 if scale is None else scale)
     s = 1 / np.sqrt(average(np.square(x - average(x, axes)), axes) + 0.01)
@@ -82,7 +93,7 @@ def layer_norm_gradients(dy: Array, x: Array, scale: Array | None, axis: int) ->
 
 
 def broadcast_vector_along(x: Array, axis: int, vector: Array | None, default: float) -> Array:
-    """Return a vector in a shape that broadcasts to x along an axis."""
+    """Return a vector, or a number if it is None, in a shape that broadcasts to x along an axis."""
     return np.reshape(
         default if vector is None else vector, [-1 if i == axis else 1 for i in range(x.ndim)]
     )
@@ -91,6 +102,7 @@ def broadcast_vector_along(x: Array, axis: int, vector: Array | None, default: f
 def batch_normalize_training(
     x: Array, offset: Array | None, scale: Array | None, axis: int
 ) -> list[Array]:
+    """Return x normalized by the statistics of its channels, then the means and variances."""
     axes = tuple(i for i in range(x.ndim) if i != axis)
     y = standardize(x, axes, 0.01) * broadcast_vector_along(
         x, axis, scale, 1
@@ -103,6 +115,7 @@ def batch_normalize_training(
 def batch_norm_gradients(
     dy: Array, x: Array, mean: Array, variance: Array, scale: Array | None, axis: int
 ) -> list[Array]:
+    """Return the gradients of batch normalization for x, the offset and the scale."""
     axes = tuple(i for i in range(x.ndim) if i != axis)
     inverse = 1 / np.sqrt(broadcast_vector_along(x, axis, variance, 0) + 0.01)
     h = (x - broadcast_vector_along(x, axis, mean, 0)) * inverse

@@ -27,7 +27,7 @@ def rows(
     coefficients: list[float],
     *state_inputs: Callable[..., Input],
 ) -> list[Row]:
-    """Return rows of a step of two variables, of one, and of one that is empty."""
+    """Return rows of a kernel's step of two variables, of one, and of one that is empty, compared with `formula`."""
 
     def reference(numbers: Array, *tensors: Array) -> list[Array]:
         count = len(tensors) // (2 + len(state_inputs))
@@ -47,34 +47,34 @@ def rows(
 
 
 def reference_centered_rmsprop(v, g, s, a, mean, rate, decay, one_minus_decay, momentum, epsilon):
-    """Return the variable and the averages after a step of centered RMSProp."""
+    """Return the variable v, and the averages s, a and mean, after a step of centered RMSProp with the gradient g."""
     s, mean = decay * s + one_minus_decay * g**2, decay * mean + one_minus_decay * g
     a = momentum * a + g / (np.sqrt(np.maximum(s - mean**2, 0)) + epsilon)
     return v - rate * a, s, a, mean
 
 
 def rmsprop(v, g, s, a, rate, decay, one_minus_decay, momentum, epsilon):
-    """Return the variable and the averages after a step of RMSProp."""
+    """Return the variable v, and the averages s and a, after a step of RMSProp with the gradient g."""
     s = decay * s + one_minus_decay * g**2
     a = momentum * a + g / (np.sqrt(s) + epsilon)
     return v - rate * a, s, a
 
 
 def adadelta(v, g, s, u, rate, rho, one_minus_rho, epsilon):
-    """Return the variable and the averages after a step of Adadelta."""
+    """Return the variable v, and the averages s and u, after a step of Adadelta with the gradient g."""
     s = rho * s + one_minus_rho * g**2
     d = np.sqrt(u + epsilon) / np.sqrt(s + epsilon) * g
     return v - rate * d, s, rho * u + one_minus_rho * d**2
 
 
 def adam(v, g, m, s, rate, kept_fraction, beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon):
-    """Return the variable and the averages after a step of Adam."""
+    """Return the variable v, and the averages m and s, after a step of Adam with the gradient g."""
     m, s = beta1 * m + one_minus_beta1 * g, beta2 * s + one_minus_beta2 * g**2
     return kept_fraction * v - rate * m / (np.sqrt(s) + epsilon), m, s
 
 
 def adamax(v, g, m, u, rate, beta1, one_minus_beta1, beta2, epsilon):
-    """Return the variable and the averages after a step of Adamax."""
+    """Return the variable v, and the averages m and u, after a step of Adamax with the gradient g."""
     m, u = beta1 * m + one_minus_beta1 * g, np.maximum(beta2 * u, np.abs(g) + epsilon)
     return v - rate * m / u, m, u
 

@@ -11,6 +11,7 @@ from plugrad.kernels import pixels
 from plugrad.testing.rows import Array, Row, integers, numbers
 
 OPAQUE_ALPHA = 255
+"""The opacity of an opaque pixel, as a byte."""
 
 
 def as_rgba(x: Array, opacity: float) -> Array:
@@ -25,6 +26,7 @@ DRAWN_IMAGES: list[tuple[Any, tuple[str, ...]]] = [
     (lambda shape: numbers(0, 1, shape=shape), ("float32", "float64")),
     (lambda shape: integers(0, 255, *shape), ("int32",)),
 ]
+"""Functions of a shape that return an input of images, each with the dtypes of the elements."""
 
 TEST_ROWS = [
     *(

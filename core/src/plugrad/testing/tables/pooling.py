@@ -31,11 +31,13 @@ def window_cells(x: Array, window: Window, padding_value: Any) -> Array:
 
 
 def window_maxima(x: Array, window: Window) -> Array:
+    """Return the largest element of each window."""
     low = -INF if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     return window_cells(x, window, low).max(-1)
 
 
 def window_average(x: Array, window: Window) -> Array:
+    """Return the mean of each window's elements, without the padding."""
     return window_cells(x, window, 0).sum(-1) / window_cells(np.ones(x.shape), window, 0).sum(-1)
 
 
@@ -66,7 +68,7 @@ def rows(
     avg_pool: Kernel[..., Any],
     avg_pool_gradient: Kernel[..., Any],
 ) -> list[Row]:
-    """Return the rows of two poolings and of their gradients."""
+    """Return the rows of the kernels of max and average pooling and of their gradients, for shapes and windows."""
     found: list[Row] = []
     for shape, window in cases:
         attrs = {"window": window}
@@ -123,6 +125,7 @@ IMAGE_POOLING_CASES = [
         ((1, 6, 5, 2), (2, 2), (3, 2), ((1, 1), (0, 0)), (), "ceil"),
     )
 ]
+"""Shapes of images, each with its sliding window."""
 DILATED_POOLING_CASES = [
     (shape, pool_window(shape[1:-1], *sliding))
     for shape, *sliding in (
@@ -131,11 +134,14 @@ DILATED_POOLING_CASES = [
         ((1, 5, 5, 2), (2, 3), (1, 2), ((1, 0), (1, 1)), (1, 1)),
     )
 ]
+"""Input shapes, each with a window that has dilations."""
 VOLUME_POOLING_CASE = (
     (1, 4, 3, 4, 2),
     pool_window((4, 3, 4), (2, 2, 2), (1, 1, 2), "valid", (2, 1, 1)),
 )
+"""The shape of volumes, and their sliding window."""
 OVERLAPPING_WINDOWS = pool_window((3, 3), (2, 2), (1, 1), "same")
+"""A sliding window whose positions overlap."""
 
 TEST_ROWS = [
     *rows(

@@ -9,6 +9,7 @@ from plugrad.kernels import random
 from plugrad.testing.rows import FLOATING_DTYPES, Array, Row, fixed_values, numbers
 
 WORD_MASK = 0xFFFFFFFF
+"""The bits of a 32-bit word."""
 
 
 def philox(state: Array, shape: tuple[int, ...]) -> Array:
@@ -54,13 +55,17 @@ def drop_elements(x: Array, state: Array, rate: float, noise_shape: tuple[int, .
 
 # Key and counter 0, all bits, and the digits of pi: Salmon and others, Random123, kat_vectors.
 ZERO_STATE = [0] * 6
+"""The random state whose key and counter are 0."""
 ALL_BITS_STATE = [-1] * 6
+"""The random state in which every bit is 1."""
 PI_DIGITS_STATE = [0xA4093822, 0x299F31D0, 0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]
+"""The random state of the digits of pi, for which a test vector is published."""
 KNOWN_PHILOX_OUTPUTS = {
     "zero": [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8],
     "ones": [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD],
     "pi": [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1],
 }
+"""The published test vectors: the output words for the three states above."""
 STATES_NEAR_CARRIES = (
     [5, 6, -3, 0, 0, 0],
     [5, 6, -3, -1, 7, 0],
@@ -69,7 +74,9 @@ STATES_NEAR_CARRIES = (
 )
 """Random states with counters that are about to carry into the next word, or to wrap around."""
 WORDS_OF_ZERO_STATE = np.array(KNOWN_PHILOX_OUTPUTS["zero"])
+"""The four output words for `ZERO_STATE`."""
 UNIFORM_OF_ZERO_STATE = (WORDS_OF_ZERO_STATE >> 8) * 2.0**-24
+"""The numbers in [0, 1) that are made of `WORDS_OF_ZERO_STATE`."""
 
 
 def _as_words(numbers: list[int]) -> list[int]:
@@ -80,6 +87,8 @@ def _as_words(numbers: list[int]) -> list[int]:
 def _random_bits_row(
     state: list[int], shape: tuple[int, ...], expected: list[int] | None = None
 ) -> Row:
+    """Return a row of random words for a state, compared with `expected` words or with `philox`."""
+
     def reference(state: Array) -> Array:
         return philox(state, shape) if expected is None else np.reshape(_as_words(expected), shape)
 
@@ -95,6 +104,7 @@ def _random_bits_row(
 
 
 def _random_normal_row(state: list[int], shape: tuple[int, ...]) -> Row:
+    """Return a row of normal numbers for a state."""
     return Row(
         random.random_normal,
         lambda state: normal(state, shape),

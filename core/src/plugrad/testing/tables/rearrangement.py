@@ -6,6 +6,7 @@ from plugrad.kernels import rearrangement
 from plugrad.testing.rows import NUMBER_DTYPES, Array, Row, arbitrary_numbers, fixed_values
 
 MarginPairs = tuple[tuple[int, int], ...]
+"""For each axis, the number of elements at its beginning and at its end."""
 
 
 def space_to_batch(x: Array, block_shape: tuple[int, ...], paddings: MarginPairs) -> Array:
@@ -20,6 +21,7 @@ def space_to_batch(x: Array, block_shape: tuple[int, ...], paddings: MarginPairs
 
 
 def batch_to_space(x: Array, block_shape: tuple[int, ...], crops: MarginPairs) -> Array:
+    """Return images put together from the cells of blocks, which follow each other in the batch, and cropped."""
     sizes = [n * b for n, b in zip(x.shape[1:], block_shape, strict=False)]
     batch = x.shape[0] // int(np.prod(block_shape))
     result = np.zeros((batch, *sizes, *x.shape[1 + len(block_shape) :]), x.dtype)

@@ -27,12 +27,14 @@ from plugrad.testing.rows import (
 
 INPUT_SHAPE = (2, 3, 4)
 any_number: Final = numbers(shape=INPUT_SHAPE)
-small_integers: Final = numbers(0.5, 2, shape=INPUT_SHAPE)
+"""An input of numbers of any sign."""
+numbers_near_1: Final = numbers(0.5, 2, shape=INPUT_SHAPE)
+"""An input of numbers from 0.5 to 2, whose product is not large."""
 NAN, INF = np.nan, np.inf
 
 
 def as_kernel_reduction(op: Callable[..., Any], keeps_dtype: bool = False) -> Callable[..., Any]:
-    """Return an op as a function with the attributes of its kernel; some ops widen integers unless told."""
+    """Return an op as a function with its kernel's attributes, which keeps the dtype of integers if `keeps_dtype`."""
 
     def reduce(x: Tensor, *, keep_dims: bool = False, **axes: tuple[int, ...]) -> Tensor:
         (axis,) = axes.values()
@@ -53,6 +55,7 @@ OP_OF_KERNEL: dict[Kernel[..., Any], Callable[..., Any]] = {
     reduction.all: as_kernel_reduction(plugrad.all),
     reduction.any: as_kernel_reduction(plugrad.any),
 }
+"""The public op of each kernel, as a function with the kernel's attributes."""
 
 
 def reduction_rows(
@@ -63,7 +66,7 @@ def reduction_rows(
     keep_dims: bool = False,
     **row_options: Any,
 ) -> list[Row]:
-    """Return a row for each choice of axes."""
+    """Return a row of a reduction for each choice of axes; `row_options` are further fields of the rows."""
     name = "reduction_indices" if kernel is reduction.max else "axis"
     return [
         Row(
@@ -91,7 +94,7 @@ def euclidean_norm(x: Array, axis: tuple[int, ...], keepdims: bool) -> Array:
 
 REDUCTION_CASES: list[tuple[Kernel[..., Any], Callable[..., Any], Input]] = [
     (reduction.sum, np.sum, any_number),
-    (reduction.prod, np.prod, small_integers),
+    (reduction.prod, np.prod, numbers_near_1),
     (reduction.mean, np.mean, any_number),
     (reduction.variance, np.var, any_number),
     (reduction.euclidean_norm, euclidean_norm, any_number),
@@ -100,15 +103,20 @@ REDUCTION_CASES: list[tuple[Kernel[..., Any], Callable[..., Any], Input]] = [
     (reduction.all, np.all, any_number),
     (reduction.any, np.any, any_number),
 ]
+"""Kernels, each with NumPy's function and an input."""
 REDUCTIONS_OF_NO_ELEMENTS: list[tuple[Kernel[..., Any], Callable[..., Any]]] = [
     (reduction.sum, np.sum),
     (reduction.prod, np.prod),
     (reduction.all, np.all),
     (reduction.any, np.any),
 ]
+"""Kernels that reduce empty inputs, each with NumPy's function."""
 bin_indices: Final = integers(-1, 6, 9)
+"""An input of integers, some of which are outside the bins."""
 extreme_values: Final = extremes(by_column=True)
+"""An input of all pairs of a dtype's extreme values."""
 EXTREME_VALUE_MATRIX = Input(lambda *given: extreme_values.draw(*given).reshape(6, 6), (6, 6))
+"""An input of the same values as `extreme_values`, as a 6 × 6 matrix."""
 
 TEST_ROWS = [
     *(

@@ -19,11 +19,13 @@ RESIZE_CASES = [
     ((1, 3, 2, 3), (2, 5), True, False),
     ((1, 2, 3, 5), (3, 4), False, True),
 ]
+"""Shape of the images, new size, `align_corners` and `half_pixel_centers`."""
 
 
 def resize_bilinear(
     images: Array, size: Shape, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
+    """Return images resized to (height, width) by bilinear interpolation."""
     points = [
         resize_positions(n, out, align_corners, half_pixel_centers)
         for n, out in zip(images.shape[1:3], size, strict=True)
@@ -35,6 +37,7 @@ def resize_bilinear(
 def resize_nearest(
     images: Array, size: Shape, align_corners: bool, half_pixel_centers: bool
 ) -> Array:
+    """Return images resized to (height, width) by nearest-neighbour interpolation."""
     middle = 0.5 if align_corners or half_pixel_centers else 0
     rows, columns = (
         np.floor(

@@ -16,6 +16,7 @@ from plugrad.testing.rows import (
 
 
 def scatter_add(indices: Array, updates: Array, shape: tuple[int, ...]) -> Array:
+    """Return zeros with updates added at rows of coordinates."""
     result = np.zeros(shape, updates.dtype)
     np.add.at(result, coordinate_key(indices), updates)
     return result
@@ -27,6 +28,7 @@ def coordinate_key(indices: Array) -> tuple[Array, ...]:
 
 
 def scatter_update(x: Array, indices: Array, updates: Array) -> Array:
+    """Return x with the elements at rows of coordinates replaced."""
     x = x.copy()
     x[coordinate_key(indices)] = updates
     return x
@@ -38,6 +40,7 @@ INDICES_AND_SHAPES: list[tuple[Any, tuple[int, ...], tuple[int, ...]]] = [
     ([[2, 1], [0, -1], [-3, 0]], (3,), (3, 4)),
     ([4, 1], (2,), (5,)),
 ]
+"""Indices, the shape of the updates, and the shape of the result."""
 
 TEST_ROWS = [
     *(

@@ -7,6 +7,7 @@ from plugrad.kernels import signal
 from plugrad.testing.rows import Row, arbitrary_numbers
 
 LONG_TRANSFORM_LENGTH = 36
+"""The number of points of a transform that pads its input."""
 # Powers of two, other small factors, vectors with a rest, and large primes with and without company.
 COMPLEX_INPUT_SHAPES = [
     (2, 64),

@@ -23,11 +23,12 @@ from plugrad.testing.rows import (
 
 NAN, INF = np.nan, np.inf
 SPECIAL_NUMBERS = [[2, NAN, -INF, 0, INF, 2, NAN], [-0.0, 0, 1, -1, -0.0, 0, 1]]
+"""Rows with NaN, infinities, zeros and ties."""
 REAL_DTYPES = tuple(n for n in NUMBER_DTYPES if "complex" not in n)
 
 
 def ascending_numbers(*shape: int) -> Input:
-    """Numbers that ascend along the last axis."""
+    """Return an input of numbers that ascend along the last axis."""
     inner = numbers(-4, 4, shape=shape)
     return replace(inner, draw=lambda *given: np.sort(inner.draw(*given)))
 

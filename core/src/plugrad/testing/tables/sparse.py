@@ -9,6 +9,7 @@ from plugrad.kernels import sparse
 from plugrad.testing.rows import NUMBER_DTYPES, Array, Row, arbitrary_numbers, fixed_values
 
 ENTRY_COORDINATES = [[3, 1], [0, 4], [3, 0], [1, 1]]
+"""The (row, column) of each entry, out of order."""
 
 
 def sum_segments(x: Array, indices: Array, segment_ids: Array) -> Array:
@@ -19,6 +20,7 @@ def sum_segments(x: Array, indices: Array, segment_ids: Array) -> Array:
 
 
 INDICES_AND_SEGMENT_IDS = [([2, 0, 1, 2], [0, 0, 1, 3]), ([0], [0]), ([1, 1, 1], [0, 1, 1])]
+"""Indices of rows, each list with the segments to which the rows are added."""
 
 TEST_ROWS = [
     Row(

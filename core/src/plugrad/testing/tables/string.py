@@ -15,9 +15,11 @@ FINGERPRINT_OF_TEXT = {
     "日本語": 15681232226066675783,
     "The quick brown fox jump": 6702341905823656245,
 }
+"""The FarmHash fingerprints of some texts."""
 
 
 def as_text_array(values: object) -> object:
+    """Return strings as an array of NumPy's variable-width string dtype."""
     return np.array(values, STRING_DTYPE)
 
 

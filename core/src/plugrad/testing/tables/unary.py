@@ -20,15 +20,23 @@ from plugrad.testing.rows import (
 from plugrad.types.dtype import bool_, float32, float64, int8, int32, int64, uint8
 
 any_number: Final = numbers()
+"""An input of numbers of any sign."""
 positive_numbers: Final = numbers(0.4, 9)
+"""An input of positive numbers."""
 numbers_away_from_0: Final = numbers(avoid=(0,))
+"""An input of numbers that are not near 0."""
 numbers_within_1: Final = numbers(-0.8, 0.8)
+"""An input of numbers between -1 and 1."""
 numbers_between_integers: Final = numbers(avoid=range(-3, 4))
+"""An input of numbers that are not near integers."""
 numbers_between_halves: Final = numbers(avoid=[n + 0.5 for n in range(-3, 3)])
+"""An input of numbers that are not near odd multiples of 1/2."""
 half_integers = fixed_values([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, -0.3, 7.0])
+"""An input of odd multiples of 1/2 and of other numbers, for rounding."""
 
 
 def clip_to_range(x: Tensor, *, clip_value_min: Any, clip_value_max: Any) -> Tensor:
+    """Call `plugrad.clip` with the attributes of its kernel."""
     return plugrad.clip(x, clip_value_min, clip_value_max)
 
 
