@@ -191,7 +191,11 @@ class CriticalPath:
         from plugrad_wasm import workers
 
         def run_in_turn(
-            pool: Any, export: str, chains: Any, keep_alive: Any, scratch_blocks: Sequence[Any] = ()
+            pool: Any,
+            export: str,
+            chains: Any,
+            kept_objects: Any,
+            scratch_blocks: Sequence[Any] = (),
         ) -> None:
             threads = pool.threads
             calls = pool._calls  # the caller's own

@@ -71,7 +71,7 @@ def test_each_part_has_memory_for_itself(compiled):
     pool.count, pool.compiled = 3, thread_pool.compiled if compiled else None
     x, scratch = random_float32(1000), np.zeros(5 * 250, "f4")
     pool.run_in_parts(
-        EXP_FUNCTION, (x, scratch, 1000), (10, -250, 0), 2, 1000, parts=5, multiple=10
+        EXP_FUNCTION, (x, scratch, 1000), (10, -250, 0), 2, 1000, parts=5, part_size_multiple=10
     )
     np.testing.assert_array_equal(scratch.reshape(5, 250)[:, :200], parallel_exp(x).reshape(5, 200))
     assert not scratch.reshape(5, 250)[:, 200:].any()
@@ -85,7 +85,9 @@ def test_each_part_sums_its_own_items(compiled):
     size, count = 1 << 17, 700_000
     x, sums = random_float32(count), np.zeros(6)
     run = current_variant().kernel("sum_parts_float32")
-    pool.run_in_parts(run, (x, sums, count), (size, 1, 0), 2, count, parts=4, multiple=size)
+    pool.run_in_parts(
+        run, (x, sums, count), (size, 1, 0), 2, count, parts=4, part_size_multiple=size
+    )
     expected = [x[first : first + size].sum(dtype="f8") for first in range(0, count, size)]
     np.testing.assert_allclose(sums, expected, rtol=0, atol=1e-3)
 

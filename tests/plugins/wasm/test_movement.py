@@ -231,6 +231,20 @@ def test_programs_fill_and_slice_at_each_call():
             assert total.item() == 4 * first + 6
 
 
+@pytest.mark.parametrize("count", [3, 3000])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_fills_with_complex_numbers_whose_zeros_have_other_signs(run, count, dtype):
+    """Numbers that differ only in these are equal, also as keys of caches."""
+    signs = (1.0, 0.0, -0.0)
+    for value in [complex(real, imag) for real in signs for imag in signs]:
+        attrs = {"shape": (count,), "value": value, "dtype": plugrad.DType(dtype)}
+        made = run.get(run.functions["Fill"](run.backend, **attrs))
+        for part in ("real", "imag"):
+            right = np.full(count, getattr(value, part))
+            np.testing.assert_array_equal(getattr(made, part), right)
+            np.testing.assert_array_equal(np.signbit(getattr(made, part)), np.signbit(right))
+
+
 def test_kernels_that_create_arrays(run):
     backend, functions = run.backend, run.functions
 

@@ -48,7 +48,7 @@ def fill_in_threads(function: Callable[..., object], arrays: Sequence[Array], ou
         )
         steps = tuple([PART_MULTIPLE_ELEMENTS if x.size != 1 else 0 for x in flat])
         thread_pool.run_in_parts(
-            write, flat, steps, -1, out.size, parts=parts, multiple=PART_MULTIPLE_ELEMENTS
+            write, flat, steps, -1, out.size, parts=parts, part_size_multiple=PART_MULTIPLE_ELEMENTS
         )
     elif isinstance(function, np.ufunc):
         axis = max(range(out.ndim), key=lambda i: abs(out.strides[i]) if out.shape[i] > 1 else 0)

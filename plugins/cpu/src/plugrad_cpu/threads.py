@@ -148,36 +148,47 @@ class ThreadPool:
         self,
         function: Callable[..., object],
         arguments: tuple[Any, ...],
-        steps: tuple[int, ...],
-        place: int,
-        count: int,
+        argument_steps: tuple[int, ...],
+        count_position: int,
+        item_count: int,
         *,
         parts: int,
-        multiple: int = 1,
+        part_size_multiple: int = 1,
     ) -> None:
-        """Call a function of `count` items in parts, in several threads, with slices of the arguments for each part.
+        """Call a function for `item_count` items in parts, in several threads, with slices of the arguments.
 
         Args:
             function: what is called for each part.
             arguments: of the whole call. Arrays that are divided are dense.
-            steps: a number for each argument: n for an array with n elements for each `multiple` items, -n if each part
-                has n elements for itself, 0 for what all parts share.
-            place: which argument is the number of items, or -1; or a vector of integers one of which is that number:
-                the first one of a window, the second one of a descriptor. Then only compiled threads divide the call,
-                and the arrays may have any strides.
-            count: the number of items.
+            argument_steps: a number for each argument: n for an array with n elements for each `part_size_multiple`
+                items, -n if each part has n elements for itself, 0 for what all parts share.
+            count_position: which argument is the number of items, or -1; or a vector of integers one of which is that
+                number: the first one of a window, the second one of a descriptor. Then only compiled threads divide the
+                call, and the arrays may have any strides.
+            item_count: the number of items.
             parts: the number of parts.
-            multiple: all parts but the last have a multiple of so many items.
+            part_size_multiple: all parts but the last have a multiple of so many items.
         """
         if self.compiled and self.compiled.run_in_parts(
-            function, arguments, steps, place, count, multiple, parts, self.count
+            function,
+            arguments,
+            argument_steps,
+            count_position,
+            item_count,
+            part_size_multiple,
+            parts,
+            self.count,
         ):
             return
-        if place >= 0 and isinstance(arguments[place], np.ndarray):
+        if count_position >= 0 and isinstance(arguments[count_position], np.ndarray):
             function(*arguments)
             return
-        flat = [x.reshape(-1) if n else x for x, n in zip(arguments, steps, strict=True)]
-        bounds = [*(count * i // parts // multiple * multiple for i in range(parts)), count]
+        flat = [x.reshape(-1) if n else x for x, n in zip(arguments, argument_steps, strict=True)]
+        multiple = part_size_multiple
+        bounds = [
+            *(item_count * i // parts // multiple * multiple for i in range(parts)),
+            item_count,
+        ]
         calls: list[Call] = []
         for part, (first, last) in enumerate(pairwise(bounds)):
             if first == last:
@@ -188,10 +199,10 @@ class ThreadPool:
                 else x[-n * part : -n * (part + 1)]
                 if n
                 else x
-                for x, n in zip(flat, steps, strict=True)
+                for x, n in zip(flat, argument_steps, strict=True)
             ]
-            if place >= 0:
-                some[place] = last - first
+            if count_position >= 0:
+                some[count_position] = last - first
             calls.append((function, *some))
         self.run(calls)
 

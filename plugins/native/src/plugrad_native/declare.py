@@ -295,7 +295,7 @@ def parallel_for(
         len(arrays),
         item_count,
         parts=parts,
-        multiple=part_size_multiple,
+        part_size_multiple=part_size_multiple,
     )
 
 
@@ -330,7 +330,7 @@ def parallel_strided_loop(
         len(arrays),
         count,
         parts=parts,
-        multiple=multiple,
+        part_size_multiple=multiple,
     )
 
 

@@ -13,7 +13,7 @@ from plugrad.errors import UnsupportedModel
 from plugrad_onnx.errors import InvalidModel
 from plugrad_onnx.reading import read_sparse, read_tensor
 from plugrad_onnx.recorded_calls import RecordedCall, find_operator, read_records
-from plugrad_onnx.registry import OPERATORS, Operator, find_implementation
+from plugrad_onnx.registry import OPERATORS, SUPPLIED_PARAMETERS, Operator, find_implementation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -34,6 +34,7 @@ class Node:
     """One call of an operator, with the names of its input and output values."""
 
     name: str
+    """The name of the node in messages."""
     operator: Operator
     """The implementation of the operator."""
     opset: int
@@ -64,6 +65,7 @@ class Graph:
     constants: dict[str, NDArray[Any]]
     """The arrays of constant values, by value name."""
     nodes: list[Node] = field(default_factory=list[Node])
+    """The nodes in the order in which they run."""
 
     def free_names(self) -> set[str]:
         """Return the names that the graph reads from enclosing graphs."""
@@ -300,7 +302,7 @@ class GraphBuilder:
         expand = OPERATORS["plugrad", "Expansion"][0]
         operator = Operator(
             node_proto.op_type, expand.domain, 1, expand.function, True, variadic_kind="AnyInputValue",
-            supplied_parameters=("outputs", "opset", "scope"),
+            supplied_parameters=SUPPLIED_PARAMETERS,
         )  # fmt: skip
         inputs, outputs = (
             [unique_names[n] for n in node_proto.input],

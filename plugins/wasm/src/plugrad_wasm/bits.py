@@ -24,9 +24,21 @@ FILL_EXPORTS: Final = {size: f"fill_{size}" for size in (1, 2, 4, 8, 16)}
 """The export that fills arrays, by the bytes of an element."""
 
 
+def spell_zeros(value: Scalar) -> str:
+    """Return a key that differs between equal numbers with other signs of zeros.
+
+    >>> spell_zeros(1.5), spell_zeros(0.0), spell_zeros(-0.0), spell_zeros(complex(1, -0.0))
+    ('', '', '-0.0', '(1-0j)')
+    """
+    is_plain = (value and not isinstance(value, complex)) or (
+        type(value) is float and copysign(1, value) > 0
+    )
+    return "" if is_plain else str(value)  # str takes long
+
+
 @lru_cache(maxsize=1024)
 def _scalar_to_int64_bits(value: Scalar, dtype: DType, spelling: str) -> tuple[int, ...]:
-    """Return the bits of a number; `spelling`, the number as text, only keeps 0.0 and -0.0 apart in the cache."""
+    """Return the bits of a number; `spelling` is that of `spell_zeros`."""
     with np.errstate(over="ignore", invalid="ignore"):
         pattern = np.asarray(value).astype(dtype)[None].view(f"u{min(dtype.itemsize, 8)}")
     return tuple(pattern.astype(np.uint64).view(np.int64).tolist())
@@ -39,8 +51,7 @@ def scalar_to_int64_bits(value: Scalar, dtype: DType) -> tuple[int, ...]:
     >>> scalar_to_int64_bits(1.0, float32) == (0x3F800000,)
     True
     """
-    # Equal keys share an entry of the cache, and -0.0 == 0.0.
-    return _scalar_to_int64_bits(value, dtype, "" if value else str(value))
+    return _scalar_to_int64_bits(value, dtype, spell_zeros(value))
 
 
 class FillPlan(NamedTuple):
@@ -64,7 +75,7 @@ class FillPlan(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _plan_fill(shape: tuple[int, ...], dtype: DType, value: Scalar, spelling: str) -> FillPlan:
-    """Return how arrays are filled with a value; `spelling`, the value as text, keeps 0.0 and -0.0 apart."""
+    """Return how arrays of a shape and dtype are filled with a value; `spelling` is that of `spell_zeros`."""
     dtype = as_supported_dtype(dtype)
     size, capacity = measure_block(shape, dtype.itemsize)
     nbytes = size * dtype.itemsize
@@ -76,19 +87,20 @@ def _plan_fill(shape: tuple[int, ...], dtype: DType, value: Scalar, spelling: st
     return FillPlan(dtype, size, capacity, nbytes, filled, FILL_EXPORTS[dtype.itemsize], bits)
 
 
-def fill(memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scalar) -> WasmArray:
+def fill(
+    linear_memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scalar
+) -> WasmArray:
     """Return an array filled with `value`.
 
     Raises:
         UnsupportedDtype: arrays cannot have the dtype.
     """
-    is_plain = value or (type(value) is float and copysign(1, value) > 0)  # str takes long
-    plan = _plan_fill(shape, dtype, value, "" if is_plain else str(value))
+    plan = _plan_fill(shape, dtype, value, spell_zeros(value))
     dtype, size, capacity, nbytes, filled, export, bits = plan
-    out = WasmArray(memory, shape, dtype, size, capacity)
-    host = memory.host
+    out = WasmArray(linear_memory, shape, dtype, size, capacity)
+    host = linear_memory.host
     if filled is None or host is None:
-        memory.store.exports_holding_gil[export](out.address, size, *bits)
+        linear_memory.store.exports_holding_gil[export](out.address, size, *bits)
     else:
         host[out.address : out.address + nbytes] = filled
     return out

@@ -179,7 +179,7 @@ def run_elementwise(
         arrays_and_steps,
         *attributes,
         work=element_count,
-        multiple=PART_MULTIPLE_ELEMENTS,
+        part_size_multiple=PART_MULTIPLE_ELEMENTS,
     )
 
 
@@ -190,9 +190,9 @@ def run_over_items(
     arrays_and_steps: Sequence[tuple[WasmArray, int]],
     *attributes: float,
     work: int,
-    multiple: int = 1,
-    scratch: int | None = None,
-    keep_alive: Sequence[object] = (),
+    part_size_multiple: int = 1,
+    scratch_bytes: int | None = None,
+    kept_objects: Sequence[object] = (),
 ) -> None:
     """Call an export for items such as rows, in parts if `work`, the cost in elementary steps, is large.
 
@@ -205,18 +205,20 @@ def run_over_items(
         arrays_and_steps: the arrays, and by how many elements each advances from item to item.
         attributes: further arguments.
         work: the elementary steps of all items together.
-        multiple: all parts but the last one have a multiple of so many items.
-        scratch: the bytes of scratch memory, whose address is the last argument.
-        keep_alive: further objects that must not be released before the last call ends.
+        part_size_multiple: all parts but the last one have a multiple of so many items.
+        scratch_bytes: the bytes of scratch memory, whose address is the last argument.
+        kept_objects: further objects that must not be released before the last call ends.
     """
     store = x.memory.store
     length = (
         item_count
         if work < RELEASE_GIL_MIN_ELEMENTS
-        else choose_items_per_part(store, item_count, work, ELEMENTWISE_PART_STEPS, multiple)
+        else choose_items_per_part(
+            store, item_count, work, ELEMENTWISE_PART_STEPS, part_size_multiple
+        )
     )
     if length >= item_count:
-        block = () if scratch is None else (x.memory.empty((scratch,), uint8),)
+        block = () if scratch_bytes is None else (x.memory.empty((scratch_bytes,), uint8),)
         addresses = [array.address for array, _ in arrays_and_steps]
         select_export(x, export, work)(
             *addresses, item_count, *attributes, *[y.address for y in block]
@@ -236,7 +238,12 @@ def run_over_items(
         for first in range(0, item_count, length)
     ]
     run_call_chains(
-        x, export, chains, [*keep_alive, *(array for array, _ in arrays_and_steps)], work, scratch
+        x,
+        export,
+        chains,
+        [*kept_objects, *(array for array, _ in arrays_and_steps)],
+        work,
+        scratch_bytes,
     )
 
 
@@ -245,10 +252,10 @@ def run_strided(
     export: str,
     descriptor: tuple[int, ...],
     arrays: Sequence[WasmArray | None],
-    stride_numbers: Sequence[int],
+    stride_indices: Sequence[int],
     *attributes: float,
     work: int,
-    starts: Sequence[int] = (0,) * 5,
+    start_elements: Sequence[int] = (0,) * 5,
 ) -> None:
     """Call an export that loops over strided axes, in parts along the first axis if `work` is large.
 
@@ -259,16 +266,16 @@ def run_strided(
         export: the name of the export.
         descriptor: the number of axes, their sizes, and strides of any number of arrays.
         arrays: the arrays that the export reads and writes; None has the address 0.
-        stride_numbers: for each array the number of its strides in the descriptor, counted from 1, or 0 if it is
+        stride_indices: for each array the number of its strides in the descriptor, counted from 1, or 0 if it is
             dense.
         attributes: further arguments.
         work: the elementary steps.
-        starts: in each array, the element where the loop begins.
+        start_elements: in each array, the element where the loop begins.
     """
     store = x.memory.store
     places = [
         0 if array is None else array.address + start * array.dtype.itemsize
-        for array, start in zip(arrays, starts, strict=False)
+        for array, start in zip(arrays, start_elements, strict=False)
     ]
     if work < RELEASE_GIL_MIN_ELEMENTS:
         store.exports_holding_gil[export](
@@ -288,7 +295,7 @@ def run_strided(
     dense = count_elements(tuple(rest[: axes - 1]))
     steps = [
         0 if array is None else array.dtype.itemsize * (rest[axes * which - 1] if which else dense)
-        for array, which in zip(arrays, stride_numbers, strict=True)
+        for array, which in zip(arrays, stride_indices, strict=True)
     ]
     chains: list[CallChain] = []
     parts: list[HasMemoryAddress] = []
@@ -303,7 +310,7 @@ def run_call_chains(
     x: WasmArray,
     export: str,
     chains: Sequence[CallChain],
-    keep_alive: Sequence[object],
+    kept_objects: Sequence[object],
     work: int,
     scratch_bytes: int | None = None,
 ) -> None:
@@ -317,7 +324,7 @@ def run_call_chains(
         count = min(len(chains), memory.store.threads)
         blocks = [memory.empty((scratch_bytes,), uint8) for _ in range(count)]
     if len(chains) > 1:
-        memory.store.run_in_threads(export, chains, keep_alive, blocks)
+        memory.store.run_in_threads(export, chains, kept_objects, blocks)
         return
     run = select_export(x, export, work)
     for chain in chains:
@@ -461,7 +468,7 @@ def make_binary(kernel: str, *, dtype: DType | None = None) -> BinaryImplementat
             arrays, strides = (a, b, out), (1, 2, 0)
             export, work = broadcast_names[a.dtype], pair_layout.size
             run_strided(
-                a, export, pair_layout.descriptor, arrays, strides, work=work, starts=starts
+                a, export, pair_layout.descriptor, arrays, strides, work=work, start_elements=starts
             )
         if order is None or read is None:
             return out

@@ -87,7 +87,9 @@ def split_windows(
     """
     batch, *sizes, channels = image_shape
     split = sizes if splits_cells else window.out
-    axis = next((axis for axis, size in enumerate(split) if size > 1), None)
+    # The positions over a part of the cells must be neighbours in memory, so no axis before may have several.
+    lengths = map(max, sizes, window.out) if splits_cells else window.out
+    axis = next((axis for axis, length in enumerate(lengths) if length > 1), None)
     if work <= max_steps or (batch == 1 and axis is None):
         yield WindowPart(image_shape, window, 0, 0)
     elif batch > 1:
@@ -261,7 +263,7 @@ def run_windows(
     chains: Sequence[Sequence[KernelCall]],
     *attributes: float,
     work: int,
-    scratch: int | None = None,
+    scratch_bytes: int | None = None,
     trailing_arrays: Sequence[tuple[WasmArray, int]] = (),
 ) -> None:
     """Call a windowed export for the parts in `chains`; `work` is the cost of all parts in elementary steps.
@@ -276,7 +278,7 @@ def run_windows(
         chains: the calls for the parts.
         attributes: further arguments.
         work: the elementary steps.
-        scratch: the bytes of scratch memory, whose address is the last argument.
+        scratch_bytes: the bytes of scratch memory, whose address is the last argument.
         trailing_arrays: the arrays behind the descriptor, and the kind of each.
     """
     store = x.memory.store
@@ -302,7 +304,7 @@ def run_windows(
 
     calls = [[make_arguments(part) for part in chain] for chain in chains]
     held = [*descriptors, *(array for array, _ in (*arrays_and_kinds, *trailing_arrays))]
-    run_call_chains(x, export, calls, held, work, scratch)
+    run_call_chains(x, export, calls, held, work, scratch_bytes)
 
 
 def replace_axis_value(values: Sequence[Item], axis: int, value: Item) -> tuple[Item, ...]:

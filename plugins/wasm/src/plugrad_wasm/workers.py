@@ -133,7 +133,7 @@ class Workers:
         self,
         export: str | Sequence[ExportFunction],
         chains: Sequence[CallChain],
-        keep_alive: Sequence[object],
+        kept_objects: Sequence[object],
         scratch_blocks: Sequence[HasMemoryAddress] = (),
     ) -> None:
         """Run all chains of calls, in several threads if there are several chains.
@@ -141,10 +141,10 @@ class Workers:
         Args:
             export: the name of the function, or functions that do the same, one for each thread.
             chains: each is made by one thread, in order. They must not write to the same places.
-            keep_alive: what must not be released before the last call ends.
+            kept_objects: what must not be released before the last call ends.
             scratch_blocks: memory whose address is the last argument of each call, for each thread; it is held, too.
         """
-        job = ChainJob(export, chains, keep_alive, scratch_blocks)
+        job = ChainJob(export, chains, kept_objects, scratch_blocks)
         try:
             for worker in self._take_helpers(min(len(chains), self.threads) - 1):
                 worker.jobs.put(job)

@@ -307,7 +307,7 @@ def sum_rows_by_parts(
         len(inputs) + 1,
         rows,
         parts=thread_pool.count_parts(2 * rows * channels, count, PARTS_PER_THREAD),
-        multiple=ROWS_PER_PART,
+        part_size_multiple=ROWS_PER_PART,
     )
     # One after the other from 0 on, as C does; a sum along the axis would add pairs.
     return np.add.accumulate(totals)[-1] + 0.0

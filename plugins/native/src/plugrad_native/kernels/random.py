@@ -60,7 +60,7 @@ def make_random_kernel(
 def draw_in_parts(
     c_function: CFunction, state: Array, arrays: Sequence[Array], *attributes: object
 ) -> None:
-    """Call a C function that draws a random word per element of contiguous arrays; threads share long work."""
+    """Call a C function that draws a random word for each element of arrays, from a key and a counter as `state`."""
     count = arrays[0].size
     parts = thread_pool.count_parts(
         RANDOM_NUMBER_COST_IN_ADDITIONS * count, count // PART_SIZE_MULTIPLE
@@ -87,7 +87,7 @@ draw_bits: Final = make_random_kernel(random.random_bits, "random_bits", INT32)
 
 @table.implements(random.dropout)
 def dropout(x: Array, state: Array, *, rate: float, noise_shape: Shape) -> Array:
-    """Return the elements that random words choose, divided by 1 - rate, and 0 in place of the others."""
+    """Return x / (1 - rate) where a word, from a key and a counter as `state`, is small enough, and 0 elsewhere."""
     run = C_DROPOUT.get(x.dtype)
     if run is None or noise_shape != x.shape or x.size >= MAX_ELEMENTS:
         return drop_elements(draw_bits, x, state, rate, noise_shape)

@@ -255,7 +255,7 @@ def reduce_long_row_by_parts(
         2,
         size,
         parts=shares,
-        multiple=LONG_ROW_PART_ELEMENTS,
+        part_size_multiple=LONG_ROW_PART_ELEMENTS,
     )
     combine(totals, out, count, divisor)
 

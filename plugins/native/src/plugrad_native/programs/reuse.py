@@ -115,7 +115,7 @@ def find_overwritten_values(
 def merge_storage(
     storage: dict[Value, Value], last_uses: dict[Value, int], overwritten: Mapping[Value, Value]
 ) -> None:
-    """Move values, and all that share their memory, to the memory of the values that they overwrite."""
+    """Move values to the memory of those that they overwrite; `last_uses` has the index of a step by value."""
     sharers: dict[Value, list[Value]] = {}
     for value, owner in storage.items():
         sharers.setdefault(owner, []).append(value)

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 LOOP_NODE, REPEAT_NODE, CHOOSE_NODE, WHILE_NODE = range(4)
-"""The codes of the nodes of a program."""
+"""The codes of a program's nodes: a loop over blocks, a fixed number of repetitions, a choice, and a while loop."""
 NUMBER_ARG, COUNT_ARG, POSITION_ARG, ABSENT_ARG, PLACE_ARG, LIST_ARG = range(6)
-"""The codes of the arguments of a call."""
+"""The codes of a call's arguments: a number, a count or position of items, nothing, an address, or a list."""
 ALIGNMENT_BYTES: Final = 64
 """The alignment of arrays in the arena."""
 
 
 class Location(NamedTuple):
-    """The memory of an array: its buffer, its offset and size in bytes, and its step per iteration."""
+    """The memory of an array: its buffer, its offset and size in bytes, and the bytes that it moves per iteration."""
 
     slot: int
     """The index of the buffer: the arena is 0, then come inputs, outputs and constants."""

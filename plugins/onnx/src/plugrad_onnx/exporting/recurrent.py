@@ -48,7 +48,7 @@ def _write_recurrent_node(
     outputs: list[str],
     loop_step: Any,
 ) -> None:
-    """Write the node of a recurrent network and those of its outputs that are used."""
+    """Write the node of a recurrent network, and the nodes for its outputs that are used."""
     start = len(writer.nodes)
     x, kernel, bias, recurrent, *initial = inputs
     units = loop_step.body.specs[loop_step.body.arguments[0]].shape[-1]

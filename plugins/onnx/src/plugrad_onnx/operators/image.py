@@ -403,7 +403,7 @@ def _take_pixels(
 
 
 def _as_corners(boxes: NDArray[Any], are_centered: bool) -> NDArray[Any]:
-    """Convert boxes to (y1, x1, y2, x2) in ascending order."""
+    """Convert boxes, given by corners or by center and size, to (y1, x1, y2, x2) in ascending order."""
     if are_centered:
         x, y, width, height = np.moveaxis(boxes, -1, 0)
         return np.stack([y - height / 2, x - width / 2, y + height / 2, x + width / 2], -1)

@@ -19,19 +19,23 @@ if TYPE_CHECKING:
 
 
 def _sum(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Return the sum over axes."""
     return cast_like_input(plugrad.sum(x, axis=axes, keepdims=keepdims), x)
 
 
 def _product(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Return the product over axes."""
     return cast_like_input(plugrad.prod(x, axis=axes, keepdims=keepdims), x)
 
 
 def _mean(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Return the mean over axes."""
     floating = x if x.dtype.is_inexact else plugrad.astype(x, "float32")
     return cast_like_input(plugrad.mean(floating, axis=axes, keepdims=keepdims), x)
 
 
 def _max(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Return the maximum over axes."""
     if str(x.dtype) == "bool":
         return plugrad.any(x, axis=axes, keepdims=keepdims)
     if 0 in x.shape:
@@ -40,6 +44,7 @@ def _max(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
 
 
 def _min(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Return the minimum over axes."""
     if str(x.dtype) == "bool":
         return plugrad.all(x, axis=axes, keepdims=keepdims)
     if 0 in x.shape:

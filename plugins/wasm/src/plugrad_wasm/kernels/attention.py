@@ -47,7 +47,7 @@ def attention(
         *(queries, keys, width, size, *steps),
         attribute_converter(q.dtype)(scale),
         work=count_elements(shape[:-1]) * keys * (width + size),
-        scratch=QUERIES_PER_TILE * min(KEYS_PER_TILE, keys) * q.dtype.itemsize,
+        scratch_bytes=QUERIES_PER_TILE * min(KEYS_PER_TILE, keys) * q.dtype.itemsize,
     )
     return out
 
@@ -87,7 +87,7 @@ def attention_gradient(
         attribute_converter(q.dtype)(scale),
         most,
         work=count_elements(q.shape[:-1]) * keys * (3 * width + 2 * size),
-        scratch=2 * most * keys * q.dtype.itemsize,
+        scratch_bytes=2 * most * keys * q.dtype.itemsize,
     )
     return results
 

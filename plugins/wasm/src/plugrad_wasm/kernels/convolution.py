@@ -113,7 +113,14 @@ def run_convolution(
             attributes = *attributes, is_gradient
     export = WINOGRAD_EXPORT if in_tiles else export_names[a.dtype]
     run_windows(
-        a, export, places, chains, *attributes, work=work, scratch=scratch, trailing_arrays=behind
+        a,
+        export,
+        places,
+        chains,
+        *attributes,
+        work=work,
+        scratch_bytes=scratch,
+        trailing_arrays=behind,
     )
     return out
 
@@ -277,7 +284,7 @@ def strided_input_gradient(
         chains,
         channels,
         work=work,
-        scratch=scratch * float32.itemsize,
+        scratch_bytes=scratch * float32.itemsize,
     )
     return out
 
@@ -326,7 +333,7 @@ def filter_gradient_in_tiles(
         channels,
         columns,
         work=work,
-        scratch=scratch * float32.itemsize,
+        scratch_bytes=scratch * float32.itemsize,
     )
     return out
 

@@ -97,7 +97,7 @@ def run_depthwise(
         chains,
         *attributes,
         work=work,
-        scratch=scratch,
+        scratch_bytes=scratch,
         trailing_arrays=behind,
     )
     return out

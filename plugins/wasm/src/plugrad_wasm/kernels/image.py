@@ -60,13 +60,13 @@ def describe_sampling(
 
 
 def make_border_pixels(
-    memory: LinearMemory, fill_value: FillValue, channels: int, dtype: DType
+    linear_memory: LinearMemory, fill_value: FillValue, channels: int, dtype: DType
 ) -> WasmArray:
     """Return two pixels: one of `fill_value`, for points outside of images, and one of zeros."""
     pixels = np.zeros((2, channels))
     pixels[0] = fill_value
     with np.errstate(over="ignore"):
-        return memory.from_numpy(pixels.astype(dtype), dtype)
+        return linear_memory.from_numpy(pixels.astype(dtype), dtype)
 
 
 def sample_images(

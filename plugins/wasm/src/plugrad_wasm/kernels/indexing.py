@@ -75,7 +75,7 @@ def flat_positions(indices: WasmArray, shape: tuple[int, ...]) -> WasmArray:
     run_over_items(
         *(indices, name, out.size, places, descriptor.address),
         work=indices.size,
-        keep_alive=[descriptor],
+        kept_objects=[descriptor],
     )
     return out
 

@@ -299,7 +299,7 @@ def einsum(*inputs: WasmArray, equation: str) -> WasmArray:
 
 
 def prepare_operand(x: WasmArray, steps: OperandPreparation) -> WasmArray:
-    """Return an operand of `einsum` summed over axes, transposed and reshaped, as `steps` says."""
+    """Return an operand of `einsum`, summed over axes, transposed and reshaped as `steps` says."""
     if steps.summed:
         x = sum_over_axes(x, axis=steps.summed, keep_dims=False)
     if steps.order:

@@ -63,7 +63,9 @@ def copy_strided(
     descriptor = copy_descriptor(sizes, source_strides, target_strides)
     export, starts = COPY_EXPORTS[source.dtype.itemsize], (source_offset, target_offset)
     work = count_elements(sizes)
-    run_strided(source, export, descriptor, (source, target), (1, 2), work=work, starts=starts)
+    run_strided(
+        source, export, descriptor, (source, target), (1, 2), work=work, start_elements=starts
+    )
 
 
 def read_strided(x: WasmArray, sizes: Sizes, strides: Sizes, offset: int = 0) -> WasmArray:

@@ -200,8 +200,8 @@ def layer_norm_gradient(
         places,
         *attributes,
         work=2 * x.size,
-        multiple=PART_MULTIPLE_ELEMENTS,
-        keep_alive=[moments],
+        part_size_multiple=PART_MULTIPLE_ELEMENTS,
+        kept_objects=[moments],
     )
     return [dx, *sums]
 
@@ -274,7 +274,7 @@ def run_over_channels(
         *attributes,
         epsilon,
         work=work,
-        multiple=multiple,
+        part_size_multiple=multiple,
     )
 
 
@@ -301,7 +301,7 @@ def run_local_response_normalization(
             radius,
             *map(attribute_converter(x.dtype), (bias, alpha, beta)),
             work=x.size * (2 * radius + 1),
-            scratch=(2 * length + 2 * radius) * x.dtype.itemsize,
+            scratch_bytes=(2 * length + 2 * radius) * x.dtype.itemsize,
         )
     return out
 

@@ -178,7 +178,7 @@ def make_reduction(kernel: str) -> Callable[..., WasmArray]:
                 places,
                 *(length, inner),
                 work=x.size,
-                multiple=PART_MULTIPLE_ELEMENTS,
+                part_size_multiple=PART_MULTIPLE_ELEMENTS,
             )
             return out
         places = (x, length * inner), (out, inner)

@@ -58,8 +58,8 @@ def run_fft_over_rows(
         factors.address,
         *flags,
         work=x.size // row * plan.transform_length * 2 * len(plan.descriptor),
-        scratch=32 * plan.transform_length + 16,  # four planes of doubles
-        keep_alive=(descriptor, factors),
+        scratch_bytes=32 * plan.transform_length + 16,  # four planes of doubles
+        kept_objects=(descriptor, factors),
     )
     return out
 

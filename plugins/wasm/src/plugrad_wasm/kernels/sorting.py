@@ -72,7 +72,7 @@ def argsort_first_in_rows(
     entries = 16 * count  # bytes: two for each element
     rows, work = count_elements(tuple(lead)), SORT_STEPS_PER_ELEMENT * x.size
     run_over_items(
-        x, ARGSORT_EXPORTS[x.dtype], rows, places, *attributes, work=work, scratch=entries
+        x, ARGSORT_EXPORTS[x.dtype], rows, places, *attributes, work=work, scratch_bytes=entries
     )
     return out
 

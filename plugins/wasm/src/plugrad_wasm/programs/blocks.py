@@ -58,16 +58,16 @@ class ElementwiseCall(NamedTuple):
 
 
 def as_elementwise_calls(
-    recorded_calls: Sequence[RecordedCall], functions: Mapping[str, Any]
+    recorded_calls: Sequence[RecordedCall], program_functions: Mapping[str, Any]
 ) -> list[ElementwiseCall] | None:
     """Return the recorded calls of an implementation in elementwise form, or None if one cannot run by blocks."""
-    calls = [_as_elementwise_call(call, functions) for call in recorded_calls]
+    calls = [_as_elementwise_call(call, program_functions) for call in recorded_calls]
     found = [call for call in calls if call is not None]
     return found if found and len(found) == len(calls) else None
 
 
 def _as_elementwise_call(
-    call: RecordedCall, functions: Mapping[str, Any]
+    call: RecordedCall, program_functions: Mapping[str, Any]
 ) -> ElementwiseCall | None:
     """Return a recorded call in elementwise form, or None if it cannot run by blocks."""
     match call:
@@ -81,7 +81,7 @@ def _as_elementwise_call(
             return None
     places = _split_leading_addresses(arguments)
     rest = arguments[len(places) :]
-    if functions[export].module != ELEMENTWISE_MODULE or any(
+    if program_functions[export].module != ELEMENTWISE_MODULE or any(
         isinstance(x, BlockOffset) for x in rest
     ):
         return None
@@ -115,10 +115,10 @@ class GroupOperands(NamedTuple):
 
 
 def build_blockwise_calls(
-    calls: Sequence[ElementwiseCall], operands: GroupOperands, memory: RecordingMemory
+    calls: Sequence[ElementwiseCall], operands: GroupOperands, recording_memory: RecordingMemory
 ) -> BlockwiseCalls:
     """Return the calls of a group as one recorded call, which runs them block by block."""
-    return _BlockwiseGroup(calls, operands, memory).build_calls()
+    return _BlockwiseGroup(calls, operands, recording_memory).build_calls()
 
 
 def _join_steps_and_products(
@@ -148,9 +148,12 @@ class _BlockwiseGroup:
     """Assigns each operand of a group an address that advances block by block, or a register in scratch memory."""
 
     def __init__(
-        self, calls: Sequence[ElementwiseCall], operands: GroupOperands, memory: RecordingMemory
+        self,
+        calls: Sequence[ElementwiseCall],
+        operands: GroupOperands,
+        recording_memory: RecordingMemory,
     ) -> None:
-        self.operands, self.memory = operands, memory
+        self.operands, self.memory = operands, recording_memory
         self.calls = _join_steps_and_products(calls, self._is_internal)
         self.count = count_elements(operands.shape)
         self.places = [*dict.fromkeys(place for call in calls for place in call.operands)]

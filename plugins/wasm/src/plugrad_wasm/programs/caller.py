@@ -42,16 +42,18 @@ MAX_CALL_MEMORY_BYTES: Final = 1 << 30
 """The maximum bytes of intermediate values in one call: larger blocks are hard to find in 4 GiB."""
 
 
-def compile_region(graph: Graph, memory: LinearMemory, functions: Functions) -> Run | None:
-    """Return a function from the arrays of a graph's arguments to those of its results, or None.
+def compile_region(
+    graph: Graph, linear_memory: LinearMemory, kernel_functions: Functions
+) -> Run | None:
+    """Return a function from the arrays of a graph's arguments to its results, or None; `functions` run its kernels.
 
     None if there is nothing to call, or if the program would need too large a block.
     """
-    recording = record_graph(graph, memory, functions)
+    recording = record_graph(graph, linear_memory, kernel_functions)
     layout = OperandLayout(recording, len(graph.arguments))
     if not recording.calls or layout.frame_bytes > MAX_CALL_MEMORY_BYTES:
         return None
-    return _FunctionSource(graph, recording, layout, memory).compile()
+    return _FunctionSource(graph, recording, layout, linear_memory).compile()
 
 
 class _FunctionSource:

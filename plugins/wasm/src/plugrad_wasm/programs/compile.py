@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     """The type of a function of arrays that returns the arrays of results."""
 
 
-def compile_graph(graph: Graph, memory: LinearMemory) -> Run | None:
-    """Return a function from the arrays of arguments and variables to results and updates, or None.
+def compile_graph(graph: Graph, linear_memory: LinearMemory) -> Run | None:
+    """Return a function from arrays in linear memory, of arguments and variables, to results and updates, or None.
 
     None if there is nothing that can be recorded, or if the setting ``debug`` checks the values of each call.
     """
     if config.get("debug"):
         return None
-    recordable = RecordabilityCheck(graph, memory)
+    recordable = RecordabilityCheck(graph, linear_memory)
     graph = fuse_epilogues(graph, recordable.is_single_pass)
     grouped = fuse_groups(
         graph,
@@ -65,17 +65,17 @@ def compile_graph(graph: Graph, memory: LinearMemory) -> Run | None:
         """Return a function of the body of a fused step or of control flow."""
         run = None
         if not any(inner_graph is body for body in bodies):
-            run = compile_graph(inner_graph, memory)
+            run = compile_graph(inner_graph, linear_memory)
         elif not all(isinstance(s, Call) and s.kernel in PACKED_VIEWS for s in inner_graph.steps):
-            run = compile_region(inner_graph, memory, active_functions(graph.backend))
+            run = compile_region(inner_graph, linear_memory, active_functions(graph.backend))
         return run or compile_replay(inner_graph)
 
     return compile_replay(fused, compile_body=compile_inner)
 
 
-def fuse_calls(graph: Graph, memory: LinearMemory) -> Graph:
+def fuse_calls(graph: Graph, linear_memory: LinearMemory) -> Graph:
     """Return the graph with biases and activations fused into the matrix products and convolutions before them."""
-    return fuse_epilogues(graph, RecordabilityCheck(graph, memory).is_single_pass)
+    return fuse_epilogues(graph, RecordabilityCheck(graph, linear_memory).is_single_pass)
 
 
 class RecordabilityCheck:
@@ -112,7 +112,7 @@ class RecordabilityCheck:
         )
 
     def is_single_pass(self, call: Call) -> bool:
-        """Return whether a call can be recorded, and applies its bias and activation before it stores results.
+        """Return whether a call can be recorded, and its implementation adds a bias and activates in the same pass.
 
         Halves are left alone: joined calls compute them in float32, and round once where separate ones round each time.
         """

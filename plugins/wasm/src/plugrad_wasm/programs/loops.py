@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from plugrad.extend import Shape, Shaped
     from plugrad_wasm.programs.blocks import ElementwiseCall, GroupOperands
-    from plugrad_wasm.programs.recorder import RecordingMemory
 
     Function = Callable[..., list[str]]
     """The type of a function that adds instructions to a stage, and returns the names of the results."""
@@ -64,7 +63,7 @@ INFINITY_BITS, NAN_BITS = 0x7F800000, 0x7FC00000
 
 
 def build_compiled_loop(
-    calls: Sequence[ElementwiseCall], operands: GroupOperands, memory: RecordingMemory
+    calls: Sequence[ElementwiseCall], operands: GroupOperands
 ) -> CompiledLoop | None:
     """Return a group of calls as one compiled loop; None if it is short or has functions not in `STAGE_FUNCTIONS`."""
     count = count_elements(operands.shape)
@@ -362,14 +361,14 @@ def add_exp(stage: _StageSource, xs: Sequence[str]) -> list[str]:
     far = stage.add_instruction("v128.and", union, int_vector(~63))
 
     def exp_near_zero(x: str, shifted: str) -> str:
-        """Return the name of exp(x) for x near 0."""
+        """Return the name of exp(x) for x near 0, given the name of x / log(2), rounded as bits."""
         n = stage.add_instruction("f32x4.sub", shifted, float_vector(EXP_ROUNDING_CONSTANT))
         return _add_exp_of_remainder(
             stage, stage.add_multiply_add(n, float_vector(-LN2), x), shifted
         )
 
     def exp_anywhere(x: str, shifted: str, distance: str) -> str:
-        """Return the name of exp(x) for any x."""
+        """Return the name of exp(x) for any x, given the names of x / log(2), rounded, and of its distance from 0."""
         n = stage.add_instruction("f32x4.sub", shifted, float_vector(EXP_ROUNDING_CONSTANT))
         is_near = stage.add_instruction("i32x4.lt_u", distance, int_vector(64))
         r = stage.add_multiply_add(

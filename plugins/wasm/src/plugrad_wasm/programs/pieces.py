@@ -55,17 +55,17 @@ class ThreadedLoop(NamedTuple):
 
 
 def divide_into_pieces(
-    calls: Sequence[RecordedCall], layout: OperandLayout, store: Runtime
+    calls: Sequence[RecordedCall], operand_layout: OperandLayout, store: Runtime
 ) -> list[TablePiece | ThreadedLoop | ThreadedChains | CompiledLoop]:
-    """Divide the calls into pieces. A piece ends after long work, because Ctrl-C is raised between pieces."""
+    """Divide recorded calls into pieces; a piece ends after long work, because Ctrl-C is raised between pieces."""
     pieces = _PieceCollector()
     for call in calls:
         match call:
             case NumberWrite(target, numbers):
-                operands = [layout.to_operand(x) for x in (target, *numbers)]
+                operands = [operand_layout.to_operand(x) for x in (target, *numbers)]
                 pieces.defer_call(TableCall(None, operands))
             case BlockwiseCalls():
-                parts = _split_parts(call, layout, store)
+                parts = _split_parts(call, operand_layout, store)
                 if len(parts) > 1:
                     pieces.all.append(ThreadedLoop(call.module, parts, call.scratch_bytes))
                 else:
@@ -79,8 +79,12 @@ def divide_into_pieces(
                 pieces.add_loops(store.functions[export].module, [], 0)
                 pieces.all.append(call)
             case ExportCall(export, arguments, releases_gil):
-                now = TableCall(export, [layout.to_operand(x) for x in arguments])
-                work = RELEASE_GIL_MIN_ELEMENTS if releases_gil else layout.estimate_elements(call)
+                now = TableCall(export, [operand_layout.to_operand(x) for x in arguments])
+                work = (
+                    RELEASE_GIL_MIN_ELEMENTS
+                    if releases_gil
+                    else operand_layout.estimate_elements(call)
+                )
                 pieces.add_loops(store.functions[export].module, [(1, 1, [now])], work)
     return pieces.all
 
@@ -120,7 +124,9 @@ class _PieceCollector:
             self.all[-1] = last._replace(releases_gil=True)
 
 
-def _split_parts(call: BlockwiseCalls, layout: OperandLayout, store: Runtime) -> list[TableLoops]:
+def _split_parts(
+    call: BlockwiseCalls, operand_layout: OperandLayout, store: Runtime
+) -> list[TableLoops]:
     """Return the loops of each part of a blockwise call, for threads or so that Ctrl-C is raised in time."""
     work = call.element_count * len(call.block_calls)
     length = choose_items_per_part(
@@ -134,21 +140,23 @@ def _split_parts(call: BlockwiseCalls, layout: OperandLayout, store: Runtime) ->
                 (
                     call.block_length,
                     call.block_length,
-                    _make_table_calls(call.setup_calls, layout, first),
+                    _make_table_calls(call.setup_calls, operand_layout, first),
                 )
             )
         items = min(length, call.element_count - first)
-        loops.append((items, call.block_length, _make_table_calls(call.block_calls, layout, first)))
+        loops.append(
+            (items, call.block_length, _make_table_calls(call.block_calls, operand_layout, first))
+        )
         parts.append(loops)
     return parts
 
 
 def _make_table_calls(
-    calls: Sequence[BlockCall], layout: OperandLayout, first_element: int
+    calls: Sequence[BlockCall], operand_layout: OperandLayout, first_element: int
 ) -> list[TableCall]:
-    """Return calls for a program table, whose addresses begin at an element of the arrays."""
+    """Return calls for a program table, whose addresses, by the memory layout of operands, begin at an element."""
     return [
-        TableCall(export, [layout.to_operand(x, first_element) for x in arguments])
+        TableCall(export, [operand_layout.to_operand(x, first_element) for x in arguments])
         for export, arguments in calls
     ]
 
@@ -157,15 +165,15 @@ class ThreadedChainCalls:
     """The function of a program piece whose chains of calls are divided among threads."""
 
     def __init__(
-        self, call: ThreadedChains, layout: OperandLayout, perform: Callable[..., None]
+        self, call: ThreadedChains, operand_layout: OperandLayout, perform: Callable[..., None]
     ) -> None:
         """Translate the arguments of the calls to operands."""
         self._export = call.export
         self._chains = [
-            [[layout.to_operand(x)[:2] for x in arguments] for arguments in chain]
+            [[operand_layout.to_operand(x)[:2] for x in arguments] for arguments in chain]
             for chain in call.call_chains
         ]
-        self._scratch = [layout.to_operand(x)[:2] for x in call.scratch_arguments]
+        self._scratch = [operand_layout.to_operand(x)[:2] for x in call.scratch_arguments]
         self._perform = perform
 
     def __call__(self, bases: Sequence[int], *held: object) -> None:
@@ -181,11 +189,13 @@ class ThreadedChainCalls:
 class CompiledLoopCalls:
     """The function of a program piece whose compiled loop is divided by elements among threads."""
 
-    def __init__(self, loop: CompiledLoop, layout: OperandLayout, memory: LinearMemory) -> None:
+    def __init__(
+        self, loop: CompiledLoop, operand_layout: OperandLayout, memory: LinearMemory
+    ) -> None:
         """Compile the loop."""
         store = memory.store
-        self._numbers = [layout.to_operand(place)[:2] for place in loop.number_addresses]
-        self._arrays = [layout.to_operand(place)[:2] for place in loop.array_addresses]
+        self._numbers = [operand_layout.to_operand(place)[:2] for place in loop.number_addresses]
+        self._arrays = [operand_layout.to_operand(place)[:2] for place in loop.array_addresses]
         rest = loop.element_count % loop.elements_multiple
         whole = loop.element_count - rest
         work = loop.element_count * len(loop.array_addresses)
@@ -227,16 +237,16 @@ class ThreadedTableCalls:
         self,
         tables: Sequence[tuple[int, int]],
         parts: ThreadedLoop,
-        layout: OperandLayout,
+        operand_layout: OperandLayout,
         memory: LinearMemory,
     ) -> None:
         """Take the addresses and the bytes of the tables."""
         self._export = f"program_{parts.module}"
         self._chains = [[table] for table in tables]
         self._memory = memory
-        self._head_bytes = layout.head_bytes
-        self._size = round_up_to_size_class(layout.head_bytes + parts.scratch_bytes)
-        self._bases = Struct(f"<{layout.bases}q")
+        self._head_bytes = operand_layout.head_bytes
+        self._size = round_up_to_size_class(operand_layout.head_bytes + parts.scratch_bytes)
+        self._bases = Struct(f"<{operand_layout.bases}q")
         self._host = memory.store.host_view()
 
     def __call__(self, bases: Sequence[int], *held: object) -> None:

@@ -108,7 +108,7 @@ class ScratchOffset(NamedTuple):
     """An offset, in bytes, in the scratch memory that the loops of a program share."""
 
     offset: int
-    """The bytes of scratch memory before the place."""
+    """The bytes from the start of the scratch memory."""
 
 
 class BlockLength(NamedTuple):
@@ -248,14 +248,14 @@ class RecordingStore:
         self,
         export: str,
         chains: Sequence[CallChain],
-        keep_alive: Sequence[object],
+        kept_objects: Sequence[object],
         scratch_blocks: Sequence[HasMemoryAddress] = (),
     ) -> None:
         """Record chains of calls of an export."""
         function = self.functions.get(export)
         if function is None:
             raise CannotRecordError(export)
-        self.held += keep_alive
+        self.held += kept_objects
         types = function.parameter_type_letters[
             : len(function.parameter_type_letters) - bool(scratch_blocks)
         ]
@@ -269,7 +269,7 @@ class RecordingStore:
 
 
 class _EmptyFreeList(list[Block]):
-    """A list of free blocks that stays empty, so that no block is reused: a plan decides that later."""
+    """A list of free blocks that stays empty, so that a recording reuses no block; a memory plan does so later."""
 
     def append(self, block: Block) -> None:
         """Ignore a released block."""
@@ -314,7 +314,7 @@ class RecordingMemory(LinearMemory):
         return view
 
     def create_variable_input(self, spec: Shaped) -> WasmArray:
-        """Return a recorded array that represents an input, another array in each call."""
+        """Return a recorded array for an input of a shape and dtype, which is another array in each call."""
         return self.empty(spec.shape, spec.dtype)
 
     def from_numpy(self, values: NDArray[Any], dtype: DType) -> WasmArray:

@@ -71,31 +71,33 @@ class ResultLocation(NamedTuple):
     """The dtype of the result."""
 
 
-def record_graph(graph: Graph, linear_memory: LinearMemory, functions: Functions) -> Recording:
+def record_graph(
+    graph: Graph, linear_memory: LinearMemory, kernel_functions: Functions
+) -> Recording:
     """Record the calls of a graph's steps; elementwise steps in groups are recorded block by block.
 
     Raises:
         CannotRecordError: an implementation needs values. Others raise what they raise untraced.
     """
-    memory = RecordingMemory(linear_memory)
-    arrays = {v: memory.create_variable_input(graph.specs[v]) for v in graph.arguments}
-    arrays |= {v: memory.create_constant_input(x) for v, x in graph.constants.items()}
+    recording_memory = RecordingMemory(linear_memory)
+    arrays = {v: recording_memory.create_variable_input(graph.specs[v]) for v in graph.arguments}
+    arrays |= {v: recording_memory.create_constant_input(x) for v, x in graph.constants.items()}
     in_place: list[tuple[int, int]] = []
     for index, step in enumerate(graph.steps):
         if isinstance(step, Fused) and is_image_group(step.body.steps):
             kept = {v for each in graph.steps[index + 1 :] for v in each.inputs if v is not None}
             kept.update(graph.results, graph.arguments, graph.constants)
-            _record_image_group(step.body, memory, arrays, functions, kept)
+            _record_image_group(step.body, recording_memory, arrays, kernel_functions, kept)
             continue
         if isinstance(step, Fused):
-            _record_group(step.body, memory, arrays, functions)
+            _record_group(step.body, recording_memory, arrays, kernel_functions)
             continue
         assert isinstance(step, Call)
-        results = run_on_stand_ins(step, memory, arrays, functions)
+        results = run_on_stand_ins(step, recording_memory, arrays, kernel_functions)
         arrays |= zip(step.outputs, results, strict=True)
         in_place += _find_in_place_blocks(step, arrays, results)
-    ends = [locate_result(arrays[v], memory) for v in graph.results]
-    return Recording(memory, memory.store.calls, ends, in_place)
+    ends = [locate_result(arrays[v], recording_memory) for v in graph.results]
+    return Recording(recording_memory, recording_memory.store.calls, ends, in_place)
 
 
 def _find_in_place_blocks(
@@ -120,51 +122,61 @@ def list_gradient_positions(kernel_name: str, input_count: int) -> list[tuple[in
 
 
 def run_on_stand_ins(
-    call: Call, memory: RecordingMemory, arrays: Mapping[Value, WasmArray], functions: Functions
+    call: Call,
+    recording_memory: RecordingMemory,
+    arrays: Mapping[Value, WasmArray],
+    kernel_functions: Functions,
 ) -> list[WasmArray]:
     """Run the implementation of a call on arrays without values, and return its results."""
     inputs: list[Any] = [None if v is None else arrays[v] for v in call.inputs]
     if not call.kernel.inputs:
-        inputs = [BackendStandIn(memory)]
-    made = functions[call.kernel.name](*inputs, **call.attrs)
+        inputs = [BackendStandIn(recording_memory)]
+    made = kernel_functions[call.kernel.name](*inputs, **call.attrs)
     return cast("list[WasmArray]", made if call.returns_list else [made])
 
 
 def _record_group(
-    body: Graph, memory: RecordingMemory, arrays: dict[Value, WasmArray], functions: Functions
+    body: Graph,
+    recording_memory: RecordingMemory,
+    arrays: dict[Value, WasmArray],
+    kernel_functions: Functions,
 ) -> None:
     """Record a group of elementwise calls, to run by blocks if the arrays are large enough."""
-    arrays |= {v: memory.create_constant_input(x) for v, x in body.constants.items()}
+    arrays |= {v: recording_memory.create_constant_input(x) for v, x in body.constants.items()}
     known = [*body.arguments, *body.constants]
     for value in known:
         arrays[value].address  # noqa: B018 - which copies the elements of a lazy array
-    calls, first_block = memory.store.calls, len(memory.capacities)
+    calls, first_block = recording_memory.store.calls, len(recording_memory.capacities)
     start = len(calls)
     for step in body.steps:
         assert isinstance(step, Call)
-        arrays |= zip(step.outputs, run_on_stand_ins(step, memory, arrays, functions), strict=True)
+        arrays |= zip(
+            step.outputs,
+            run_on_stand_ins(step, recording_memory, arrays, kernel_functions),
+            strict=True,
+        )
         known += step.outputs
     shape = body.specs[body.results[0]].shape
-    found = as_elementwise_calls(calls[start:], memory.store.functions)
+    found = as_elementwise_calls(calls[start:], recording_memory.store.functions)
     specs = _find_specs_by_address(known, arrays)
     if found is not None and specs is not None and count_elements(shape) > MIN_BLOCK_ELEMENTS:
         kept = frozenset([_locate_array(arrays[v]).block_number for v in body.results])
         operands = GroupOperands(shape, specs, kept, first_block)
         calls[start:] = [
-            build_compiled_loop(found, operands, memory)
-            or build_blockwise_calls(found, operands, memory)
+            build_compiled_loop(found, operands)
+            or build_blockwise_calls(found, operands, recording_memory)
         ]
 
 
 def _record_image_group(
     body: Graph,
-    memory: RecordingMemory,
+    recording_memory: RecordingMemory,
     arrays: dict[Value, WasmArray],
-    functions: Functions,
+    kernel_functions: Functions,
     kept_values: Set[Value],
 ) -> None:
     """Record the calls of a group for a few images at a time; `kept_values` are read later."""
-    arrays |= {v: memory.create_constant_input(x) for v, x in body.constants.items()}
+    arrays |= {v: recording_memory.create_constant_input(x) for v, x in body.constants.items()}
     known = [*body.arguments, *body.constants]
     for value in known:
         arrays[value].address  # noqa: B018 - which copies the elements of a lazy array
@@ -177,7 +189,7 @@ def _record_image_group(
         arrays[value] = (
             arrays[overwritten[value]]
             if value in overwritten
-            else memory.create_variable_input(body.specs[value])
+            else recording_memory.create_variable_input(body.specs[value])
         )
     divided = find_divided_values(body)
     for part in divide_images(body):
@@ -187,18 +199,18 @@ def _record_image_group(
             start = part.start * count_elements(shape) * dtype.itemsize
             inside[value] = view_at_offset(arrays[value], (len(part), *shape), dtype, start)
         targets = {v: inside.pop(v) for v in body.results}
-        _record_part(body, memory, inside, targets, functions)
+        _record_part(body, recording_memory, inside, targets, kernel_functions)
 
 
 def _record_part(
     body: Graph,
-    memory: RecordingMemory,
+    recording_memory: RecordingMemory,
     arrays: dict[Value, WasmArray],
     targets: Mapping[Value, WasmArray],
-    functions: Functions,
+    kernel_functions: Functions,
 ) -> None:
     """Record the calls of a group for some images, which write results to `targets`."""
-    calls = memory.store.calls
+    calls = recording_memory.store.calls
     moved: dict[int, BlockOffset] = {}
 
     def record(steps: Iterable[Step]) -> list[RecordedCall]:
@@ -206,22 +218,24 @@ def _record_part(
         start = len(calls)
         for step in steps:
             assert isinstance(step, Call)
-            (arrays[step.outputs[0]],) = run_on_stand_ins(step, memory, arrays, functions)
+            (arrays[step.outputs[0]],) = run_on_stand_ins(
+                step, recording_memory, arrays, kernel_functions
+            )
             for value in targets.keys() & {*step.outputs}:
                 moved[_locate_array(arrays[value]).block_number] = _locate_array(targets[value])
         calls[start:] = [move_blocks(call, moved) for call in calls[start:]]
         return calls[start:]
 
     record(step for step in body.steps if is_image_group([step]))
-    start, first_block = len(calls), len(memory.capacities)
+    start, first_block = len(calls), len(recording_memory.capacities)
     rest = record(step for step in body.steps if not is_image_group([step]))
-    found = as_elementwise_calls(rest, memory.store.functions)
+    found = as_elementwise_calls(rest, recording_memory.store.functions)
     arrays |= targets
     specs, shape = _find_specs_by_address(arrays, arrays), targets[body.results[0]].shape
     if found is not None and specs is not None and count_elements(shape) > MIN_BLOCK_ELEMENTS:
         kept = frozenset([_locate_array(x).block_number for x in targets.values()])
         operands = GroupOperands(shape, specs, kept, first_block)
-        calls[start:] = [build_blockwise_calls(found, operands, memory)]
+        calls[start:] = [build_blockwise_calls(found, operands, recording_memory)]
 
 
 def _locate_owner(array: WasmArray) -> int:
@@ -251,10 +265,12 @@ def _locate_array(array: WasmArray) -> BlockOffset:
     return place
 
 
-def locate_result(array: WasmArray, memory: RecordingMemory) -> ResultLocation | WasmArray:
+def locate_result(
+    array: WasmArray, recording_memory: RecordingMemory
+) -> ResultLocation | WasmArray:
     """Return the location of a result, or a view if it lies in an existing array."""
     block, offset = _locate_array(array)
-    fixed = memory.fixed.get(block)
+    fixed = recording_memory.fixed.get(block)
     if fixed is not None:
         return view_at_offset(fixed, array.shape, array.dtype, offset)
     return ResultLocation(block, offset, array.shape, array.dtype)

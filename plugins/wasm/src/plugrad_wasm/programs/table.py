@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from plugrad_wasm.runtime import ProgramFunction
 
 NUMBER_BASE, ITEMS_BASE, SCRATCH_BASE, FRAME_BASE, FIRST_ARRAY_BASE = range(5)
-"""The codes of the bases to which an operand's number is added: 0, or the start of some memory.
+"""The codes of what a number is added to: nothing, a block's items, scratch memory, a call's memory, or arrays.
 
 They are: nothing, the items of a block, the scratch memory that loops use in turn, the memory of a call, and then its
 arrays.
@@ -55,7 +55,10 @@ TableLoops: TypeAlias = "list[tuple[int, int, list[TableCall]]]"
 
 
 def encode_table(
-    loops: TableLoops, module: str, functions: Mapping[str, ProgramFunction], base_count: int
+    loops: TableLoops,
+    module: str,
+    program_functions: Mapping[str, ProgramFunction],
+    base_count: int,
 ) -> bytes:
     """Return loops of calls of one module's functions, encoded as a table for the program runner.
 
@@ -69,21 +72,21 @@ def encode_table(
             raise ArgumentValueError(
                 f"wasm: a loop of {items} items in blocks of {block} cannot run"
             )
-        body = b"".join(_encode_call(call, module, functions, base_count) for call in calls)
+        body = b"".join(_encode_call(call, module, program_functions, base_count) for call in calls)
         words += LOOP_STRUCT.pack(items, block, len(calls), LOOP_STRUCT.size + len(body)), body
     return b"".join(words)
 
 
 def _encode_call(
-    call: TableCall, module: str, functions: Mapping[str, ProgramFunction], base_count: int
+    call: TableCall, module: str, program_functions: Mapping[str, ProgramFunction], base_count: int
 ) -> bytes:
     """Return the bytes that encode a call, which the program runner in the sandbox reads."""
     export, operands = call
     if export is None:
-        behind_functions = sum(function.module == module for function in functions.values())
+        behind_functions = sum(function.module == module for function in program_functions.values())
         head, types = (behind_functions, 0), "i" * len(operands)
     else:
-        function = functions.get(export)
+        function = program_functions.get(export)
         if function is None or function.module != module:
             raise ArgumentValueError(f"wasm: the module {module!r} has no function {export!r}")
         head, types = (

@@ -43,6 +43,7 @@ class Matrices:
     """
 
     array: GpuArray
+    """The array of shape (batch_size, rows, columns), or with the last two axes exchanged."""
     batch_size: int
     """The number of matrices."""
     rows: int
@@ -50,6 +51,7 @@ class Matrices:
     columns: int
     """The number of columns of each matrix."""
     is_transposed: bool = False
+    """Whether the array holds each matrix transposed."""
 
 
 class LeftOperandSource(NamedTuple):

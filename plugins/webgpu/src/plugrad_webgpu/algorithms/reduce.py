@@ -118,6 +118,7 @@ class _ReductionRule(NamedTuple):
     """The expressions of a reduction for one dtype."""
 
     dtype: DType
+    """The dtype of the elements."""
     combine_expression: str
     """The WGSL combination of the elements `a` and `b`."""
     identity_value: int | float | complex
@@ -254,7 +255,7 @@ def _reduction_program(
     workgroup_size: int,
     invocation_combining: Literal["", "memory", "subgroups"],
 ) -> Program:
-    """Return the program of a dispatch; a workgroup's invocations join totals by memory, by subgroups or not."""
+    """Return the program of a dispatch, whose loops and ends of rows are named functions of the template."""
     stored = WGSL_STORAGE_TYPES[dtype]
     has_subgroups = invocation_combining == "subgroups"
     size = subgroup_size_substitutions(has_subgroups)

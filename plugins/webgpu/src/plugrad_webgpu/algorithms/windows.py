@@ -147,7 +147,7 @@ def _window_plan(
 
 
 def _vector_width(image_shape: Shape, dtype: DType) -> int:
-    """Return how many channels the shader processes as one vector."""
+    """Return how many channels a reduction over windows processes as one vector."""
     return 4 if image_shape[-1] % 4 == 0 and words_per_element(dtype) == 1 else 1
 
 

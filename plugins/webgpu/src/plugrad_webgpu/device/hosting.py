@@ -51,7 +51,7 @@ class HostingDevice(CommandRecorder, Protocol):
 
     @property
     def calls(self) -> FusionQueue:
-        """The pending elementwise calls."""
+        """The queue of pending elementwise calls."""
         ...
 
     def record(self, plan: Plan, operands: list[Storage]) -> None:

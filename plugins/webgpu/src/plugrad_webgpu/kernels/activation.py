@@ -8,15 +8,24 @@ from plugrad_webgpu.algorithms.expressions import elementwise, per_inexact_dtype
 from plugrad_webgpu.declare import table
 
 SELU_SCALE = 1.0507009873554805
+"""The factor of both branches of SELU."""
 SELU_ALPHA = 1.6732632423543772
+"""The factor of exp(x) - 1 in SELU."""
 
 RELU_WGSL = "maximum(x, 0.0)"
+"""The WGSL of max(x, 0) for floats."""
 RELU_INT64_WGSL = "maximum_i64(x, vec2u())"
+"""The WGSL of max(x, 0) for int64."""
 RELU6_WGSL = "minimum(maximum(x, 0.0), 6.0)"
+"""The WGSL of x clipped to [0, 6]."""
 ELU_WGSL = "select(expm1_accurate(x), x, x > 0.0)"
+"""The WGSL of x where it is positive, else exp(x) - 1."""
 SIGMOID_WGSL = "sigmoid(x)"
+"""The WGSL of 1 / (1 + exp(-x))."""
 LEAKY_RELU_WGSL = "select(parameters.alpha * x, x, x > 0.0)"
+"""The WGSL of x where it is positive, else x times the attribute `alpha`."""
 PRELU_WGSL = "select(alpha * x, x, x > 0.0)"
+"""The WGSL of x where it is positive, else x times the weight `alpha`."""
 
 table.update(
     {

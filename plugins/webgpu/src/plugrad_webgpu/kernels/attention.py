@@ -45,7 +45,9 @@ MAX_LOOP_STEPS = 60_000
 _scale_kernel = elementwise("x * parameters.scale", attributes=("scale",))
 """The elementwise kernel that multiplies by a number."""
 _addition_kernel = elementwise("a + b", ("a", "b"))
+"""The elementwise kernel that adds two arrays."""
 _multiplication_kernel = elementwise("a * b", ("a", "b"))
+"""The elementwise kernel that multiplies two arrays."""
 _softmax_gradient_kernel = elementwise(
     "parameters.scale * weights * (slopes - total)",
     ("weights", "total", "slopes"),

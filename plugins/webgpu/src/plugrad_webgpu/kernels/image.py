@@ -52,6 +52,7 @@ class SamplingOptions(NamedTuple):
     """The options that determine the WGSL by which a shader finds sampling points."""
 
     point_source: PointSourceName
+    """What defines the points: boxes, transforms or a rotation."""
     interpolation: Interpolation
     """The interpolation between pixels: "nearest" or "bilinear"."""
     fill_mode: FillMode
@@ -68,6 +69,7 @@ class SamplingPoints(NamedTuple):
     arrays: tuple[GpuArray, ...]
     """The boxes, transforms or angles that define the points."""
     options: SamplingOptions
+    """How a shader computes the points from the arrays."""
 
 
 def box_sampling_points(

@@ -159,7 +159,9 @@ _scale_factor_kernel = elementwise(
 )
 """The elementwise kernel that computes 1 / sqrt(variance + epsilon)."""
 _multiplication_kernel = elementwise("a * b", ("a", "b"))
+"""The elementwise kernel that multiplies two arrays."""
 _addition_kernel = elementwise("a + b", ("a", "b"))
+"""The elementwise kernel that adds two arrays."""
 _center_and_scale_kernel = elementwise("(x - mean) * factor", ("mean", "factor", "x"))
 """The elementwise kernel that computes (x - mean) * factor."""
 _center_scale_and_shift_kernel = elementwise(

@@ -131,7 +131,9 @@ SUM_GRADIENT_WINDOW_REDUCTION = WindowReduction(
 """The reduction that sums, for a pixel, the gradients of sums."""
 
 _maximum_kernel = elementwise(MAXIMUM_EXPRESSIONS, ("a", "b"))
+"""The elementwise kernel that returns the larger elements of two arrays."""
 _division_kernel = elementwise("a / b", ("a", "b"))
+"""The elementwise kernel that divides two arrays."""
 _first_maximum_kernel = elementwise(
     {
         dtype: f"select(found, place, place >= 0 && (found < 0 || {larger}))"

@@ -118,7 +118,7 @@ def argmin(x: GpuArray, *, axis: int) -> GpuArray:
 
 @table.implements(contracts.bincount)
 def bincount(x: GpuArray, weights: GpuArray | None, *, size: int) -> GpuArray:
-    """Return the counts of all elements, or the sums of their weights."""
+    """Return how often each number below `size` occurs in x, or the sums of its weights."""
     return count_in_bins(x, weights, (size,))
 
 
@@ -126,7 +126,7 @@ def bincount(x: GpuArray, weights: GpuArray | None, *, size: int) -> GpuArray:
 def dense_bincount(
     x: GpuArray, weights: GpuArray | None, *, size: int, binary_output: bool
 ) -> GpuArray:
-    """Return the counts of each row, or whether each is not 0."""
+    """Return how often each number below `size` occurs in each row of x, or whether it occurs."""
     shape = (*x.shape[:-1], size)
     if not binary_output:
         return count_in_bins(x, weights, shape)

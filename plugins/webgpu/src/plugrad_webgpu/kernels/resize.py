@@ -94,7 +94,9 @@ class SourcePositions(NamedTuple):
     """The source index below each position along an axis, and the fraction of the way to the next one."""
 
     lower_index: NDArray[np.uint32]
+    """The index of the source row or column at or before each position."""
     fraction: NDArray[np.float32]
+    """The distance from the lower index to the position, between 0 and 1."""
 
 
 SourcePositionFunction = Callable[[int, int, bool, bool], SourcePositions]

@@ -543,7 +543,7 @@ class Pool:
         self._lock = RefusingLock(make_error)
 
     def memory(self) -> Memory:
-        """Return the memory in use as plugrad reports it."""
+        """Return the memory in use and the peak in bytes."""
         self._collect_dead()
         if not isinstance(self._lock, RefusingLock):
             self._trim_to_budget()

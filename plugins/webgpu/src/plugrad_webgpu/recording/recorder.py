@@ -84,6 +84,7 @@ class RecordedCopy:
     target_byte: int
     """The first byte to write."""
     nbytes: int
+    """The number of bytes to copy."""
 
 
 AnyPlaceholder = TypeVar("AnyPlaceholder", bound=PlaceholderBuffer)

@@ -71,6 +71,7 @@ class Formula(NamedTuple):
     wgsl_expression: str
     """The expression of an element of each input, by the input's name."""
     input_names_and_dtypes: tuple[tuple[str, DType], ...]
+    """The name and the dtype of each input."""
     result_dtype: DType
     """The dtype of the expression."""
     attribute_names_and_types: tuple[tuple[str, str], ...] = ()
@@ -82,6 +83,7 @@ class InputAccess:
     """How a call reads an input of a dtype; the strides are None if the input is laid out like the result."""
 
     dtype: DType
+    """The dtype of the input."""
     strides: Strides | None
     """The strides in elements, or none for a single element."""
 

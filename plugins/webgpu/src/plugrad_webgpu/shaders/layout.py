@@ -72,7 +72,9 @@ class LoopNest(NamedTuple):
     """Nested loops over several arrays: sizes and strides, innermost axis first."""
 
     sizes: tuple[int, ...]
+    """The number of iterations of each loop."""
     strides: tuple[Strides, ...]
+    """The strides in elements along the loops, for each array."""
 
     @property
     def steps(self) -> int:

@@ -77,6 +77,7 @@ class Plan:
     """A call of a program: its parameters, its grid and its result."""
 
     program: Program
+    """The program that is called."""
     parameters: bytes
     """The packed parameters."""
     grid: WorkgroupCounts | None
@@ -99,6 +100,7 @@ class EncodedDispatch(NamedTuple):
     parameter_bytes: bytes
     """The immediates; none if the parameters are in a buffer."""
     workgroup_counts: WorkgroupCounts
+    """The number of workgroups in each dimension of the grid."""
 
 
 def plan(
