@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from plugrad.types.dtype import DType
 
 Shape = tuple[int, ...]
+"""The sizes of the axes."""
 ShapeLike: TypeAlias = int | Sequence[int]
 """A shape as users write it; an integer is a shape with one axis."""
 AxisLike: TypeAlias = int | Sequence[int] | None
