@@ -147,7 +147,7 @@ def test_a_tensor_that_is_being_differentiated_is_no_constant():
         plugrad.grad(lambda x: plugrad.sum(plugrad.jit(lambda y: y * x)(VECTOR_Y)))(VECTOR_X)
 
 
-def test_functions_under_jit_know_that_they_are_differentiated():
+def test_functions_under_jit_and_vmap_know_that_they_are_differentiated():
     found = []
 
     def f(x):
@@ -156,6 +156,10 @@ def test_functions_under_jit_know_that_they_are_differentiated():
 
     plugrad.grad(plugrad.jit(f))(VECTOR_X)
     assert found == [False, True]  # the call, and its gradient
+    found.clear()
+    plugrad.grad(lambda x: plugrad.sum(plugrad.vmap(f)(x)))(VECTOR_X)
+    plugrad.vmap(f)(VECTOR_X)
+    assert found == [True, False]
 
 
 def test_calls_are_recorded_only_while_differentiating():

@@ -12,7 +12,7 @@ from typing import Final
 FULL_COLLECTION_FACTOR: Final = 100
 """How much rarer full collections are: with Python's thresholds, one for about 7 million new objects."""
 _original_thresholds: Final[dict[int, int]] = {}
-"""The third thresholds that programs had set, by those that were put in their place."""
+"""Thresholds of full collections that programs had set, by the larger ones that were put in their place."""
 _are_collections_rare = False
 """Whether `make_full_collections_rare` is in force."""
 

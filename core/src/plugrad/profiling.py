@@ -51,7 +51,9 @@ class _RecordedCall(NamedTuple):
     """A call of a kernel, with its times in nanoseconds."""
 
     kernel: str
+    """The name of the kernel."""
     backend: str
+    """The backend and device, such as ``"webgpu:0"``."""
     start: int
     """When the call began, in nanoseconds."""
     end: int

@@ -137,6 +137,12 @@ PYTORCH_NAMES = {
 MODULES_WITH_TWO_BIASES = ("lstm", "simple_rnn", "masked_lstm")
 """Recurrent layers of one bias, in which PyTorch has two."""
 WEIGHT, BIAS = np.arange(15.0).reshape(5, 3), np.arange(5.0)
+PROJECTED_STATE = {
+    "weight_ih_l0": np.zeros((32, 3), "f"),
+    "weight_hh_l0": np.zeros((32, 4), "f"),
+    "weight_hr_l0": np.zeros((4, 8), "f"),
+}
+PROJECTED_LSTM = {"shape": (2, 3), "tensors": PROJECTED_STATE}
 TOO_SHORT_STATE = {"weight": WEIGHT, "bias": BIAS[:3]}
 
 
@@ -389,6 +395,8 @@ def test_features_that_cannot_be_followed_are_refused(layer):
         (ArgumentError, "the same name", {"names": {"bias": "weight"}}),
         (ArgumentError, "allow_unused", {"allow_unused": 1}),
         (ArgumentError, "floating", {"dtype": "int32"}),
+        (ArgumentError, "LSTM with proj_size", {"model": nn.LSTM(8), **PROJECTED_LSTM}),
+        (ArgumentError, "LSTM with proj_size", {"model": nn.Bidirectional(nn.LSTM(8)), **PROJECTED_LSTM}),
         (ArgumentError, "resets before", {"model": nn.GRU(5, reset_after=False), "shape": (2, 3)}),
     ],
 )  # fmt: skip

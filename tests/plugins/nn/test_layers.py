@@ -436,3 +436,15 @@ def test_gradients_match_the_cpu(case, backend, make_params, rng):
         assert gradient.dtype == plugrad.float32
         scale = max(1.0, float(np.abs(right.numpy()).max(initial=0)))
         np.testing.assert_allclose(gradient.numpy(), right.numpy(), rtol=1e-4, atol=2e-5 * scale)
+
+
+def test_leaves_of_several_models():
+    first, second = nn.Dense(2).init(0, (3,)), nn.Sequential(nn.Dense(1)).init(0, (2,))
+    expected = [*nn.leaves(first), *nn.leaves(second)]
+    for several in ((first, second), [first, (second,)]):
+        found = nn.leaves(several)
+        assert len(found) == 4
+        assert all(a is b for a, b in zip(found, expected, strict=True))
+    assert nn.leaves(()) == []
+    with pytest.raises(plugrad.errors.ArgumentError, match="and not a Variable"):
+        nn.leaves((first, first["kernel"]))

@@ -548,3 +548,20 @@ def test_densities_at_the_ends_and_far_away_match_scipy(backend):
     for name, arguments, places, expected in cases:
         found = getattr(distributions, name)(*arguments).log_prob(np.float32(places))
         np.testing.assert_allclose(found.numpy(), expected.logpdf(places), rtol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"loc": 0.0, "scales": 1.0},
+            r"Normal: it has no argument 'scales' \(did you mean 'scale'",
+        ),
+        ({"loc": 0.0}, r"Normal: missing a required argument: 'scale'; write Normal\(loc, scale\)"),
+    ],
+)
+def test_parameters_that_a_distribution_does_not_have(arguments, message):
+    with pytest.raises(ArgumentError, match=message):
+        distributions.Normal(**arguments)
+    with pytest.raises(TypeError, match="abstract"):
+        distributions.Distribution()

@@ -111,8 +111,15 @@ def test_gradients_of_what_odeint_does_not_take_are_not_lost_silently(transform)
     def final_value(rate):
         return integrate.odeint(lambda y, t: rate * y, 1.0 * rate, [0.0, 1.0])[-1]
 
-    with pytest.raises(GradientLost, match=r"odeint: .* pass it as one of args"):
-        transform(final_value)(plugrad.asarray(0.7))
+    def final_values(rate):
+        def solve(y0):
+            return integrate.odeint(lambda y, t: rate * y, y0, [0.0, 1.0])[-1]
+
+        return plugrad.sum(plugrad.vmap(solve)(plugrad.ones(3) * rate))
+
+    for f in (final_value, final_values):
+        with pytest.raises(GradientLost, match=r"odeint: .* pass it as one of args"):
+            transform(f)(plugrad.asarray(0.7))
 
 
 def test_odeint_takes_nested_dicts_of_parameters():

@@ -204,3 +204,16 @@ def test_damaged_files_raise_errors_of_plugrad_only(tmp_path):
         except PlugradError:
             refused += 1
     assert refused > count / 2
+
+
+def test_a_recurrent_node_whose_state_has_another_size_than_the_node_says():
+    """PyTorch writes such nodes for an LSTM with a projection, which ONNX lacks."""
+    text = """
+        g (float[2, 1, 3] x, float[1, 1, 8] c) => (float[2, 1, 1, 4] y)
+        { y = LSTM <hidden_size = 4> (x, w, r, b, , , c) }
+    """
+    sizes = {"w": (1, 16, 3), "r": (1, 16, 4), "b": (1, 32)}
+    weights = {name: np.zeros(size, "float32") for name, size in sizes.items()}
+    model = plugrad_onnx.load(parse_model(text, **weights))
+    with pytest.raises(InvalidModel, match=r"shape \(1, 1, 8\); .* hidden_size=4 .*proj_size"):
+        model(np.zeros((2, 1, 3), "float32"), np.zeros((1, 1, 8), "float32"))

@@ -158,7 +158,7 @@ def _find_packs_with_wrong_kernels(
 
 
 def import_op_pack(report: ReportFile, plugin_name: str) -> None:
-    """Import an op pack."""
+    """Import an op pack, given by name, and add what it registers to the report file."""
     from plugrad.discovery.listing import find_plugin
     from plugrad.discovery.packs import op_pack
 
@@ -227,7 +227,7 @@ def report_active_backend(report: ReportFile) -> None:
 
 
 def report_contracts(report: ReportFile) -> None:
-    """Report the contracts that core declares, whether or not a backend implements them."""
+    """Add the contracts that core declares to the report file, whether or not a backend implements them."""
     report.add(contracts=_describe_contracts())
 
 

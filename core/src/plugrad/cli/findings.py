@@ -124,7 +124,7 @@ def find_missing_active_backend(outcome: Outcome) -> Iterator[Finding]:
 
 
 def _find_replacements(plugin: Plugin, report: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a finding if a plugin replaces registrations of others; it is only a note if the manifest declares them."""
+    """Yield a finding if a plugin's report says that it replaces others' registrations; a note if it declares them."""
     replaced = report.get("replaced")
     if not replaced:
         return

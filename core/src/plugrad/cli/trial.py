@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     """The NumPy arrays that a computation takes."""
 
 FLOAT_MATRIX_INPUT: Final = np.linspace(-2.0, 2.0, 12, dtype=np.float32).reshape(3, 4)
+"""A 3 × 4 matrix of float32."""
 FLOAT_VECTOR_INPUT: Final = np.asarray([0.5, -1.5, 2.0, 0.25], np.float32)
+"""A vector of four float32."""
 INTEGER_MATRIX_INPUT: Final = np.asarray([[3, -7], [2, 11]], np.int32)
+"""A 2 × 2 matrix of int32."""
 RELATIVE_AND_ABSOLUTE_TOLERANCE: Final = 1e-4
 
 # The first parameter is the namespace, plugrad or NumPy; both have the names of the array API standard.

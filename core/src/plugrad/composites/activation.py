@@ -7,7 +7,9 @@ from plugrad.ops.binary import maximum, minimum, where
 from plugrad.tensor.tensor import Tensor
 
 SELU_SCALE = 1.0507009873554805
+"""The factor of both branches of selu."""
 SELU_ALPHA = 1.6732632423543772
+"""The further factor of the branch of selu for negative x."""
 
 
 @composite(activation.selu)

@@ -22,9 +22,13 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 PHILOX_ROUNDS: Final = 10
+"""The number of rounds of Philox."""
 PHILOX_MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
+"""The factors by which a round of Philox multiplies two words of the counter."""
 PHILOX_KEY_INCREMENTS: Final = (0x9E3779B9 - 2**32, 0xBB67AE85 - 2**32)
+"""The numbers that are added to both words of the key after each round."""
 INT32_MIN: Final = -(2**31)
+"""The least int32, as a Python integer."""
 MAX_CLASS_COMPARISONS: Final = 1 << 24
 """The most comparisons of uniform numbers with cumulative probabilities; for more, a search takes less memory."""
 

@@ -23,7 +23,9 @@ LINE_WIDTH: Final = 100
 """The maximum number of characters in a line of a description."""
 
 _DOCSTRING_SECTION_PATTERN: Final = re.compile(r"^(\w+):\n((?:(?: .*)?\n)+)", re.M)
+"""The pattern of a docstring's section: a title such as ``Args:``, then indented lines."""
 _PARAMETER_ENTRY_PATTERN: Final = re.compile(r"^(?:(\*?\w+): )?(.*(?:\n .*)*)", re.M)
+"""The pattern of an entry of a section: the parameter's name, if any, and its text."""
 
 
 class Docstring(NamedTuple):

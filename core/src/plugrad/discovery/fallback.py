@@ -59,7 +59,7 @@ def fallback_report(*, clear: bool = False) -> list[Fallback]:
 
 
 def fallback_implementation(kernel_name: str, source: Backend) -> Implementation:
-    """Return an implementation that runs on another backend, for `source`, which lacks the kernel.
+    """Return an implementation that runs on another backend, for the backend `source`, which lacks the kernel.
 
     Raises:
         KernelNotFound: the setting ``fallback`` is ``"error"``.
@@ -142,7 +142,7 @@ def _declares_kernel(plugin: Plugin, kernel_name: str) -> bool:
 
 
 def _choose_target(kernel_name: str, source: Backend, arrays: Sequence[Any]) -> Backend:
-    """Return the most preferred backend that has the kernel and stores the dtypes of the inputs.
+    """Return the most preferred backend that has a kernel which the backend `source` lacks, and the inputs' dtypes.
 
     Raises:
         KernelNotFound: there is none; the message gives the reason for each backend.

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def open_backend(name: str, device: str = "") -> Backend:
-    """Return the backend opened on a device, loading its plugin if that has not happened yet.
+    """Return the backend called `name`, opened on the named device; its plugin is loaded if necessary.
 
     Raises:
         BackendNotFound, PluginConflict: see `plugrad.discovery.find`; and two plugins
@@ -279,7 +279,7 @@ def _add_and_set_up_kernels(
     table: Iterable[KernelConfig],
     set_up_kernels: list[KernelConfig],
 ) -> None:
-    """Register and set up the kernels that an opened device brings; append those set up to `set_up_kernels`."""
+    """Register and set up the kernels in the table of an opened device; append those set up to `set_up_kernels`."""
     table = _as_config_tuple(table)
     _check_backend_results(backend, table)
     with state.lock:
@@ -294,7 +294,7 @@ def _add_and_set_up_kernels(
 
 
 def _as_config_tuple(table: object) -> tuple[KernelConfig, ...]:
-    """Return the kernels that a backend's `open` has returned as a tuple."""
+    """Return the kernel configs in a table that a backend's `open` has returned, as a tuple."""
     try:
         return tuple(cast("Iterable[KernelConfig]", table))
     except TypeError:
@@ -304,7 +304,7 @@ def _as_config_tuple(table: object) -> tuple[KernelConfig, ...]:
 
 
 def _check_backend_results(backend: Backend, table: tuple[object, ...]) -> None:
-    """Raise if the name, device, dtypes or kernels of a backend that has just been opened are invalid."""
+    """Raise if name, device, dtypes or kernel table of a backend that has just been opened are invalid."""
     for entry in table:
         if not isinstance(entry, KernelConfig):
             raise TypeError(

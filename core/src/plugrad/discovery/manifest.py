@@ -211,18 +211,21 @@ def _parse_version(value: object) -> tuple[int, int]:
 
 
 def _parse_integer(value: object) -> int:
+    """Return an integer of at most 64 bits; raise ValueError for anything else."""
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**63:
         raise ValueError("an integer of at most 64 bits")
     return value
 
 
 def _parse_string(value: object) -> str:
+    """Return a string; raise ValueError for anything else."""
     if not isinstance(value, str):
         raise ValueError("a string")
     return value
 
 
 def _parse_strings(value: object) -> tuple[str, ...]:
+    """Return a list of strings as a tuple; raise ValueError for anything else."""
     if not isinstance(value, list) or not all(
         isinstance(v, str) for v in cast("list[object]", value)
     ):
@@ -231,6 +234,7 @@ def _parse_strings(value: object) -> tuple[str, ...]:
 
 
 def _parse_dtypes(value: object) -> tuple[str, ...]:
+    """Return a list of dtype names as a tuple; raise ValueError for anything else."""
     names = _parse_strings(value)
     if not all(re.fullmatch(DTYPE_PATTERN, name) for name in names):
         raise ValueError("a list of dtypes such as 'float32'")

@@ -129,7 +129,7 @@ def unregister_plugin_kernels(plugin_name: str) -> None:
 
 
 def _dispose_kernel(plugin_name: str, config: KernelConfig, backend: Backend) -> None:
-    """Call the dispose function of a kernel that a plugin brought; a failure is a warning."""
+    """Call the dispose function of a kernel, which a plugin brought, with the backend; a failure is a warning."""
     if config.dispose_func is None:
         return
     try:

@@ -255,7 +255,7 @@ def split_device_spec(device_spec: str, layer: str) -> tuple[str, str]:
 
 
 def first_usable_backend(device_specs: str, layer: str) -> Backend:
-    """Return the first usable backend in a list such as ``"webgpu,cpu"``; warn if an earlier one is not usable.
+    """Return the first usable backend in a list such as ``"webgpu,cpu"``; `layer`, where it was set, begins errors.
 
     A single name never falls back: asking for a GPU on a machine without one is an error. While a function is
     traced, its tracer stands in for the device for which it records.

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.backend import Backend, Implementation
 
 CompositeBody = TypeVar("CompositeBody", bound="Callable[..., Any]")
+"""The function that defines a composite."""
 
 _running_composites: Final[ContextVar[tuple[str, ...]]] = ContextVar(
     "plugrad_running_composites", default=()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 _COMPLEX_DTYPES = equivalents(COMPLEX)
+"""The complex dtypes, in plugrad's and NumPy's spelling."""
 
 
 def custom_grad(

@@ -68,9 +68,11 @@ def compute_in_wider_dtype(
     has_dtype = "dtype" in kernel.attributes
 
     def widen(x: Any) -> Any:
+        """Return an input array in the wider dtype; None stays None."""
         return cast_to(x, dtype=wider[x.dtype]) if x is not None and x.dtype in wider else x
 
     def cast_back(y: Any, spec: Spec) -> Any:
+        """Return a result in the dtype that the contract promises."""
         return cast_to(y, dtype=spec.dtype) if spec.dtype in wider else y
 
     @wraps(function)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
 
 InputsByName = dict[str, "Tensor | None"]
+"""The inputs of a call by name."""
 
 WINDOW_SIZE_ATTRIBUTE_NAMES: Final = ("filter_size", "window_shape")
 """TensorFlow.js's names of the window size of a pooling; other windows have the size of their filter."""
@@ -88,6 +89,7 @@ def translate_window_attributes(
     attrs |= {"filter_shape": tuple(filter)} if "filter_shape" in attrs else {}
 
     def sizes_per_axis(value: Any, attribute_name: str) -> tuple[int, ...]:
+        """Return an attribute's value as one size for each spatial axis."""
         return as_sizes(1 if value is None else value, axes, f"{name}: {attribute_name}")
 
     rounding = attrs.pop("dim_rounding_mode", None)

@@ -27,7 +27,9 @@ gradient(activation.silu, x=lambda dy, x: activation.silu_gradient(dy, x))
 gradient(activation.softplus, x=lambda dy, x: dy * sigmoid(x))
 
 SELU_SCALE = 1.0507009873554805
+"""The factor of both branches of selu."""
 SELU_ALPHA = 1.6732632423543772
+"""The further factor of the branch of selu for negative x."""
 # For x <= 0, out = scale * alpha * (exp(x) - 1), so the derivative is out + scale * alpha.
 gradient(
     activation.selu,

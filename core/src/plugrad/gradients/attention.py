@@ -33,6 +33,7 @@ def _attention_weights(q: Tensor, k: Tensor, mask: Tensor | None, scale: float) 
 
 
 def _row_sums(x: Tensor) -> Tensor:
+    """Return the sums along the last axis, which keeps size 1."""
     return sum(x, axis=-1, keepdims=True)
 
 

@@ -42,6 +42,7 @@ def declare_gradients(
     def compute_gradients(
         dy: Tensor, saved: list[Any], attrs: Attrs
     ) -> dict[str, Callable[[], Tensor]]:
+        """Return the gradient of each input of the fused kernel by name."""
         a, b, bias, slope, y = saved
         own = {name: attrs[name] for name in product.attributes}
         name, alpha = attrs["activation"], attrs["leakyrelu_alpha"]

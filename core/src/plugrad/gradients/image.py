@@ -112,6 +112,7 @@ def _interpolate_pixels(
     filling = asarray(fill_value, dtype=image.dtype, device=image.backend)
 
     def pixel(row: Tensor, column: Tensor) -> Tensor:
+        """Return the pixels at integer rows and columns, according to the fill mode beyond the borders."""
         inner_row, inner_column = (
             _extend_positions(row, height, fill_mode),
             _extend_positions(column, width, fill_mode),

@@ -72,6 +72,7 @@ def split_gates(x: Tensor, gate_count: int) -> list[Tensor]:
 
 
 def _concatenate(*parts: Tensor) -> Tensor:
+    """Return tensors joined along the last axis."""
     return movement.concat(*parts, axis=parts[0].ndim - 1)
 
 
@@ -96,6 +97,7 @@ def _register_second_gradient(kernel: Any, compute_gradient: Callable[..., list[
     names: tuple[str, ...] = kernel.inputs
 
     def compute_thunks(dys: Any, saved: list[Any], attrs: Attrs) -> GradientThunks:
+        """Return functions for the second derivatives, by input."""
         found = cache(lambda: vjp(compute_gradient, *saved)[1]([*dys]))
         return {name: partial(lambda i: found()[i], place) for place, name in enumerate(names)}
 

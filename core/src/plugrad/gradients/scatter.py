@@ -38,6 +38,7 @@ def _gather_surviving(dy: Tensor, coordinates: Tensor) -> Tensor:
 
 
 def _zeros_on_same_device(like: Tensor, shape: Shape, dtype: DType) -> Tensor:
+    """Return zeros of a shape and dtype on the device of the tensor `like`."""
     return creation.fill.on(like.backend, shape=shape, value=0, dtype=dtype)
 
 

@@ -138,7 +138,7 @@ class _ControlFlowRun:
         return [place for place, r in enumerate(node.inputs) if r.node in self.fixed]
 
     def _send(self, context: FrameContext, node_name: str, outputs: NodeOutputs) -> None:
-        """Send the outputs of a node to its consumers."""
+        """Send the outputs of a node, computed in the loops of a context, to its consumers."""
         if context == ROOT_CONTEXT:
             self.results[node_name] = outputs
         is_dead = all(isinstance(value, DeadToken) for value in outputs)
@@ -156,7 +156,7 @@ class _ControlFlowRun:
     def _receive_token(
         self, context: FrameContext, node_name: str, input_position: int, value: Any
     ) -> None:
-        """Store a value for an input of a node, and queue the node once all inputs have values."""
+        """Store a value for an input of a node in a context, and queue the node once all inputs have values."""
         node = self.nodes[node_name]
         tokens = self.arrived.setdefault((context, node_name), {})
         tokens[input_position] = value
@@ -168,7 +168,7 @@ class _ControlFlowRun:
     def _receive_merge(
         self, context: FrameContext, node: Node, tokens: dict[int, Any], value: Any
     ) -> None:
-        """Run a Merge when its first live value arrives, or when all its inputs are dead."""
+        """Run a Merge in a context when its first live value arrives, or when all its inputs are dead."""
         if tokens.get(-1) is DEAD_TOKEN:  # it has run in this context
             return
         back = [

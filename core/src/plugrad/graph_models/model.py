@@ -293,7 +293,7 @@ class GraphModel:
         return OutputReference(node, int(port or 0))
 
     def _convert_input(self, input_name: str, value: Any, backend: Backend) -> Tensor:
-        """Convert an input to a tensor and check it against the declared dtype and shape."""
+        """Convert an input to a tensor on a backend, and check it against the declared dtype and shape."""
         attributes = self._graph.nodes[self._inputs[input_name].node].attributes
         dtype = attributes.get("dtype", "float32")
         x = value if isinstance(value, Tensor) else asarray(value, device=backend)

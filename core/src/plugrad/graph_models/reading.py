@@ -253,7 +253,7 @@ def _decode_attribute(value: Any) -> Any:
 
 
 def _decode_scalar(kind: str, value: Any) -> Any:
-    """Return a value decoded by its kind, one of TensorFlow's letters or names for a type."""
+    """Return a value of an attribute decoded by its kind, one of TensorFlow's letters or names for a type."""
     match kind:
         case "s":
             return _decode_string(value)

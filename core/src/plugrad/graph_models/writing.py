@@ -29,7 +29,7 @@ class WriteRule(Protocol):
     """A function that writes the nodes for a call of one kernel."""
 
     def __call__(
-        self, writer: GraphWriter, call: TracedCall, input_names: list[str]
+        self, writer: GraphWriter, traced_call: TracedCall, input_names: list[str]
     ) -> Sequence[str] | str:
         """Write nodes that compute a kernel of the named values; return the names of its outputs."""
         ...

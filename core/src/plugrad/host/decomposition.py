@@ -14,6 +14,7 @@ from plugrad.kernels.decomposition import COMPLEX_DTYPE_OF_DTYPE
 from plugrad.types.dtype import as_dtype
 
 Array = NDArray[Any]
+"""A NumPy array of any dtype and shape."""
 INDEFINITE_MESSAGE = (
     "is not positive definite; a small multiple of eye({n}) added to a semidefinite one makes it so"
 )
@@ -203,7 +204,7 @@ def eig(input: Array) -> list[Array]:
 
 
 def _factor_batch(kernel_name: str, function: Any, input: Array) -> list[Array]:
-    """Factor each matrix of a batch; batch axes are flattened, because NumPy has a limit of 64 axes."""
+    """Return the factors of each matrix; the batch is flat in between, because NumPy has a limit of 64 axes."""
     batch, matrix = input.shape[:-2], input.shape[-2:]
     found = call_lapack(
         kernel_name, NOT_FACTORED_MESSAGE, function, input.reshape(prod(batch), *matrix)
@@ -212,7 +213,7 @@ def _factor_batch(kernel_name: str, function: Any, input: Array) -> list[Array]:
 
 
 def call_lapack(kernel_name: str, failure_message: str, function: Any, *arrays: Array) -> Any:
-    """Return the results of a function of `numpy.linalg`.
+    """Return the results of a function of `numpy.linalg` for arrays; `failure_message` ends the error if it fails.
 
     Raises:
         ArgumentValueError: the function fails; the message says why.
@@ -239,3 +240,4 @@ HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
     decomposition.triangular_solve: triangular_solve,
     decomposition.eig: eig,
 }
+"""By kernel, the NumPy function that computes it."""

@@ -9,6 +9,7 @@ from plugrad.contract.kernel import Kernel
 from plugrad.kernels import detection
 
 Array = NDArray[Any]
+"""A NumPy array of any dtype and shape."""
 
 
 def non_max_suppression(
@@ -104,3 +105,4 @@ HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
     detection.non_max_suppression_padded: non_max_suppression_padded,
     detection.non_max_suppression_with_score: non_max_suppression_with_score,
 }
+"""By kernel, the NumPy function that computes it."""

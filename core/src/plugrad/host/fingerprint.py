@@ -14,7 +14,7 @@ FARMHASH_CONSTANT_0, FARMHASH_CONSTANT_1, FARMHASH_CONSTANT_2 = (
 
 
 def fingerprint64(text: bytes) -> int:
-    """Return the fingerprint of bytes.
+    """Return the fingerprint of a text, given as bytes.
 
     >>> fingerprint64(b"hello") % 1000, fingerprint64(b"a") % 1000
     (296, 939)
@@ -121,6 +121,7 @@ def _hash_long(text: bytes) -> int:
 
 
 Uint64Pair = tuple[int, int]
+"""Two unsigned 64-bit integers."""
 
 
 def _hash_64_byte_block(

@@ -10,6 +10,7 @@ from plugrad.kernels import indexing
 from plugrad.types.dtype import position_dtype
 
 Array = NDArray[Any]
+"""A NumPy array of any dtype and shape."""
 
 
 def where_true(condition: Array) -> Array:
@@ -18,3 +19,4 @@ def where_true(condition: Array) -> Array:
 
 
 HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {indexing.where_true: where_true}
+"""By kernel, the NumPy function that computes it."""

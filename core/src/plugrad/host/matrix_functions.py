@@ -11,6 +11,7 @@ from plugrad.host.decomposition import NOT_FACTORED_MESSAGE, call_lapack
 from plugrad.kernels import matrix_functions
 
 Array = NDArray[Any]
+"""A NumPy array of any dtype and shape."""
 DOUBLE_EPSILON: Final = float(np.finfo(np.float64).eps)
 """The distance from 1 to the next double."""
 BLOCK_ROWS: Final = 32
@@ -153,3 +154,4 @@ HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
     matrix_functions.square_root: square_root,
     matrix_functions.sylvester_solve: sylvester_solve,
 }
+"""By kernel, the NumPy function that computes it."""

@@ -15,6 +15,7 @@ from plugrad.contract.kernel import Kernel
 from plugrad.kernels import binary, optimizers
 
 Array = NDArray[Any]
+"""A NumPy array of any dtype and shape."""
 Coefficient: TypeAlias = Any  # a float beside arrays, a 0-d tensor beside tensors
 """A coefficient of a formula, such as the learning rate."""
 Formula: TypeAlias = Callable[..., tuple[Any, ...]]
@@ -140,7 +141,7 @@ def _select_by_flag(flag: Coefficient, compute: Callable[[], Any], otherwise: An
 
 
 def _scale(x: Any, factor: Coefficient) -> Any:
-    """Return ``x * factor``; the number 1 is skipped."""
+    """Return ``x * factor``, or x itself if the factor is the number 1."""
     return x if isinstance(factor, float) and factor == 1.0 else x * factor
 
 
@@ -172,3 +173,4 @@ def apply_to_lists(kernel: Kernel[..., Any], formula: Formula) -> Callable[..., 
 HOST_IMPLEMENTATIONS: Final = {
     kernel: apply_to_lists(kernel, formula) for kernel, formula in FORMULAS.items()
 }
+"""By kernel, the NumPy function that computes it."""

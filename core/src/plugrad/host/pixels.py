@@ -11,6 +11,7 @@ from plugrad.errors import ArgumentValueError
 from plugrad.kernels import pixels as kernels
 
 Array = NDArray[Any]
+"""A NumPy array of any dtype and shape."""
 OPAQUE_ALPHA = 255
 """The opacity of an opaque pixel, as a byte."""
 
@@ -52,3 +53,4 @@ HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
     kernels.from_pixels: from_pixels,
     kernels.draw: draw,
 }
+"""By kernel, the NumPy function that computes it."""

@@ -13,6 +13,7 @@ from plugrad.host import format_values
 from plugrad.kernels import ragged
 
 Array = NDArray[Any]
+"""A NumPy array of any dtype and shape."""
 MAX_RAGGED_VALUES = 2**31 - 1  # the largest int32 split
 """The most values that the result of `ragged_range` may have."""
 
@@ -199,3 +200,4 @@ HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
     ragged.ragged_gather: ragged_gather,
     ragged.ragged_tensor_to_tensor: ragged_tensor_to_tensor,
 }
+"""By kernel, the NumPy function that computes it."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
     Array = NDArray[Any]
+    """A NumPy array of any dtype and shape."""
 
 WORD_MASK: Final = np.uint64(0xFFFFFFFF)
 """The bits of a 32-bit word."""
@@ -74,7 +75,7 @@ def _write_counters(first_counter: int, x: Array, y: Array) -> None:
 
 
 def random_bits(state: Array, *, shape: Shape) -> Array:
-    """Return the words of Philox's output blocks in order."""
+    """Return the words of Philox's output blocks for a state (the words of key and counter), in order."""
     count = prod(shape)
     words = np.empty((-(-count // 4), 4), "uint32")
     for first, blocks in philox(state, len(words)):
@@ -84,7 +85,7 @@ def random_bits(state: Array, *, shape: Shape) -> Array:
 
 
 def random_normal(state: Array, *, shape: Shape) -> Array:
-    """Return normally distributed numbers in pairs by the Box–Muller transformation."""
+    """Return normally distributed numbers for a Philox state, in pairs by the Box–Muller transformation."""
     count = prod(shape)
     out = np.empty((-(-count // 4), 2, 2), "float32")
     for first, blocks in philox(state, len(out)):
@@ -194,3 +195,4 @@ HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Callable[..., Any]]] = {
     random.random_normal: random_normal,
     random.multinomial: multinomial,
 }
+"""By kernel, the NumPy function that computes it."""

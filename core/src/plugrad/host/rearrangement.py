@@ -10,6 +10,7 @@ from plugrad.kernels import rearrangement
 from plugrad.types.shapes import broadcast
 
 Array = NDArray[Any]
+"""A NumPy array of any dtype and shape."""
 
 
 def broadcast_args(s0: Array, s1: Array) -> Array:
@@ -20,3 +21,4 @@ def broadcast_args(s0: Array, s1: Array) -> Array:
 HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
     rearrangement.broadcast_args: broadcast_args
 }
+"""By kernel, the NumPy function that computes it."""

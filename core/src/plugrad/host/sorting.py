@@ -12,6 +12,7 @@ from plugrad.kernels.sorting import Side
 from plugrad.types.dtype import position_dtype
 
 Array = NDArray[Any]
+"""A NumPy array of any dtype and shape."""
 
 
 def sort(x: Array, *, axis: int, descending: bool) -> Array:
@@ -150,3 +151,4 @@ HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
     sorting.upper_bound: upper_bound,
     sorting.unique: unique,
 }
+"""By kernel, the NumPy function that computes it."""

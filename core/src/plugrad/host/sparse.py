@@ -12,6 +12,7 @@ from plugrad.host import format_values
 from plugrad.kernels import sparse
 
 Array = NDArray[Any]
+"""A NumPy array of any dtype and shape."""
 
 
 def sparse_fill_empty_rows(
@@ -118,3 +119,4 @@ HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
     sparse.sparse_segment_sum: sparse_segment_sum,
     sparse.sparse_segment_mean: sparse_segment_mean,
 }
+"""By kernel, the NumPy function that computes it."""

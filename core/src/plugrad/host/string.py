@@ -16,6 +16,7 @@ from plugrad.types import dtype
 from plugrad.types.specs import Shape
 
 Array = NDArray[Any]
+"""A NumPy array of any dtype and shape."""
 
 
 def flatten_strings(values: list[str]) -> Array:
@@ -103,3 +104,4 @@ HOST_IMPLEMENTATIONS: Final[dict[Kernel[..., Any], Any]] = {
     string.string_split: string_split,
     string.string_n_grams: string_n_grams,
 }
+"""By kernel, the NumPy function that computes it."""

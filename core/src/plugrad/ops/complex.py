@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor, TensorLike
 
 _COMPLEX_DTYPES = equivalents(COMPLEX)
+"""The complex dtypes, in plugrad's and NumPy's spelling."""
 
 
 def complex(real: TensorLike, imag: TensorLike) -> Tensor:

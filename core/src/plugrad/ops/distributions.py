@@ -178,6 +178,7 @@ def sample_gamma(
         return cube, (root > 0) & (logarithm(uniform) < bound)
 
     def draw_accepted(count: int) -> Tensor:
+        """Return `count` accepted numbers, chosen from more proposed ones."""
         cube, is_accepted = propose(count)
         spare = max_rejected_count(count, rejection)
         if 2 * spare <= count:

@@ -89,6 +89,7 @@ def _euclidean_norm(x: Tensor, axis: AxisLike, keepdims: bool) -> Tensor:
 
 
 _COMPLEX_DTYPES: Final = equivalents(COMPLEX)
+"""The complex dtypes, in plugrad's and NumPy's spelling."""
 
 
 def sqrt_with_zero_gradient(x: Tensor) -> Tensor:

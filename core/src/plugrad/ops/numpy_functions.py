@@ -489,6 +489,7 @@ def _along_last_two_axes(transform: Any) -> Any:
         axes: Sequence[int] | None = (-2, -1),
         norm: str | None = None,
     ) -> Tensor:
+        """Return the transform of an array along `axes`, by default the last two."""
         return transform(a, s=s, axes=axes, norm=norm or "backward")
 
     return transform_plane

@@ -24,6 +24,7 @@ def swap_operands(op: BinaryOperator) -> BinaryOperator:
     """Return a binary op that takes its operands in the other order, for reflected operators such as ``__radd__``."""
 
     def operator(x: Any, other: Any) -> Any:
+        """Return the op's result for the operands in the other order."""
         return op(other, x)
 
     return operator
@@ -33,6 +34,7 @@ def make_comparison(op: BinaryOperator) -> BinaryOperator:
     """Return a comparison that returns NotImplemented for operands that never equal a tensor."""
 
     def compare(x: Tensor, other: Any) -> Any:
+        """Return the op's result, or NotImplemented for an operand that never equals a tensor."""
         if other is None or (type(other) is str and x.dtype is not string):
             return NotImplemented
         return op(x, other)

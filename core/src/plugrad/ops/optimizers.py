@@ -104,6 +104,7 @@ def _make_coefficient_tensors(
     numbers: Sequence[float] = ()
 
     def compute_coefficient(coefficient_index: int) -> float:
+        """Return one coefficient; the first one asked for computes all."""
         nonlocal numbers
         if coefficient_index == 0:
             numbers = compute_coefficients()

@@ -350,9 +350,11 @@ class Generator:
         count = count_elements(sizes)
 
         def draw_normal(count: int) -> Tensor:
+            """Return `count` normal numbers."""
             return self._draw_standard_normal((count,), dtype, backend)
 
         def draw_positive(count: int) -> Tensor:
+            """Return `count` uniform numbers above 0 and at most 1."""
             return self._draw_positive_uniform((count,), dtype, backend)
 
         greater = alpha if alpha >= 1 else alpha + 1
@@ -570,6 +572,7 @@ def _computation_dtype(dtype: DType) -> DType:
 
 
 def _scale_and_shift(numbers: Tensor, mean: float, std: float) -> Tensor:
+    """Return standard numbers times `std`, plus `mean`."""
     if std != 1:
         numbers = numbers * std
     return numbers + mean if mean else numbers

@@ -346,6 +346,7 @@ def as_summable(x: TensorLike, op: str, dtype: DTypeLike | None) -> Tensor:
 
 
 _BOOL_DTYPES = equivalents(BOOL)
+"""The dtype bool, in plugrad's and NumPy's spelling."""
 _NARROW_DTYPES = equivalents(BOOL | {d for d in INTEGER if d.itemsize < int32.itemsize})
 
 

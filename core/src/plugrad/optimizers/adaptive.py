@@ -57,7 +57,7 @@ class Adagrad(Optimizer):
 
     @property
     def _update_rule(self) -> Kernel[..., list[Tensor]]:
-        """Return the kernel of a step."""
+        """Return the kernel that computes a step."""
         return optimizers.adagrad
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
@@ -98,7 +98,7 @@ class Adadelta(Optimizer):
 
     @property
     def _update_rule(self) -> Kernel[..., list[Tensor]]:
-        """Return the kernel of a step."""
+        """Return the kernel that computes a step."""
         return optimizers.adadelta
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
@@ -150,7 +150,7 @@ class RMSProp(Optimizer):
 
     @property
     def _update_rule(self) -> Kernel[..., list[Tensor]]:
-        """Return the kernel of a step, centered or not."""
+        """Return the kernel that computes a step, centered or not."""
         return optimizers.centered_rmsprop if self.centered else optimizers.rmsprop
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
@@ -202,7 +202,7 @@ class Adam(Optimizer):
 
     @property
     def _update_rule(self) -> UpdateStep:
-        """Return the kernel of a step."""
+        """Return the kernel that computes a step."""
         return optimizers.adam
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
@@ -289,7 +289,7 @@ class Adamax(Adam):
 
     @property
     def _update_rule(self) -> Kernel[..., list[Tensor]]:
-        """Return the kernel of a step."""
+        """Return the kernel that computes a step."""
         return optimizers.adamax
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:

@@ -101,7 +101,7 @@ class NAdam(Adam):
 
     @property
     def _update_rule(self) -> ComposedStep:
-        """Return the composed function of a step."""
+        """Return the function of ops that computes a step."""
         return MOMENT_UPDATE_RULE
 
     def _momentum(self, step_number: int) -> float:
@@ -148,7 +148,7 @@ class RAdam(Adam):
 
     @property
     def _update_rule(self) -> ComposedStep:
-        """Return the composed function of a step."""
+        """Return the function of ops that computes a step."""
         return MOMENT_UPDATE_RULE
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
@@ -214,7 +214,7 @@ class Lion(Optimizer):
 
     @property
     def _update_rule(self) -> ComposedStep:
-        """Return the composed function of a step."""
+        """Return the function of ops that computes a step."""
         return SIGN_UPDATE_RULE
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:

@@ -30,7 +30,7 @@ class SGD(Optimizer):
 
     @property
     def _update_rule(self) -> Kernel[..., list[Tensor]]:
-        """Return the kernel of a step."""
+        """Return the kernel that computes a step."""
         return optimizers.gradient_descent
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:
@@ -69,7 +69,7 @@ class Momentum(Optimizer):
 
     @property
     def _update_rule(self) -> Kernel[..., list[Tensor]]:
-        """Return the kernel of a step."""
+        """Return the kernel that computes a step."""
         return optimizers.momentum
 
     def _step_coefficients(self, step_number: int, learning_rate: float) -> tuple[float, ...]:

@@ -28,6 +28,7 @@ class LinePoint(NamedTuple):
     step: float
     """The distance from the start, as a multiple of the direction."""
     value: float
+    """The objective function at the point, as a number."""
     slope: float
     """The derivative of the value by the step."""
     gradient: Tensor

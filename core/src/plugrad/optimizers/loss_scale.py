@@ -68,7 +68,7 @@ class LossScale:
         return self._variables_on(backend)[0]
 
     def unscale(self, gradients: Sequence[Tensor], backend: Backend) -> tuple[list[Tensor], Tensor]:
-        """Return the gradients divided by the factor, and a bool tensor that says whether all are finite.
+        """Return gradients on a backend divided by the factor, and a bool tensor that says whether all are finite.
 
         The factor changes for the next step.
         """

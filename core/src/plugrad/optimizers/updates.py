@@ -87,7 +87,7 @@ def _can_update_together(updates: Sequence[VariableUpdate]) -> bool:
 def _first_in_group(
     updates: Sequence[tuple[Variable, VariableState, int]], group_of: Mapping[Variable, object]
 ) -> list[int]:
-    """Return for each update the index of the first one of the same group and number of steps."""
+    """Return for each update the index of the first one whose variable is in the same group and took as many steps."""
     counts = [state.steps + more for _, state, more in updates]
     if not group_of and counts == counts[:1] * len(counts):  # in few lines: each traced call asks
         return [0] * len(counts)

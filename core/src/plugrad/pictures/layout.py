@@ -50,7 +50,9 @@ class Arrangement(NamedTuple):
     leads_upwards: dict[Edge, bool | None]
     """By edge, whether it leads upwards; None for one from block to block."""
     width: float
+    """The width of the picture, in pixels."""
     height: float
+    """The height of the picture, in pixels."""
 
 
 @dataclass
@@ -188,7 +190,7 @@ def _arrange_block(
     bends: dict[Edge, list[_RowItem]],
     offset: float,
 ) -> float:
-    """Set the x positions of a block's items, starting at `offset`, and return its width."""
+    """Set the x positions of a block's items, starting at the x position `offset`, and return its width."""
     rows: dict[int, list[_RowItem]] = defaultdict(list)
     near: dict[int, dict[int, list[_RowItem]]] = defaultdict(lambda: defaultdict(list))
     for i in node_indices:

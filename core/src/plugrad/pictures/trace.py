@@ -66,6 +66,7 @@ class _RecordedCall(NamedTuple):
     """A call of a kernel, with the steps of the tape that tell where it belongs."""
 
     call: Call
+    """The call as the engine reports it."""
     is_backward: bool
     """Whether it belongs to the gradient."""
     differentiated_order: int | None
@@ -280,7 +281,7 @@ class _GraphBuilder:
                 self.makers[id(x)] = here
 
     def _find_or_add_source(self, array: Any, backend: Backend) -> int:
-        """Return the node that produces an input; one is added if no call has produced it."""
+        """Return the node that produces an array on a backend; one is added if no call has produced it."""
         known = self.makers.get(id(array))
         if known is not None:
             return known

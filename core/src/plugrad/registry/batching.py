@@ -91,7 +91,7 @@ def insert_axes_to_rank(x: Tensor, rank: int) -> Tensor:
 
 
 def move_axis(x: Tensor, source: int, target: int) -> Tensor:
-    """Return a tensor with one axis at another place."""
+    """Return a tensor with its axis at position `source` moved to position `target`."""
     if source == target:
         return x
     order = [i for i in range(x.ndim) if i != source]

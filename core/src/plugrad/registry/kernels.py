@@ -403,7 +403,7 @@ def _remove_from_tables(kernel_name: str, backend: Backend) -> None:
 def _exchange_in_table(
     backend: Backend, table: dict[str, KernelConfig], kernel_name: str, old: object, new: object
 ) -> None:
-    """Replace an entry of a table by another one, unless it is a different one by now, and notify the listeners."""
+    """Replace the entry `old` of a kernel in a device's table by `new`, unless it has changed; notify the listeners."""
     with journal.registration_lock:
         journal.exchange_table_entry(table, kernel_name, old, new)
         _notify_listeners([kernel_name], backend.name)

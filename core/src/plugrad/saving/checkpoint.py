@@ -46,7 +46,7 @@ WRITE_BUFFER_BYTES: Final = 1 << 20
 SAFETENSORS_CODE_OF_DTYPE: Final = {
     dtype: code for code, dtype in DTYPE_OF_SAFETENSORS_CODE.items() if code != "BF16"
 }
-"""The codes of the file format by NumPy's dtypes."""
+"""The code of the file format for each of NumPy's dtypes."""
 
 
 def save(path: str | PathLike[str], tree: Any) -> None:

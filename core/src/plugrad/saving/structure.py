@@ -230,7 +230,7 @@ class StructureReader:
         conversion: Mapping[Any, Any],
         node: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return the tensor, variable or array whose values are stored under a name; the same object each time."""
+        """Return the leaf whose array has a name, converted back as `conversion` says; the same object each time."""
         if (leaf := self._leaves.get((leaf_type, array_name))) is not None:
             return leaf
         if array_name not in self._arrays:

@@ -36,15 +36,15 @@ NUMPY_DTYPE_OF_TFJS_NAME: Final[dict[str, np.dtype[Any]]] = {
     "bool": np.dtype("?"),
     "complex64": np.dtype("<c8"),
 }
-"""NumPy's dtype for each of TensorFlow.js's, as the bytes have it."""
+"""The dtype with which NumPy reads weights, by TensorFlow.js's name of the dtype."""
 NUMPY_DTYPE_OF_QUANTIZATION: Final[dict[str, np.dtype[Any]]] = {
     "uint8": np.dtype("u1"),
     "uint16": np.dtype("<u2"),
     "float16": np.dtype("<f2"),
 }
-"""NumPy's dtype for each kind of quantization, as the bytes have it."""
+"""The dtype with which NumPy reads quantized weights, by the name of the quantization."""
 DEFAULT_SHARD_BYTES: Final = 4 * 2**20
-"""The size of the files into which weights are split, in bytes."""
+"""The most bytes of a weight file, unless the caller gives another number."""
 
 
 # --- bytes and specs ------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def record_change(
     *,
     is_replacement: bool = False,
 ) -> None:
-    """Record the change of a subject before it is made, if a journal is open; undoing it unmade is harmless."""
+    """Record how to undo and redo a change of a subject, before the change is made, if a journal is open."""
     journal = _open_journal.get()
     if journal is not None:
         journal.changes.append(JournalEntry(subject, is_replacement, undo, redo))

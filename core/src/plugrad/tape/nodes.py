@@ -191,6 +191,7 @@ LEAF_REFERENCE_COUNTER: Final = object()
 
 
 _REFERENCE_COUNT_WITHOUT_LEAVES: Final = getrefcount(LEAF_REFERENCE_COUNTER)
+"""The reference count of `LEAF_REFERENCE_COUNTER` when no leaf is alive."""
 
 
 def count_live_leaves() -> int:

@@ -92,6 +92,7 @@ def _make_rule_table_planner(
 
     def planner(kernel: Kernel[..., Any], differentiated_positions: Sequence[int]) -> VjpPlan:
         # If the number of inputs varies, positions do not identify them: the plan is for all.
+        """Return the gradient plan for the inputs at `differentiated_positions`."""
         given = inputs if kernel.takes_list else [inputs[i] for i in differentiated_positions]
         active = [name for name in given if name in rules]
         named = set[str]().union(*[needs[name] for name in active]) - {"dy"}

@@ -1,7 +1,6 @@
 """The tensor: a handle on a backend's array, which never changes. An assignment gives the tensor another array.
 
-Operators and methods that compute call ops, which are in a higher layer: `plugrad.ops.operators`
-attaches them.
+Operators and methods that compute call ops of a higher layer; `plugrad.ops.operators` attaches them.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from plugrad.tensor.backend import HOST, dlpack_device_of, export_array, export_
 from plugrad.tensor.keeping import keep_alive
 from plugrad.types.dtype import DType, DTypeLike, Scalar, as_dtype, string
 from plugrad.types.shapes import count_elements
+from plugrad.types.specs import TensorArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -320,9 +320,9 @@ class Tensor(Methods):
         >>> plugrad.grad(lambda x: x * x.is_being_differentiated())(2.0)
         tensor(1., dtype=float32)
         """
-        return (
-            self.node is not None and self.dtype.is_inexact and self.node.is_being_differentiated()
-        )
+        if self.node is not None and self.node.is_being_differentiated():
+            return self.dtype.is_inexact
+        return isinstance(self.array, TensorArray) and self.array.tensor.is_being_differentiated()
 
     def _as_python_scalar(self, convert: Callable[[Any], ResultType]) -> ResultType:
         name = getattr(convert, "__name__", "conversion")

@@ -28,6 +28,7 @@ def iter_leaves(tree: Any) -> Iterator[Any]:
 
 
 def _iter_leaves(tree: Any) -> Iterator[Any]:
+    """Yield the leaves in order; a tree that is too deep raises RecursionError."""
     if isinstance(tree, dict):
         tree = cast("dict[Any, Any]", tree).values()
     elif not isinstance(tree, list | tuple):
@@ -71,6 +72,7 @@ def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def _map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Return a tree with `function` applied to every leaf; a tree that is too deep raises RecursionError."""
     if isinstance(tree, Tensor):
         return function(tree)
     if isinstance(tree, dict):

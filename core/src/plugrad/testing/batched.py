@@ -42,7 +42,7 @@ EXAMPLE_COUNT = 3
 def check_batched(
     row: Row, backend: Backend, *, is_value_exact: bool = False, is_gradient_exact: bool = False
 ) -> None:
-    """Compare a batched row and its gradient with a loop over examples, for each input and for all.
+    """Compare a batched row and its gradient, on a backend, with a loop over examples, for each input and for all.
 
     The gradient is computed in the batch, and once more traced. A kernel whose shape depends on values must say that
     it cannot be batched. What is exact equals the loop in all bits, else to the tolerance of the row.
@@ -115,7 +115,7 @@ def _compare_with_loop(
     label: str,
     is_exact: bool,
 ) -> list[Array] | None:
-    """Compare a function batched over each of its inputs, and over all, with a loop over examples.
+    """Compare a function batched over each of its inputs, and over all, with a loop; errors name `label`.
 
     Nothing is read before all is computed, so that an asynchronous device is not waited for in between.
 
@@ -150,7 +150,7 @@ def _compare_with_loop(
 
 
 def _call_batched(function: Callable[..., Any], args: Sequence[Tensor], row: Row) -> list[Tensor]:
-    """Call a batched function; a warning that a kernel loops must have a declared reason."""
+    """Call a batched function with the inputs of a row; a warning that a kernel loops must have a declared reason."""
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "vmap: ")
         # Only a warning without a reason goes on to say how to give the kernel a rule.
@@ -161,7 +161,7 @@ def _call_batched(function: Callable[..., Any], args: Sequence[Tensor], row: Row
 def _check_close(
     outputs: Sequence[Array], expected: Sequence[Array], row: Row, label: str, is_exact: bool
 ) -> None:
-    """Raise unless arrays have the shapes and dtypes of others, and values within the row's tolerance."""
+    """Raise an error that names `label` unless outputs are close to the expected ones, or equal if `is_exact`."""
     for output, expected_output in zip(outputs, expected, strict=True):
         if output.shape != expected_output.shape or output.dtype != expected_output.dtype:
             raise AssertionError(

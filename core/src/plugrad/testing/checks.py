@@ -72,7 +72,7 @@ FLOAT32_PROGRAM_DTYPES: Final = ("float32", "int32", "bool")
 
 
 def check_in_float32(row: Row, backend: Backend) -> None:
-    """Compare a row with NumPy, and its gradient with finite differences, if a program in float32 may run it.
+    """Compare a row and its gradient, on a backend, with NumPy, if a program in float32 may run it.
 
     Raises:
         NotClaimed: it needs other dtypes, or one of the program's that the backend does not store.
@@ -135,7 +135,7 @@ def as_tensors(arrays: Sequence[Array | None]) -> list[Tensor | None]:
 
 
 def replace_inputs(inputs: Sequence[Any], positions: Sequence[int], replacements: Any) -> list[Any]:
-    """Return the inputs with others at some positions."""
+    """Return the inputs with those at `positions` replaced by others, in the same order."""
     inputs = list(inputs)
     for i, x in zip(positions, replacements, strict=True):
         inputs[i] = x
@@ -218,13 +218,13 @@ def check_values(
 
 
 def _check_equal(actual: object, expected: object, property_name: str, label: str) -> None:
-    """Raise unless a property of a result has the expected value."""
+    """Raise an error that names `label` unless a property of a result has the expected value."""
     if actual != expected:
         raise AssertionError(f"{label}: the {property_name} is {actual}; it must be {expected}")
 
 
 def _compare_values(actual: Array, expected: Array, row: Row, label: str) -> None:
-    """Raise unless values are within the row's tolerance of the expected ones."""
+    """Raise an error that names `label` unless values are within the row's tolerance of the expected ones."""
     _check_equal(actual.shape, expected.shape, "shape", label)
     name = str(as_dtype(actual.dtype))
     if name not in RELATIVE_TOLERANCE_OF_DTYPE:
@@ -267,7 +267,7 @@ def differentiated_inputs(row: Row) -> list[int]:
 
 
 def check_row_gradient(row: Row, backend: Backend) -> None:
-    """Compare the gradient with finite differences: to second order, or to first in single precision."""
+    """Compare a row's gradient on a backend with finite differences: to second order, or first in single precision."""
     require_kernel(row.kernel, backend)
     stored = backend.dtypes()
     dtypes = [
@@ -309,7 +309,7 @@ def _check_gradient_in_dtype(row: Row, dtype: str) -> None:
 
 
 def check_refusal(call: Callable[[], Any], label: str) -> None:
-    """Raise unless a traced or batched call raises an error because a shape depends on values."""
+    """Raise an error that names `label` unless `call`, a function, fails because a shape depends on values."""
     try:
         call()
     except TracingError:

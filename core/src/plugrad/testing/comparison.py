@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+"""A NumPy array of any dtype and shape."""
 
 
 def assert_equal(actual: Array, expected: Array, message: str = "") -> None:

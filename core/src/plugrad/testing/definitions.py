@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from plugrad.types.windows import Window
 
 Array = NDArray[Any]
+"""A NumPy array of any dtype and shape."""
 
 
 def extract_windows(x: Array, window: Window, *, padding_value: Any = 0) -> Array:

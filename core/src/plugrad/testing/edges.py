@@ -104,7 +104,7 @@ rows_with_views: Final = [
 
 
 def check_shapes(row: Row, backend: Backend) -> None:
-    """Compare values for every rank, for empty inputs and for many elements."""
+    """Compare a row's values on a backend for every rank, for empty inputs and for many elements."""
     dtype = main_dtype(row, backend)
     for shape in EDGE_SHAPES:
         other = row.with_shapes(*[shape] * len(row.inputs))
@@ -112,7 +112,7 @@ def check_shapes(row: Row, backend: Backend) -> None:
 
 
 def check_broadcasting(row: Row, backend: Backend) -> None:
-    """Compare values for inputs of different shapes, in each order."""
+    """Compare a row's values on a backend for inputs of different shapes, in each order."""
     dtype = main_dtype(row, backend)
     count = len(row.inputs)
     for pair in BROADCAST_SHAPES:
@@ -125,7 +125,7 @@ def check_broadcasting(row: Row, backend: Backend) -> None:
 
 
 def check_incompatible_shapes_raise(row: Row, backend: Backend) -> None:
-    """Check that an implementation raises an error for incompatible shapes.
+    """Check that a backend's implementation of a row's kernel raises an error for incompatible shapes.
 
     The engine reads the contract only after a kernel has failed.
     """
@@ -157,7 +157,7 @@ def special_inputs(row: Row, dtype: str) -> list[Array | None]:
 
 
 def check_special_values(row: Row, backend: Backend) -> None:
-    """Compare values for NaN, infinities, zeros and large numbers in every combination."""
+    """Compare a row's values on a backend for NaN, infinities, zeros and large numbers in every combination."""
     require_kernel(row.kernel, backend)
     dtypes = [
         d for d in FLOATING_DTYPES[:2] if d in row.tested_dtypes and as_dtype(d) in backend.dtypes()
@@ -187,7 +187,7 @@ def _strided_view(array: Array) -> Tensor:
 
 
 def check_views(row: Row, backend: Backend) -> None:
-    """Compare values for inputs that may be views: transposed, reversed, and cut out of larger tensors."""
+    """Compare a row's values on a backend for inputs that may be views: transposed, reversed, or cut out of tensors."""
     dtype = main_dtype(row, backend)
     arrays = row.draw_inputs(dtype)
     for view in (_transposed_view, _flipped_view, _strided_view):
@@ -239,13 +239,13 @@ LARGE_ROWS: Final = [
 
 
 def check_large(row: Row, backend: Backend) -> None:
-    """Compare values for inputs that take more than one pass, block or dispatch."""
+    """Compare a row's values on a backend for inputs that take more than one pass, block or dispatch."""
     dtype = main_dtype(row, backend)
     check_values(row, dtype, row.draw_inputs(dtype))
 
 
 def check_positions_out_of_range(backend: Backend) -> None:
-    """Check that a position out of range is an error or reads zeros, but never another tensor's memory."""
+    """Check that on a backend a position out of range is an error or reads zeros, but never another tensor's memory."""
     require_kernel(indexing.gather, backend)
     require_dtypes(["int32", main_number_dtype(backend)], backend)
     others = [asarray(np.full(1000, 7, main_number_dtype(backend))) for _ in range(3)]

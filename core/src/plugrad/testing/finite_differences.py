@@ -22,6 +22,7 @@ from plugrad.transforms.gradients import grad
 from plugrad.types.dtype import DTypeLike, as_dtype, float32, float64
 
 Array = NDArray[Any]
+"""A NumPy array of any dtype and shape."""
 Inputs = Sequence[Tensor]
 """The tensors that a differentiated function takes."""
 

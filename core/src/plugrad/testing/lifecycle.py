@@ -41,7 +41,7 @@ def expect(condition: bool, message: str) -> None:
 
 
 def manifest_keeps_its_promises(backend: Backend, device_spec: str) -> None:
-    """Check that whatever the manifest lists is there when the plugin runs."""
+    """Check that whatever the manifest of a backend lists is there when the plugin runs."""
     plugin = next(p for p in backends() if p.name == backend.name and p.status == "active")
     manifest = plugin.manifest
     stored = {str(dtype) for dtype in backend.dtypes()}
@@ -64,7 +64,7 @@ def probe_returns_the_devices(backend: Backend, device_spec: str) -> None:
 
 
 def dtypes_are_plugrads(backend: Backend, device_spec: str) -> None:
-    """Check that the method `dtypes` returns plugrad's own dtypes."""
+    """Check that a backend's method `dtypes` returns plugrad's own dtypes."""
     stored = backend.dtypes()
     expect(bool(stored), "dtypes() is empty")
     strange = [d for d in stored if not isinstance(d, DType)]  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -105,7 +105,7 @@ def extreme_values(dtype: str) -> Array:
 
 
 def check_storing(dtype: str, backend: Backend) -> None:
-    """Store arrays of many shapes, and compare the values that are read back bit by bit."""
+    """Store arrays of many shapes on a backend, and compare the values that are read back bit by bit."""
     values = extreme_values(dtype)
     shapes = [(), (1,), (0,), (2, 0, 3), (7,), (2, 3), (2, 1, 3, 1, 2), (50_001,)]
     arrays = [*values.reshape(-1, 1), *(np.resize(values, shape) for shape in shapes)]
@@ -140,13 +140,13 @@ def main_number_dtype(backend: Backend) -> str:
 
 
 def small_numbers(backend: Backend, nbytes: int) -> Array:
-    """Return an array of small numbers that takes `nbytes` bytes."""
+    """Return an array of small numbers in a dtype of the backend, which takes `nbytes` bytes."""
     dtype = np.dtype(main_number_dtype(backend))
     return (np.arange(nbytes // dtype.itemsize) % 100).astype(dtype)
 
 
 def tensors_keep_their_values(backend: Backend, device_spec: str) -> None:
-    """Check that a tensor does not change with the array that it was made of."""
+    """Check that a tensor on the backend does not change with the array that it was made of."""
     array = small_numbers(backend, MEBIBYTE)
     expected = array.copy()
     x = asarray(array)
@@ -155,7 +155,7 @@ def tensors_keep_their_values(backend: Backend, device_spec: str) -> None:
 
 
 def values_outlive_their_tensor(backend: Backend, device_spec: str) -> None:
-    """Check that values stay right when their tensor is gone and its memory is used again."""
+    """Check that values stay right when their tensor on the backend is gone and its memory is used again."""
     expected = small_numbers(backend, MEBIBYTE)
     values = asarray(expected).numpy()
     gc.collect()
@@ -180,14 +180,14 @@ def cpu_and_backend_exchange_tensors(backend: Backend, device_spec: str) -> None
 
 
 def collect_and_read_memory(backend: Backend) -> Memory:
-    """Return the memory in use after waiting for all work and collecting garbage."""
+    """Return the memory in use on a backend after waiting for all work and collecting garbage."""
     gc.collect()
     backend.synchronize()
     return backend.memory()
 
 
 def memory_is_counted(backend: Backend, device_spec: str) -> None:
-    """Check that an array's memory counts from its creation until its last reference is gone."""
+    """Check that a backend counts an array's memory from its creation until its last reference is gone."""
     array = small_numbers(backend, MEBIBYTE)
     before = collect_and_read_memory(backend)
     x = asarray(array)
@@ -214,7 +214,7 @@ def memory_is_counted(backend: Backend, device_spec: str) -> None:
 
 
 def nothing_leaks(backend: Backend, device_spec: str) -> None:
-    """Check that results to which nothing refers give their memory back."""
+    """Check that results on a backend to which nothing refers give their memory back."""
     require_kernel(binary.add, backend)
     x = asarray(small_numbers(backend, MEBIBYTE))
     before = collect_and_read_memory(backend)
@@ -229,7 +229,7 @@ def nothing_leaks(backend: Backend, device_spec: str) -> None:
 
 
 def memory_limit_is_kept(backend: Backend, device_spec: str) -> None:
-    """Check that an allocation beyond the limit raises an error, and one within it or without a limit does not."""
+    """Check that only an allocation beyond a backend's memory limit raises an error."""
     small, large = small_numbers(backend, MEBIBYTE), small_numbers(backend, 64 * MEBIBYTE)
     limit = collect_and_read_memory(backend).bytes + 16 * MEBIBYTE
     backend.set_memory_limit(limit)
@@ -261,7 +261,7 @@ def _expect_out_of_memory(allocate: Callable[[], Any], description: str) -> None
 
 
 def synchronize_returns(backend: Backend, device_spec: str) -> None:
-    """Check that `synchronize` returns when there is nothing to wait for, and when it is called twice."""
+    """Check that a backend's `synchronize` returns when there is nothing to wait for, and when it is called twice."""
     backend.synchronize()
     asarray(small_numbers(backend, 400))
     backend.synchronize()

@@ -188,11 +188,11 @@ def _describe_backend(backend: Backend) -> str:
     return devices.get(backend.device, "")
 
 
-def _collect_versions(backend: str) -> dict[str, str]:
-    """Return the versions of the software on which results depend."""
+def _collect_versions(backend_name: str) -> dict[str, str]:
+    """Return the versions of the software on which the results of a backend depend."""
     from importlib_metadata import version
 
-    active = [c for c in backends() if c.name == backend and c.status == "active"]
+    active = [c for c in backends() if c.name == backend_name and c.status == "active"]
     mine = {c.distribution: c.version for c in active if c.version}
     return {"plugrad-core": version("plugrad-core"), "numpy": np.__version__, **mine}
 

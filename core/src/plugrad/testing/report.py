@@ -50,7 +50,7 @@ class BackendResults:
         self.skips: Counter[str] = Counter()
 
     def add(self, level: str, kernel: str, name: str, outcome: Outcome, reason: str) -> None:
-        """Count the result of one test."""
+        """Count the result of the test called `name`, which is of a level and of the kernel called `kernel`."""
         self.levels.setdefault(level, Counter())[outcome] += 1
         if kernel:
             self.kernels.setdefault(kernel, Counter())[outcome] += 1

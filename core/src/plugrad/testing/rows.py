@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
 
 Array = NDArray[Any]
+"""A NumPy array of any dtype and shape."""
 DrawFunction = Callable[[np.random.Generator, Shape, str], Array]
 """A function of a random generator, a shape and a dtype, which returns an array."""
 

@@ -78,7 +78,7 @@ def parametrize_rows(rows: list[Row]) -> pytest.MarkDecorator:
 
 
 def check_row(row: Row, dtype: str, backend: Backend) -> None:
-    """Compare a row with NumPy; a kernel may refuse a dtype that is not its most important one."""
+    """Compare a row with NumPy on a backend; a kernel may refuse a dtype that is not its most important one."""
     require_kernel(row.kernel, backend)
     require_dtypes(row.required_dtypes(dtype), backend)
     try:
@@ -213,7 +213,7 @@ def test_traced(row: Row, opened_backend: Backend) -> None:
 @pytest.mark.plugrad_level("traced")
 @parametrize("name", TRACED_PROGRAMS, str)
 def test_traced_programs(name: str, opened_backend: Backend) -> None:
-    """Compare a program, traced and untraced."""
+    """Compare the program called `name`, traced and untraced."""
     require_dtypes(["float32", "int32", "bool"], opened_backend)
     check_program(name)
 

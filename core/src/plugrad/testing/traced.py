@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def check_traced(row: Row, backend: Backend) -> None:
-    """Compare the values of a row, and its gradients to second order, traced and untraced.
+    """Compare the values of a row on a backend, and its gradients to second order, traced and untraced.
 
     A kernel whose shape depends on values must say that it cannot be traced.
 
@@ -95,7 +95,7 @@ def check_traced(row: Row, backend: Backend) -> None:
 def _compare_traced_and_untraced(
     function: Callable[..., Any], args: Sequence[Tensor], label: str
 ) -> None:
-    """Raise unless two traced calls of a function give the bits of an untraced one."""
+    """Raise an error that names `label` unless two traced calls of a function give the bits of an untraced one."""
     try:
         untraced = list(function(*args))
     except (
@@ -109,7 +109,7 @@ def _compare_traced_and_untraced(
 
 
 def _check_same(calls: Sequence[Sequence[Tensor]], untraced: Sequence[Tensor], label: str) -> None:
-    """Raise unless the outputs of traced calls have the bits of the untraced ones, and their dtypes and shapes."""
+    """Raise an error that names `label` unless traced calls have the bits, dtypes and shapes of the untraced one."""
     values = iter(read_values([*untraced, *(x for outputs in calls for x in outputs)]))
     expected = list(itertools.islice(values, len(untraced)))
     for outputs in calls:

@@ -56,7 +56,7 @@ class XfailEntries:
         return cls(tables)
 
     def reason(self, backend: str, name: str) -> str | None:
-        """Return why a test must fail, or None if it must pass."""
+        """Return why the test called `name` must fail on the backend called `backend`, or None if it must pass."""
         found = None
         for key, pattern in self._patterns.items():
             if key[0] == backend and pattern.fullmatch(name):
@@ -65,7 +65,7 @@ class XfailEntries:
         return found
 
     def unused(self, backends: set[str]) -> list[str]:
-        """Return the entries for some backends that belong to no test."""
+        """Return the entries for backends, given by name, that belong to no test."""
         return [
             f"[{backend}] {pattern!r}"
             for backend, pattern in self._patterns

@@ -356,6 +356,7 @@ CONTROL_FLOW_REMEDY = (
     "Choose with plugrad.where(condition, a, b) or plugrad.cond(flag, f, g, *args), loop with plugrad.scan or "
     "plugrad.while_loop, or pass what decides as an argument that is not a tensor"
 )
+"""The remedy in errors for code that branches or loops on traced values."""
 DEFAULT_REMEDY = "Return the tensor and read it after the call, or compute with plugrad's functions"
 """The remedy in the error of a method that is not in `REMEDY_OF_METHOD`."""
 REMEDY_OF_METHOD = {

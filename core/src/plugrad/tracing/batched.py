@@ -121,25 +121,30 @@ def _record_batched_while(
     """Return the final carry of a loop that the outer tracer records as one step."""
 
     def to_batch_level(outer_carry: Any) -> Any:
+        """Return a carry of outer tensors as tensors of the batch level."""
         return map_tree(
             lambda x: None if x is None else Tensor(BatchedArray(x, is_batched=True), tracer),
             outer_carry,
         )
 
     def to_outer_level(tree: Any) -> Any:
+        """Return a tree of tensors of the batch level as outer tensors."""
         return map_tree(lambda x: None if x is None else _spread_over_examples(x, tracer), tree)
 
     def compute_flags(carry: Any) -> Tensor:
+        """Return whether each example goes on, as a bool tensor of the batch level."""
         flag = as_tensor_leaf(go_on(carry))
         check_flag_spec(flag, "while_loop")
         return _as_scalar_flag(copy_to_backend(flag, tracer))
 
     def is_any_example_running(outer_carry: Any) -> Tensor:
+        """Return whether any example goes on, as an outer tensor: the condition of the outer loop."""
         with tracer.run_on_level():
             flag = _spread_over_examples(compute_flags(to_batch_level(outer_carry)), tracer)
         return reduction.any(flag, axis=(0,))
 
     def advance_all_examples(outer_carry: Any) -> Any:
+        """Return the next carry of all examples, as outer tensors."""
         with tracer.run_on_level():
             carry = to_batch_level(outer_carry)
             following = _advance_where(compute_flags(carry), function, carry, tracer)

@@ -109,6 +109,7 @@ def run_batched_loop(
     def run_iteration_for_all_examples(
         outer_carry: list[Tensor], outer_slices: list[Tensor]
     ) -> Any:
+        """Return the next carry and the results of one round, as outer tensors."""
         outside = current_tracer()
         assert outside is not None
         body = BatchedBody(tracer, outside, watched)

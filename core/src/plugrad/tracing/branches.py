@@ -133,6 +133,7 @@ class CondNode(CustomNode):
         given: list[int] = sorted(dy)
 
         def make_branch_gradient(branch_index: int) -> Callable[..., list[Tensor]]:
+            """Return the function that computes the gradients of the operands through one branch."""
             function = self.functions[branch_index]
 
             def run_backward(

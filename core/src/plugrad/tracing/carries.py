@@ -160,6 +160,7 @@ class TensorPlaceholder:
 
 
 TENSOR_PLACEHOLDER: Final = TensorPlaceholder()
+"""The one object that stands for every tensor in a described structure."""
 
 
 def condition_to_bool(flag: Any) -> bool:

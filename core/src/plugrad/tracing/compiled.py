@@ -39,6 +39,7 @@ def compile_graph(graph: Graph) -> Callable[..., list[Any]]:
 
 
 _HAS_GIL: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
+"""Whether this Python runs with the global interpreter lock."""
 
 
 class CompiledGraph:

@@ -237,6 +237,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
             return "it is traced: this is the first call"
 
         def differing_arguments(traced_arguments: dict[int | str, Any]) -> list[int | str]:
+            """Return the parts of the arguments' description that differ from those of a trace."""
             return [
                 n for n in {**traced_arguments, **kind} if traced_arguments.get(n) != kind.get(n)
             ]

@@ -15,6 +15,7 @@ _globals_of_own_modules: Final[dict[int, dict[str, Any]]] = {}
 _cached_lines: Final[dict[tuple[int, int], tuple[SourceLine, CodeType]]] = {}
 """The source lines found so far, by identity of the code and by instruction, with the code, which stays alive."""
 MAX_CACHED_LINES: Final = 4096
+"""The most source lines that are cached."""
 
 
 def _is_own_module(global_variables: dict[str, Any]) -> bool:

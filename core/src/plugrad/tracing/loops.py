@@ -40,6 +40,7 @@ def _compile_scan(
     specs = [step.body.specs[value] for value in step.body.results[carries:]]
 
     def run(*arrays: Any) -> list[Any]:
+        """Return the last carry and the stacked results, given the arrays that the scan reads."""
         functions = active_functions(backend)
         carry: Any = arrays[:carries]
         stacked = arrays[carries : carries + slices]
@@ -70,6 +71,7 @@ def _compile_cond(
     """Return a function of a flag and operands that runs one of two branches."""
 
     def run(flag: Any, *operands: Any) -> list[Any]:
+        """Return the results of the branch that the flag selects."""
         return (run_yes if backend.to_numpy(flag).item() else run_no)(*operands)
 
     return run
@@ -85,6 +87,7 @@ def _compile_while(
     count = len(step.carry)
 
     def run(*arrays: Any) -> list[Any]:
+        """Return the final carry, given the arrays that the loop reads."""
         carry, captured = list(arrays[:count]), arrays[count:]
         while backend.to_numpy(run_condition(*carry, *captured)[0]).item():
             carry = run_body(*carry, *captured)

@@ -58,6 +58,7 @@ def trace_scan(
         def scan_outside(
             run_iteration: Callable[..., Any], outer_init: Any, outer_xs: Any
         ) -> tuple[Any, Any]:
+            """Record the scan of a whole batch on the outer tracer."""
             outer: Any = tracer.outer
             return trace_scan(outer, run_iteration, outer_init, outer_xs, length, reverse)
 

@@ -19,6 +19,7 @@ from plugrad.registry.batching import (
     run_with_broadcast_axes,
 )
 from plugrad.registry.composites import find_composite
+from plugrad.types.specs import TensorArray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,16 +50,16 @@ class BatchLevel(Protocol):
         ...
 
 
-class BatchedArray:
+class BatchedArray(TensorArray):
     """An outer tensor, used where the engine expects a backend's array."""
 
-    __slots__ = ("__weakref__", "dtype", "is_batched", "shape", "tensor")
+    __slots__ = ("__weakref__", "dtype", "is_batched", "shape")
 
     def __init__(self, tensor: Tensor, is_batched: bool) -> None:
         """Hold a tensor, whose first axis is hidden if it is batched."""
         array = tensor.array
         shape: Shape = array.shape
-        self.tensor = tensor
+        self.tensor: Tensor = tensor
         self.is_batched = is_batched
         self.shape: Shape = shape[1:] if is_batched else shape
         self.dtype: Any = array.dtype
@@ -89,6 +90,7 @@ class FinishedFunctions(dict[str, "Implementation"]):
 
 
 FINISHED_FUNCTIONS: Final = FinishedFunctions()
+"""The only object of its class."""
 
 
 class BatchedFunctions(dict[str, "Implementation"]):
@@ -127,6 +129,7 @@ def _make_elementwise_function(contract: Kernel[..., Any], tracer: BatchLevel) -
     """Return the function for an elementwise kernel of one or two inputs, the most frequent case."""
 
     def run_unary(x: BatchedArray, **attrs: Any) -> BatchedArray:
+        """Run the kernel on the outer tensor of x."""
         before = tracer.leave()
         try:
             return BatchedArray(contract.call(x.tensor, *([attrs] if attrs else ())), x.is_batched)
@@ -134,6 +137,7 @@ def _make_elementwise_function(contract: Kernel[..., Any], tracer: BatchLevel) -
             tracer.enter(before)
 
     def run_binary(a: BatchedArray, b: BatchedArray, **attrs: Any) -> BatchedArray:
+        """Run the kernel on the outer tensors of a and b, whose examples are aligned first."""
         x, y = a.tensor, b.tensor
         before = tracer.leave()
         try:
@@ -162,6 +166,7 @@ def _make_rule_function(
     of_one = Batch(contract, tracer.size, (True,))
 
     def call(*arrays: Any, **attrs: Any) -> Any:
+        """Run the kernel's batching rule on outer tensors."""
         if takes_one and type(arrays[0]) is BatchedArray:  # most calls
             tensors: list[Any] = [arrays[0].tensor]
             batch = of_one if arrays[0].is_batched else None
@@ -202,6 +207,7 @@ def _make_creation_function(contract: Kernel[..., Any], tracer: BatchLevel) -> I
     """Return the function for a kernel without inputs, whose result all examples share."""
 
     def call(_: Backend, **attrs: Any) -> Any:
+        """Run the kernel once on the outer level."""
         before = tracer.leave()
         try:
             return _wrap_result(run(contract, (), attrs, tracer.outer), is_batched=False)
@@ -215,6 +221,7 @@ def _make_loop_without_contract(kernel_name: str, tracer: BatchLevel) -> Impleme
     """Return the function for a kernel without a contract, which runs once for each example."""
 
     def call(*arrays: Any, **attrs: Any) -> Any:
+        """Run the kernel once for each example."""
         held = [x if x is None else tracer.wrap_outer_tensor(x) for x in arrays if x is not tracer]
         tensors = [x if x is None else x.tensor for x in held]
         flags = tuple([x is not None and x.is_batched for x in held])

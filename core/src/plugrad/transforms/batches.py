@@ -267,6 +267,7 @@ class BatchTracer(Tracer):
         is_batched: list[bool] = []
 
         def call_for_all_examples(*tensors: Tensor) -> Any:
+            """Return the function's results for all examples, as outer tensors."""
             with self.run_on_level():
                 stand_ins = iter(
                     [
@@ -297,10 +298,12 @@ class BatchTracer(Tracer):
         """What is saved, and what it was then."""
 
         def call_for_all_examples(*tensors: Any) -> Any:
+            """Return the value for all examples, as an outer tensor, and its gradient function."""
             *given, save_outside = tensors
             kept: list[tuple[type[BatchedArray], bool]] = []
 
             def save_both(*values: Any) -> None:
+                """Save tensors of the batch level as outer tensors."""
                 for x in as_tensor_list(values):
                     pairs.append((x, Tensor(x.array, x.backend, x.node)))
                     array = self._batched_array(x)
@@ -319,6 +322,7 @@ class BatchTracer(Tracer):
             found.extend((value, gradient, result.is_batched))
 
             def gradient_of_all(dy: Tensor, saved: list[Tensor]) -> list[Tensor | None]:
+                """Return the gradients of the outer arguments."""
                 with self.run_on_level():
                     values = [
                         Tensor(kind(x, is_batched), self)

@@ -175,7 +175,10 @@ def _compute_jacobian_rows(
     inputs = [asarray(x) for x in iter_leaves(selected_arguments)]
 
     def compute_rows(output: Tensor) -> list[Tensor]:
+        """Return an output's Jacobian with respect to each input."""
+
         def compute_row(dy: Tensor) -> list[Tensor]:
+            """Return the gradients of the inputs for one unit tensor `dy`."""
             dys = [dy if y is output else zeros_like(y) for y in outputs]
             return list(iter_leaves(pull_back(dys[0] if isinstance(value, Tensor) else dys)))
 
@@ -208,9 +211,11 @@ def _compute_jacobian_columns(
     _, push = vjp(pull_back, map_tree(zeros_like, value))
 
     def compute_columns(input_position: int) -> list[Tensor]:
+        """Return each output's Jacobian with respect to one input."""
         x = inputs[input_position]
 
         def compute_column(tangent: Tensor) -> list[Tensor]:
+            """Return the outputs' derivatives along one unit tensor."""
             parts = iter(
                 [tangent if i == input_position else zeros_like(y) for i, y in enumerate(inputs)]
             )
@@ -351,6 +356,7 @@ def _copy_tensor_handles(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _detach_leaf(x: Any) -> Any:
+    """Return a tensor off the tape, and any other leaf unchanged."""
     is_plain = isinstance(x, Tensor) and not isinstance(x, Variable)
     return Tensor(x.array, x.backend) if is_plain else x
 

@@ -170,6 +170,7 @@ def _split_off_aux(function: Callable[..., Any], aux: list[Any]) -> Callable[...
 
 
 def _detach_leaf(leaf: Any) -> Any:
+    """Return a tensor off the tape, and any other leaf unchanged."""
     return _detach(leaf) if isinstance(leaf, Tensor) else leaf
 
 
@@ -328,6 +329,7 @@ def variable_grads(
     token = watched_variables.set({**(watched_variables.get() or {}), **leaves})
 
     def report_gradient(variable_position: int, gradient: Tensor) -> None:
+        """Call `on_gradient` with the variable and its gradient."""
         assert on_gradient is not None
         on_gradient(trained[variable_position], gradient)
 
@@ -424,6 +426,7 @@ def _run_backward(
     start = conjugate(dy) if isinstance(dy, Tensor) else map_tree(conjugate, dy)
 
     def report_gradient(leaf_position: int, gradient: Tensor) -> None:
+        """Call `on_gradient` with the position of a leaf and its gradient."""
         assert on_gradient is not None
         on_gradient(leaf_position, conjugate(gradient))
 

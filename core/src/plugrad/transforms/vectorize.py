@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from plugrad.types.specs import Shape
 
 _AXIS_LIST_PATTERN: Final = r"\((?:\w+(?:,\w+)*)?\)"
+"""The regular expression of the axis names of one argument or result, such as ``(m,n)``."""
 _SIGNATURE_PATTERN: Final = re.compile(
     rf"{_AXIS_LIST_PATTERN}(?:,{_AXIS_LIST_PATTERN})*->{_AXIS_LIST_PATTERN}(?:,{_AXIS_LIST_PATTERN})*"
 )
+"""The regular expression of a whole signature, such as ``(m,n),(n)->(m)``."""
 
 
 def vectorize(

@@ -166,6 +166,7 @@ def _flatten_arguments(
     given: list[MappedTensor] = []
 
     def collect_tensor(x: Any, axis: int | None, tree_path: str) -> Any:
+        """Append a tensor with its axis to the list, and return a slot in its place."""
         if isinstance(x, np.ndarray | np.generic):
             x = asarray(x)
         if not isinstance(x, Tensor):
@@ -411,6 +412,7 @@ def _concatenate_chunks(chunk_results: Sequence[Any], out_axes: Any) -> Any:
     columns = iter(list(zip(*[list(iter_leaves(part)) for part in chunk_results], strict=True)))
 
     def concatenate_leaf(first_part: Any, axis: int | None, tree_path: str) -> Any:
+        """Return the parts of one result, from all chunks, joined along an axis."""
         column = next(columns)
         return first_part if first_part is None or axis is None else concat(list(column), axis=axis)
 

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 ParameterTypes = ParamSpec("ParameterTypes")
+"""The parameters of a function whose wrong calls are explained."""
 ResultType = TypeVar("ResultType")
+"""The result of a function whose wrong calls are explained."""
 ClassType = TypeVar("ClassType", bound=type[Any])
+"""A dataclass whose wrong fields are explained."""
 
 
 KEYWORDS_OF_OTHER_FRAMEWORKS: Final = {

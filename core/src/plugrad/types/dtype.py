@@ -31,6 +31,7 @@ _KIND_OF_DTYPE_NAME: Final[dict[str, DTypeKind]] = {
     **dict.fromkeys(("complex64", "complex128"), "complex"),
     "string": "string",
 }
+"""The kind of each of plugrad's own dtypes, by the dtype's name."""
 
 BFLOAT16: Final = "bfloat16"
 """The name of the dtype bfloat16, which exists from its first use on, because its values need a package."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from plugrad.types.dtype import DType
 
 Shape = tuple[int, ...]
+"""The sizes of the axes."""
 ShapeLike: TypeAlias = int | Sequence[int]
 """A shape as users write it; an integer is a shape with one axis."""
 AxisLike: TypeAlias = int | Sequence[int] | None
@@ -34,3 +35,11 @@ class Shaped(NamedTuple):
 
     shape: Shape
     dtype: DType
+
+
+class TensorArray:
+    """An array of a tracer that holds a tensor of the level outside, which may be differentiated there."""
+
+    __slots__ = ("tensor",)
+
+    tensor: Any

@@ -35,7 +35,7 @@ def are_results_tracked(function: Callable[..., Any]) -> bool:
 
 
 class FastPath(NamedTuple):
-    """A function that computes the calls of some inputs quickly, and passes on all others."""
+    """An implementation of a kernel that computes some calls quickly, and passes on all other calls."""
 
     make: Callable[[Implementation], Implementation]
     """The function that, given another implementation, returns one that passes all other calls on to it."""

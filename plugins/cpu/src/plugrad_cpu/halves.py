@@ -30,7 +30,7 @@ def round_to_bfloat16(x: Array, dtype: DType) -> Array:
 
 
 def _round_to_odd(x: Array) -> Array:
-    """Round large integers to 53 bits, which float64 holds; the lowest kept bit is set if one of those cut off was."""
+    """Round large integers to 53 bits, which float64 holds; the lowest kept bit is set if any bit is cut off."""
     cut = x.dtype.type(0x7FF)
     is_large = (x >= 2**53) | ((x <= -(2**53)) if x.dtype.kind == "i" else False)
     odd = (x & ~cut) | ((x & cut) != 0).astype(x.dtype) << x.dtype.type(11)

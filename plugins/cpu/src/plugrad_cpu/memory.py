@@ -72,7 +72,7 @@ class TrackedArray(ref[Array]):
 
 
 class Pool:
-    """Allocates arrays in reused memory, and counts the bytes of those that are alive."""
+    """Allocates arrays in reused memory, and counts the bytes of arrays that are alive."""
 
     def __init__(self) -> None:
         """Start with nothing allocated."""
@@ -130,7 +130,7 @@ class Pool:
         block: Block | None = None,
         needed_bytes: int = 0,
     ) -> None:
-        """Count an array, and store in `register` under `key` what its death gives back."""
+        """Count an array, and store in `register` under `key` how to return its memory when it dies."""
         # The callback is C code, in which no signal arrives: an interrupt there would be lost.
         counted = TrackedArray(array, self._dead.append)
         counted.pool_entry = register, key, nbytes, block, needed_bytes

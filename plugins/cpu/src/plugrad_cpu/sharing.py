@@ -99,7 +99,7 @@ def _flatten(arrays: Sequence[Array], out: Array) -> tuple[Array, ...] | None:
 
 
 def _slice_axis(x: Array, axis: int, start: int, end: int) -> Any:
-    """Return a slice along a negative axis, or the whole array if it is broadcast along that axis."""
+    """Return a slice from `start` to before `end` along a negative axis, or the whole array if it is broadcast."""
     if -axis > x.ndim or x.shape[axis] == 1:
         return x
     return x[(..., slice(start, end), *(slice(None),) * (-axis - 1))]

@@ -36,7 +36,7 @@ def pad_images(x: Array, window: Window, padding_value: float) -> Array:
 
 
 def crop_padding(x: Array, image_size: Shape, window: Window) -> Array:
-    """Return a view of padded images without their padding; `image_size` is their size without it."""
+    """Return a view of padded images without the padding of a `Window`; `image_size` is the size without it."""
     return x[padded_size(image_size, window)[1]]
 
 

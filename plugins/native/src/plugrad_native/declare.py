@@ -103,7 +103,7 @@ def register_small_result_functions(
     *attribute_names: str,
     result_dtype: np.dtype[Any] | None = None,
 ) -> None:
-    """Register C functions or NumPy loops that compute the small results of a kernel, in a third of Python's time.
+    """Register functions by dtype, with arguments in the form `layout`, that compute a kernel's small results in C.
 
     Later functions for a dtype replace earlier ones. `result_dtype` is by default the inputs' dtype.
     """
@@ -146,6 +146,7 @@ def make_unary_kernel(
 
     @mark_results_tracked
     def implementation(x: Array) -> Array:
+        """Return the result for each element of x."""
         dtype = x.dtype
         run = functions.get(dtype)
         size = x.size
@@ -183,6 +184,7 @@ def make_binary_kernel(
 
     @mark_results_tracked
     def implementation(a: Array, b: Array) -> Array:
+        """Return the result for each pair of elements."""
         dtype = a.dtype
         run = functions.get(dtype)
         size = a.size
@@ -271,7 +273,7 @@ def parallel_for(
     scratch_floats: int = 0,
     parts_per_thread: int = PARTS_PER_THREAD,
 ) -> None:
-    """Call a C function for independent items, in several threads if `work`, the cost in additions, is large.
+    """Call a C function for items of the operands, in several threads if `work`, the cost in additions, is large.
 
     The function takes arrays, the number of items, attributes, and scratch memory, if any, which each part has for
     itself. Each operand is a dense array with the number of elements that belong to one item: 0 if all items share it.
@@ -306,7 +308,7 @@ def parallel_strided_loop(
     *attributes: object,
     work: int,
 ) -> None:
-    """Call a C function that loops over strided axes; threads share the first if `work`, in additions, is large.
+    """Call a C function that loops over the operands' strided axes; threads share large `work`, in additions.
 
     The function takes arrays, the descriptor, and attributes. The descriptor is the number of axes, their sizes, and
     the strides of any number of arrays. Each operand is an array with the number of its strides, counted from 1, or 0
@@ -392,7 +394,7 @@ def _describe_strided_loop(shape: Shape, strides: Sequence[list[int]]) -> Array:
 
 
 def merge_axes(sizes: list[int], strides: Sequence[list[int]], min_axes: int = 1) -> None:
-    """Merge adjacent axes, in place, along which all arrays have equal strides; keep at least `min_axes` axes."""
+    """Merge adjacent axes, in lists of sizes and strides, along which all strides agree; keep at least `min_axes`."""
     for axis in range(len(sizes) - 1, 0, -1):
         if len(sizes) > min_axes and all(n[axis - 1] == n[axis] * sizes[axis] for n in strides):
             sizes[axis - 1] *= sizes.pop(axis)

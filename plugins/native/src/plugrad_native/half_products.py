@@ -125,7 +125,7 @@ def make_input_gradient(fallback: Implementation) -> Implementation:
     """Return the implementation of input gradients of bfloat16 convolutions, with a fallback for others."""
 
     def input_gradient(dy: Array, filter: Array, *, input_shape: Shape, window: Window) -> Array:
-        """Return the gradient of a convolution with respect to its images."""
+        """Return the gradient of a convolution, for a `Window`, with respect to its images."""
         found = None
         if is_pointwise(input_shape, window) and dy.size and filter.size:
             found = multiply_matrices(as_pixel_rows(dy), as_pixel_rows(filter), False, True)
@@ -145,7 +145,7 @@ def make_filter_gradient(fallback: Implementation) -> Implementation:
     """Return the implementation of filter gradients of bfloat16 convolutions, with a fallback for others."""
 
     def filter_gradient(x: Array, dy: Array, *, filter_shape: Shape, window: Window) -> Array:
-        """Return the gradient of a convolution with respect to its filters."""
+        """Return the gradient of a convolution, for a `Window`, with respect to its filters."""
         found = None
         if is_pointwise(x.shape, window) and x.size and dy.size:
             found = multiply_matrices(as_pixel_rows(x), as_pixel_rows(dy), True, False)

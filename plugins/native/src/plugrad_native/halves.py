@@ -1,4 +1,4 @@
-"""Halves: float16 in kernels for which C has float32 only, and bfloat16 in those for which it converts in registers."""
+"""Kernels of halves: float16 computed in float32 where C has no half, and bfloat16 converted in registers."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ HALF_IMPLEMENTATION_MAKERS: Final = {
     reduction.sum: partial(make_sum, is_mean=False),
 }
 """By kernel: the function that makes its implementation for halves, which converts few elements at a time."""
-BFLOAT16_MIN_LANES: Final = 16
+BFLOAT16_PRODUCTS_MIN_LANES: Final = 16
 """The minimum number of float32 in a vector register for which the extension has C products of bfloat16."""
 
 
@@ -222,7 +222,7 @@ def find_bfloat16_implementation_makers() -> Mapping[
     Kernel[..., Any], Callable[[Implementation], Implementation]
 ]:
     """Return by kernel the function that makes its bfloat16 implementation; empty if vectors are too short."""
-    if FLOAT32_LANES < BFLOAT16_MIN_LANES:
+    if FLOAT32_LANES < BFLOAT16_PRODUCTS_MIN_LANES:
         return {}
     from plugrad_native.half_products import BFLOAT16_IMPLEMENTATION_MAKERS
 
@@ -306,7 +306,7 @@ def _find_bfloat16_function(name: str, suffix: str = "") -> Any:
 
 
 def _set_bfloat16_implementation(kernel: Kernel[..., Any], function: Implementation) -> None:
-    """Set the bfloat16 implementation of a kernel in the table."""
+    """Set the bfloat16 implementation of a kernel in the table to `function`."""
     config = next(c for c in table if c.kernel_name == kernel.name)
     table.replace(config._replace(bfloat16_func=function))
 

@@ -40,7 +40,7 @@ FILLED_DTYPES: Final = tuple(map(np.dtype, (*FLOAT_DTYPES, "int32", "int64")))
 def register_numpy_loops(
     kernel: Kernel[..., Any], ufunc: np.ufunc, layout: Layout = "each", dtype_kinds: str = "fiub"
 ) -> None:
-    """Register a ufunc's loops for small arrays of dtypes for which the pack has no C functions.
+    """Register a ufunc's loops, with arguments in the form `layout`, for small arrays without C functions.
 
     `dtype_kinds` has NumPy's letters for the kinds of dtypes for which the ufunc does what the kernel says.
     """

@@ -46,7 +46,7 @@ class Variant(Protocol):
     """The size of a vector register in bytes."""
 
     def kernel(self, name: str, /) -> Callable[..., Any]:
-        """Return a C function as a Python function with the same arguments.
+        """Return the C function with this name as a Python function with the same arguments.
 
         ``extension/exports.txt`` lists the functions that the extension has; ``make pages`` writes it.
         """
@@ -63,7 +63,7 @@ class Variant(Protocol):
         allocate: Callable[[tuple[int, ...], np.dtype[Any]], NDArray[Any]],
         /,
     ) -> Callable[..., NDArray[Any]]:
-        """Return an implementation that computes small results in C, as ``extension/small_results.h`` describes."""
+        """Return an implementation that computes small results by C functions: see ``extension/small_results.h``."""
         ...
 
     def make_small_concatenation(
@@ -148,5 +148,5 @@ def current_variant() -> Variant:
 
 
 def load_variant(name: str) -> Variant:
-    """Import an extension module."""
+    """Import the extension module of a variant, given its name."""
     return cast("Variant", import_module(f"plugrad_native.{name}"))

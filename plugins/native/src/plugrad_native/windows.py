@@ -47,7 +47,7 @@ class WindowPart(NamedTuple):
     """A part of the window positions in one image."""
 
     descriptor: Array
-    """C's descriptor of these positions."""
+    """C's descriptor of the part's positions."""
     positions: slice
     """The window positions of the part along the first axis that has several."""
 

@@ -8,24 +8,28 @@ import plugrad
 from plugrad.extend import ArgumentError, DTypeError, ShapeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 Params: TypeAlias = dict[str, Any]
 """Parameters: a nested dict whose leaves are variables, or tensors inside `plugrad.grad`."""
 
 
-def leaves(params: Mapping[str, Any]) -> list[Any]:
+def leaves(params: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
     """Return the variables in nested dicts as a list, in order: those that an optimizer updates.
+
+    The parameters of several models may come as a tuple or a list.
 
     >>> params = nn.Dense(2).init(0, (3,))
     >>> [variable.name for variable in nn.leaves(params)]
     ['kernel', 'bias']
 
     Raises:
-        ArgumentError: `params` is not a dict.
+        ArgumentError: `params` is neither a dict nor a tuple or list of dicts.
     """
+    if isinstance(params, tuple | list):
+        return [leaf for part in cast("Sequence[Any]", params) for leaf in leaves(part)]
     _check_dict("leaves", params)
-    return [leaf for _, leaf in named_leaves(params)]
+    return [leaf for _, leaf in named_leaves(cast("Mapping[str, Any]", params))]
 
 
 def assign(params: Mapping[str, Any], values: Mapping[str, Any]) -> None:

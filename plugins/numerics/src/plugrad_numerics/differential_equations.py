@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
-from plugrad.extend import ArgumentError, ShapeError
+from plugrad.extend import ArgumentError, ShapeError, explain_wrong_calls
 from plugrad_numerics.captures import check_captures, flatten_dicts
 from plugrad_numerics.tables import as_floats
 
@@ -31,6 +31,7 @@ FIFTH_ORDER_WEIGHTS: Final = (35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 
 ERROR_WEIGHTS: Final = (71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
 
 
+@explain_wrong_calls
 def odeint(
     function: Derivative,
     y0: Any,

@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import plugrad
-from plugrad.extend import ArgumentError
+from plugrad.extend import ArgumentError, explain_wrong_calls
 from plugrad_numerics.tables import as_floats
 
 if TYPE_CHECKING:
@@ -18,7 +18,26 @@ if TYPE_CHECKING:
     from plugrad.random import Generator
 
 
-class Distribution(metaclass=ABCMeta):
+class DistributionType(ABCMeta):
+    """The type of distribution classes, which explains wrong arguments."""
+
+    if not TYPE_CHECKING:  # type checkers know the arguments
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            """Return a distribution.
+
+            Raises:
+                ArgumentError: there is no such parameter, or one is missing.
+            """
+            try:
+                return super().__call__(*args, **kwargs)
+            except TypeError:
+                if not cls.__abstractmethods__:
+                    explain_wrong_calls(cls.__init__)(object.__new__(cls), *args, **kwargs)
+                raise
+
+
+class Distribution(metaclass=DistributionType):
     """A probability distribution, or a batch of them: its parameters broadcast.
 
     Parameters are tensors or numbers, and become tensors of one floating dtype. Their values are not looked at: those

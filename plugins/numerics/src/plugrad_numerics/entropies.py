@@ -6,6 +6,7 @@ from math import inf, log
 from typing import TYPE_CHECKING, Any
 
 import plugrad
+from plugrad.extend import explain_wrong_calls
 from plugrad_numerics import double_double
 from plugrad_numerics.tables import call_elementwise, evaluate_polynomial
 
@@ -171,6 +172,7 @@ def logit(x: Any) -> Tensor:
     return call_elementwise("logit", compute, x)
 
 
+@explain_wrong_calls
 def logcumsumexp(x: Any, *, axis: int = -1) -> Tensor:
     """The logarithms of the sums of the exponentials up to each element, along an axis, without overflow.
 

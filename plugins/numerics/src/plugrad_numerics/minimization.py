@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import plugrad
-from plugrad.extend import ArgumentError
+from plugrad.extend import ArgumentError, explain_wrong_calls
 from plugrad_numerics.roots import implicit_function
 from plugrad_numerics.tables import as_floats
 
@@ -25,6 +25,7 @@ class OptimizeResult(NamedTuple):
     fun: Tensor
 
 
+@explain_wrong_calls
 def minimize(
     function: Callable[..., Tensor], x0: Any, *args: Any, tol: float = 1e-5, max_steps: int = 200
 ) -> OptimizeResult:

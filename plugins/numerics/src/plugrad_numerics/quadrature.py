@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import plugrad
-from plugrad.extend import ShapeError, normalize_axis
+from plugrad.extend import ShapeError, explain_wrong_calls, normalize_axis
 from plugrad_numerics.tables import as_floats
 
 if TYPE_CHECKING:
     from plugrad import Tensor
 
 
+@explain_wrong_calls
 def trapezoid(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Tensor:
     """The integral along an axis of lines between the values.
 
@@ -33,6 +34,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Tens
     return plugrad.sum((values[..., 1:] + values[..., :-1]) * steps, axis=-1) / 2
 
 
+@explain_wrong_calls
 def cumulative_trapezoid(
     y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1, initial: float | None = None
 ) -> Tensor:
@@ -61,6 +63,7 @@ def cumulative_trapezoid(
     return plugrad.moveaxis(found, -1, axis)
 
 
+@explain_wrong_calls
 def simpson(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Tensor:
     """The integral along an axis of parabolas through three values each.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import plugrad
-from plugrad.extend import ArgumentError, ShapeError
+from plugrad.extend import ArgumentError, ShapeError, explain_wrong_calls
 from plugrad_numerics.captures import check_captures
 from plugrad_numerics.tables import as_floats
 
@@ -18,6 +18,7 @@ DERIVATIVES_FOR_CAPTURES = 3
 """How many derivatives a root has for tensors that the function reads, and that are not among its arguments."""
 
 
+@explain_wrong_calls
 def root(
     function: Callable[..., Tensor], x0: Any, *args: Any, tol: float = 1e-6, max_steps: int = 50
 ) -> Tensor:
@@ -144,6 +145,7 @@ def _attach_gradient(root: Tensor, function: Callable[[Tensor], Tensor]) -> Tens
     return solution(root, function(root))
 
 
+@explain_wrong_calls
 def bisect(
     function: Callable[..., Tensor], low: Any, high: Any, *args: Any, steps: int | None = None
 ) -> Tensor:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 import plugrad
-from plugrad.extend import ArgumentValueError, ShapeError, normalize_axis
+from plugrad.extend import ArgumentValueError, ShapeError, explain_wrong_calls, normalize_axis
 from plugrad_numerics.tables import as_floats
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     """Which part of a convolution is returned, as in SciPy."""
 
 
+@explain_wrong_calls
 def convolve(x: Any, kernel: Any, *, mode: Mode = "full", axis: int = -1) -> Tensor:
     """The convolution of x with a one-dimensional kernel along an axis.
 
@@ -63,6 +64,7 @@ def _multiply_sliding_windows(
     return plugrad.moveaxis(found, -1, axis)
 
 
+@explain_wrong_calls
 def lfilter(b: Any, a: Any, x: Any, *, axis: int = -1) -> Tensor:
     """Filter along an axis with a rational transfer function, whose numerator is b and whose denominator is a.
 
@@ -106,6 +108,7 @@ def lfilter(b: Any, a: Any, x: Any, *, axis: int = -1) -> Tensor:
     return plugrad.moveaxis(found, 0, axis)
 
 
+@explain_wrong_calls
 def sosfilt(sos: Any, x: Any, *, axis: int = -1) -> Tensor:
     """Filter along an axis with second-order sections, one after the other.
 
@@ -130,6 +133,7 @@ def sosfilt(sos: Any, x: Any, *, axis: int = -1) -> Tensor:
     return x
 
 
+@explain_wrong_calls
 def gaussian_filter1d(x: Any, sigma: float, *, axis: int = -1, truncate: float = 4.0) -> Tensor:
     """Smooth along an axis with a bell curve; at the ends, x is continued by its reflection.
 
@@ -166,6 +170,7 @@ SAVGOL_MODES: Final = {
 """SciPy's modes of `savgol_filter`, and what NumPy's ``pad`` calls them."""
 
 
+@explain_wrong_calls
 def savgol_filter(
     x: Any,
     window_length: int,

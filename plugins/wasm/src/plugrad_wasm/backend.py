@@ -148,7 +148,7 @@ class WasmBackend(Backend):
     def host_value(
         self, function: Callable[[], Any], shape: Shape, dtype: DType
     ) -> WasmArray | NDArray[Any]:
-        """Return what a host function returns as an array in linear memory, without checks of shape and dtype."""
+        """Return the value of a host function as an array in linear memory, without checks of shape and dtype."""
         if dtype is bool_ or dtype not in ARRAY_DTYPES or self.is_closed or self.lost:
             return super().host_value(function, shape, dtype)
         values = compute_host_value(function, shape, dtype)

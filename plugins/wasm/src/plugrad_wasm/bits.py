@@ -90,7 +90,7 @@ def _plan_fill(shape: tuple[int, ...], dtype: DType, value: Scalar, spelling: st
 def fill(
     linear_memory: LinearMemory, shape: tuple[int, ...], dtype: DType, value: Scalar
 ) -> WasmArray:
-    """Return an array filled with `value`.
+    """Return an array in linear memory, filled with `value`.
 
     Raises:
         UnsupportedDtype: arrays cannot have the dtype.

@@ -29,7 +29,7 @@ FORBIDDEN_INSTRUCTIONS: Final = re.compile(
     r"|i(32|64)\.(div|rem)_[su]|i(32|64)\.trunc_f(32|64)_[su])"
     r"(?![\w.])"
 )
-"""A regular expression for instructions that could run for ever, trap, or reach the memory of others."""
+"""A regular expression for instructions that could run for ever, trap, or reach memory outside of arrays."""
 
 
 def elementwise(expression: str, *, inputs: Sequence[str] = ("x",)) -> Callable[..., WasmArray]:

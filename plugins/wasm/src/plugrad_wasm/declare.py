@@ -130,7 +130,7 @@ def choose_items_per_part(
 
 
 def is_done_in_one_call(store: Runtime, element_count: int) -> bool:
-    """Return whether elementwise work on so many elements is done in one call.
+    """Return whether a store does elementwise work on so many elements in one call.
 
     The implementations make such a call themselves: after one that has filled the caches, every function of Python
     is fetched anew, and `run_elementwise` would take up to 7 µs.
@@ -143,7 +143,7 @@ def is_done_in_one_call(store: Runtime, element_count: int) -> bool:
 def iter_part_ranges(
     axis_sizes: tuple[int, ...], work: int, max_steps: int
 ) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Yield parts of a loop over axes in order: for each axis a start and a length; a part has about `max_steps`.
+    """Yield parts of about `max_steps` of `work`, both in elementary steps: a start and a length for each axis.
 
     All parts together are `work` steps. A part has several positions along an axis only if it has all positions
     of the axes behind it.
@@ -257,7 +257,7 @@ def run_strided(
     work: int,
     start_elements: Sequence[int] = (0,) * 5,
 ) -> None:
-    """Call an export that loops over strided axes, in parts along the first axis if `work` is large.
+    """Call an export that loops over strided axes, in parts of the first if `work`, in elementary steps, is large.
 
     The arguments of a call are the addresses of the arrays, that of the descriptor, and the attributes.
 

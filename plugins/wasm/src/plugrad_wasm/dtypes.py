@@ -35,7 +35,7 @@ ARRAY_DTYPES: Final = frozenset(
 
 
 def as_supported_dtype(spelling: object) -> DType:
-    """Return the dtype with a given name, or the given dtype, if arrays can have it, or raise.
+    """Return the dtype for a spelling, a name or a dtype, if arrays can have it, or raise.
 
     Raises:
         UnsupportedDtype: they cannot.

@@ -129,7 +129,7 @@ LAZY_CAST: Final = LazyImplementation(unary.cast, "unary")
 
 
 def widen_float16(kernel: Kernel[..., Any], function: Implementation) -> Implementation:
-    """Return an implementation that computes float16 inputs in float32."""
+    """Return an implementation of a kernel that calls `function`, with float16 inputs cast to float32."""
     return compute_in_float32(kernel, function, LAZY_CAST, (float16,))
 
 

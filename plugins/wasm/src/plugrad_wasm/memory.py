@@ -321,7 +321,7 @@ class LinearMemory:
         return np.ndarray(shape, dtype, self.host, address)
 
     def from_numpy(self, values: NDArray[Any], dtype: DType) -> WasmArray:
-        """Return a copy of a host array."""
+        """Return a copy of a host array of values in linear memory."""
         shape = values.shape
         array = WasmArray(self, shape, dtype, *measure_block(shape, dtype.itemsize))
         np.ndarray(shape, values.dtype, self.host, array.address)[...] = values

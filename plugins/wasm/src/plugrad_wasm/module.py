@@ -161,7 +161,7 @@ class QuietStore(wasmtime.Store):
 
 
 class ModuleInstance:
-    """One instance of a module in its own wasmtime store; `ModuleInstances` says how it is called.
+    """One instance of a WebAssembly module in a wasmtime store of its own.
 
     It has its own store, because a trap in a store with two modules that import a shared memory would
     end the process.
@@ -184,7 +184,7 @@ class ModuleInstance:
         self._stack_top = self._stack_pointer.value(self.store) if self._stack_pointer else 0
 
     def find_export(self, name: str) -> Any:
-        """Return one export or None; wasmtime's own mapping would wrap all of them, which is slow."""
+        """Return the export with this name or None; wasmtime's own mapping would wrap all exports, which is slow."""
         item = wasmtime_extern_t()
         text = name.encode()
         found = dll.wasmtime_instance_export_get(
@@ -263,7 +263,7 @@ class ModuleInstance:
     def call_returning_integer(
         self, function: wasmtime.Func, lock: ForkLock, *arguments: int
     ) -> int:
-        """Call a function of integers and return its 64-bit result.
+        """Call a function with integer arguments and return its 64-bit result.
 
         `wasmtime.Func` would make objects that run Python code when they die.
         """
@@ -319,7 +319,7 @@ class ModuleInstances:
         )
 
     def _bind(self, name: str, *, releases_gil: bool = False) -> ExportFunction:
-        """Return an export as a Python function."""
+        """Return the export with this name as a Python function."""
         with compile_lock, self.lock:
             instance = self.instance_with_export(name)
             known = self.program.functions.get(name)
@@ -376,7 +376,7 @@ class ModuleInstances:
         return names.pop("run")  # so that the function does not refer to itself
 
     def instance_with_export(self, name: str) -> ModuleInstance:
-        """Return the instance that has an export.
+        """Return the instance of the module that has an export with this name.
 
         Raises:
             UnsupportedDtype: there is none.

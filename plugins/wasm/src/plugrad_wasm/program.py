@@ -68,7 +68,7 @@ class KernelModules:
         return found
 
     def module(self, name: str) -> wasmtime.Module:
-        """Return a module, compiled on first use."""
+        """Return the module with this name, compiled on first use."""
         with compile_lock:
             if name not in self._compiled:
                 self._compiled[name] = load_or_compile(self.engine, self._sections[name])

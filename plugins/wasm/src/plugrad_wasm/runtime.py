@@ -19,7 +19,7 @@ CallChain: TypeAlias = Sequence[tuple[float, ...]]
 
 
 class ProgramFunction(NamedTuple):
-    """An export that programs can call: where it is, and the types of its parameters."""
+    """An export that programs can call: its module, its indices, and the types of its parameters."""
 
     module: str
     """The name of the module."""

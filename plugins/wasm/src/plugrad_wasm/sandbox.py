@@ -401,7 +401,7 @@ class StoppableInstance:
         return self._exports[name](self._store, signed)
 
     def _grow_memory_to(self, end: int) -> None:
-        """Grow the memory of the module up to an address.
+        """Grow the memory of the module up to the address `end`.
 
         Raises:
             OutOfMemory: it may not use that much.
@@ -421,7 +421,7 @@ class StoppableInstance:
         return ctypes.addressof(self._memory.data_ptr(self._store).contents)
 
     def _write(self, address: int, data: bytes) -> None:
-        """Copy bytes to an address of the module's memory."""
+        """Copy data, as bytes, to an address of the module's memory."""
         ctypes.memmove(self._host_address() + address, data, len(data))
 
     def _view_like(self, array: Any, address: int) -> Any:

@@ -1,4 +1,4 @@
-"""Work in a thread of its own, which its caller stops when the time is over or a signal handler raises.
+"""Work in a thread of its own, which its caller stops after a deadline or when a signal handler raises.
 
 The caller waits in Python, where handlers of signals run at once. The thread has a stack of a known size: the
 caller's may be smaller than what foreign code is allowed to use.

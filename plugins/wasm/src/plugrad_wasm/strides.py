@@ -109,7 +109,7 @@ def axes_by_descending_stride(strides: Sizes) -> Sizes:
 
 @lru_cache(maxsize=1024)
 def contiguous_axis_order(sizes: Sizes, strides: Sizes) -> Sizes | None:
-    """Return the order of axes in which a strided view is contiguous, or None if there is no such order.
+    """Return the order of axes in which a view of `sizes` and strides is contiguous, or None if there is none.
 
     >>> contiguous_axis_order((2, 3), (1, 2)), contiguous_axis_order((2, 3), (1, 4))
     ((1, 0), None)

@@ -193,7 +193,7 @@ def split_image_calls(
     splits_cells: bool,
     part_size_multiple: int = 1,
 ) -> Sequence[Sequence[KernelCall]]:
-    """Return chains of one call for each part of the results, or with `splits_cells` for each part of the images."""
+    """Return chains of one call each for parts of a `Window`'s results, or of the images if `splits_cells`."""
     pieces = split_windows(
         image_shape,
         window,
@@ -218,9 +218,9 @@ def split_filter_calls(
     step_limits: PartStepLimits,
     thread_count: int,
 ) -> Sequence[Sequence[KernelCall]]:
-    """Return one chain of calls for each part of the filter, which sums over parts of the images.
+    """Return a chain of calls for each part of a `Window`'s filter; a chain sums over parts of the images.
 
-    Those of the images must not depend on the number of threads, because the order of a sum changes it.
+    The parts of the images must not depend on the number of threads, because the order of a sum changes it.
     """
     least = 2 * thread_count if thread_count > 1 and work >= 2 * step_limits.minimum else 1
     chains: dict[int, list[KernelCall]] = {}
@@ -241,7 +241,7 @@ def split_channel_calls(
     channels_per_chain: int,
     part_size_multiple: int,
 ) -> Sequence[Sequence[KernelCall]]:
-    """Return one chain of calls for every `channels_per_chain` result channels, which sums over parts of the images."""
+    """Return a chain of calls of a `Window` for every `channels_per_chain` result channels, with sums over images."""
     pieces = [
         *split_windows(image_shape, window, work, max_steps, part_size_multiple=part_size_multiple)
     ]

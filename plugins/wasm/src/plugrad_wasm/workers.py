@@ -1,4 +1,4 @@
-"""Threads that share the calls of long work; each has an instance of the module of its own.
+"""Threads that share the calls of long work; each thread has an instance of the module.
 
 The caller works, too. Between two calls, each thread looks whether the job is over, so an interrupt
 in the caller stops all of them. What the calls read and write stays alive until the last one ends,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
 
 Shape = tuple[int, ...]
+"""The sizes of the axes; -1 is an unknown size."""
 
 
 @dataclass(frozen=True)
@@ -189,14 +190,14 @@ def concat_list(
     items: AnyInput, shape: HostArray | None = None, leading: HostArray | None = None, *,
     element_shape: Any = None, element_dtype: str = "",
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Concatenate all elements of a list along their first axis, and return their sizes too."""
+    """Concatenate all elements of a list along their first axis; also return the size of each along it."""
     wanted = _as_element_shape(shape) if element_shape is None else tuple(element_shape)
     parts = _require_tensor_list(items).read_many(range(len(items.elements)), wanted)
     return items.concat(wanted), np.array([part.shape[0] for part in parts], np.int32)
 
 
 class TensorArray:
-    """A mutable list of tensors, as in TensorFlow 1; a number that flows from call to call keeps their order."""
+    """A mutable list of tensors, as in TensorFlow 1; `flow`, a number passed from call to call, orders accesses."""
 
     def __init__(self, size: int, shape: Shape | None, dtype: str) -> None:
         self.items = TensorList((None,) * size, shape, dtype)
@@ -248,7 +249,7 @@ def tensor_array_scatter(array: AnyInput, indices: HostArray, x: Tensor, flow: A
 
 @register_operator("TensorArrayConcatV3", output_names=("value", "lengths"))
 def concat_array(array: AnyInput, flow: AnyInput, *, dtype: str = "") -> tuple[Any, ...]:
-    """Concatenate all elements of an array along their first axis, and return their sizes too."""
+    """Concatenate all elements of an array along their first axis; also return the size of each along it."""
     return concat_list(array.items)
 
 

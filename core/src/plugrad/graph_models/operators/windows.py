@@ -89,7 +89,7 @@ def fused_matmul(
     a: Tensor, b: Tensor, *args: Tensor, transpose_a: bool = False, transpose_b: bool = False,
     fused_ops: Sequence[str] = (), epsilon: float = 1e-4, leakyrelu_alpha: float = 0.2,
 ) -> Tensor:  # fmt: skip
-    """Multiply matrices, add a bias and apply an activation."""
+    """Multiply matrices, add a bias and apply an activation; `args` are the bias and the activation's weights."""
     sides = {"transpose_a": transpose_a, "transpose_b": transpose_b}
     return _run_fused(fused.matmul, a, b, args, fused_ops, epsilon, leakyrelu_alpha, sides)
 
@@ -219,7 +219,7 @@ def _run_fused(
     compute: Callable[..., Tensor], x: Tensor, y: Tensor, args: Sequence[Tensor], fused_op_names: Sequence[str],
     epsilon: float, alpha: float, options: dict[str, Any],
 ) -> Tensor:  # fmt: skip
-    """Run a fused kernel with the bias, normalization and activation that `fused_op_names` lists."""
+    """Run the product or convolution `compute` of x and y, then what `fused_op_names` lists with the inputs `args`."""
     steps = [name.lower() for name in fused_op_names]
     rest = list(args)
     if steps[:1] == ["fusedbatchnorm"]:

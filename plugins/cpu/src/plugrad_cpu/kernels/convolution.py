@@ -37,7 +37,7 @@ def iter_window_rows(x: Array, window: Window) -> Iterator[tuple[slice, Array]]:
 
 
 def iter_batch_blocks(x: Array, window: Window) -> Iterator[slice]:
-    """Yield slices of the batch that are small enough to be computed with at once."""
+    """Yield slices of the batch, so small that the windows of a `Window` over them are computed with at once."""
     row = math.prod(window.size) * x.shape[-1] * x.itemsize
     count = max(1, MAX_BLOCK_BYTES // max(1, math.prod(window.out) * row))
     for start in range(0, x.shape[0], count):
@@ -87,7 +87,7 @@ def input_gradient(dy: Array, filter: Array, *, input_shape: Shape, window: Wind
 
 
 def _input_gradient_stride_1(dy: Array, filter: Array, window: Window, image_size: Shape) -> Array:
-    """Return the input gradient for stride 1 and images of a size: dy correlated with the reversed filters."""
+    """Return the input gradient for a `Window` of stride 1: dy correlated with the reversed filters."""
     margins: list[tuple[int, int]] = []
     kept = [slice(None)]
     for n, out, (start, _), length, step in zip(

@@ -1,4 +1,4 @@
-"""Creation. Kernels without inputs get the backend, which is not needed here."""
+"""Kernels that make tensors; those without inputs get the backend as an argument, which is not needed here."""
 
 from functools import lru_cache
 from math import copysign
@@ -48,7 +48,7 @@ MAX_EXACT_FLOAT32_INTEGER: Final = 2**24
 @table.implements(creation.range)
 @mark_results_tracked
 def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: DType) -> Array:
-    """Return start, start + step, … before stop, as dtype; computed in float64 if one of them is a float."""
+    """Return start, start + step, … before stop, as dtype; computed in float64 if any argument is a float."""
     if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
         count = len(range(start, stop, step))
     else:
@@ -63,14 +63,14 @@ def range_(backend: Backend, *, start: float, stop: float, step: float, dtype: D
 
 @lru_cache(maxsize=64)
 def cached_arange(count: int, dtype: np.dtype[Any]) -> Array:
-    """Return the numbers from 0 to ``count - 1`` in a cached array; programs ask for few of them again and again."""
+    """Return the numbers from 0 to ``count - 1`` in a cached array, because programs ask for few numbers often."""
     return np.arange(count, dtype=dtype)
 
 
 @table.implements(creation.linspace)
 @mark_results_tracked
 def linspace(backend: Backend, *, start: complex, stop: complex, num: int, dtype: DType) -> Array:
-    """Return equally spaced numbers, including both ends."""
+    """Return `num` equally spaced numbers from `start` to `stop`, both included."""
     if num > CACHED_MAX_ELEMENTS or num < 2:
         return track_allocation(np.linspace(start + 0.0, stop + 0.0, num).astype(dtype.numpy))
     return _few_equally_spaced(start, stop, num, dtype).copy()  # DLPack gives others its memory
@@ -78,7 +78,7 @@ def linspace(backend: Backend, *, start: complex, stop: complex, num: int, dtype
 
 @lru_cache(maxsize=64)
 def _few_equally_spaced(start: complex, stop: complex, num: int, dtype: DType) -> Array:
-    """Return equally spaced numbers from a cache; programs ask for the same ones again."""
+    """Return `num` equally spaced numbers from `start` to `stop` from a cache, as programs ask for them again."""
     y = np.arange(num, dtype=np.float64) * ((stop - start) / (num - 1))
     y += start
     y[-1] = stop + 0.0

@@ -38,7 +38,7 @@ def depthwise_conv2d(x: Array, filter: Array, *, window: Window) -> Array:
 def depthwise_conv2d_input_gradient(
     dy: Array, filter: Array, *, input_shape: Shape, window: Window
 ) -> Array:
-    """Return the gradient for the images: dy times the filters, summed over the copies of each channel."""
+    """Return the gradient for the images and a `Window`: dy times the filters, summed over copies of channels."""
     weights = merge_channel_axes(filter)
     batch, height, width, channels = input_shape
     size = height, width
@@ -56,7 +56,7 @@ def depthwise_conv2d_input_gradient(
 def depthwise_conv2d_filter_gradient(
     x: Array, dy: Array, *, filter_shape: Shape, window: Window
 ) -> Array:
-    """Return, for each cell of the filters, the sum of dy times the pixels that the cell covers."""
+    """Return, for each cell of the filters, the sum of dy times the pixels that the cell covers in all windows."""
     image = repeat_channels(pad_images(x, window, 0), filter_shape[-1])
     dtype = accumulation_dtype(x.dtype)
     sums = [

@@ -64,7 +64,7 @@ def conv2d(
     activation: str,
     leakyrelu_alpha: float,
 ) -> Array:
-    """Return the convolution plus a bias, after an activation."""
+    """Return the convolution for a `Window` plus a bias, after an activation."""
     y = convolution.correlate(x, filter, window=window)
     return add_bias_and_activate(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)
 
@@ -80,6 +80,6 @@ def depthwise_conv2d(
     activation: str,
     leakyrelu_alpha: float,
 ) -> Array:
-    """Return the depthwise convolution plus a bias, after an activation."""
+    """Return the depthwise convolution for a `Window` plus a bias, after an activation."""
     y = depthwise.depthwise_conv2d(x, filter, window=window)
     return add_bias_and_activate(y, bias, prelu_activation_weights, activation, leakyrelu_alpha)

@@ -11,7 +11,7 @@ from plugrad_cpu.windows import crop_padding, iter_cells, pad_images, padded_siz
 
 
 def iter_cell_sums(x: Array, filter: Array, window: Window) -> Iterator[tuple[Array, Array]]:
-    """Yield for each cell of the filter the pixels under it plus its weight, and a mask, False in the padding."""
+    """Yield for each cell of the filter the pixels under it in all windows plus its weight, and a mask of padding."""
     image = pad_images(x, window, 0)
     is_pixel = pad_images(np.ones((1, *x.shape[1:3], 1), bool), window, False)
     for cell, place in iter_cells(window):

@@ -86,11 +86,11 @@ def _as_slices(begin: Shape, end: Shape, strides: Shape) -> tuple[slice, ...]:
 @mark_results_tracked
 def slice_(x: Array, *, begin: Shape, size: Shape, drop: Shape) -> Array:
     """Return a view of a block of x, given by begin and size."""
-    return x[_block_key(begin, size, drop)]
+    return x[_block_index(begin, size, drop)]
 
 
 @lru_cache(maxsize=1024)
-def _block_key(begin: Shape, size: Shape, drop: Shape) -> tuple[Any, ...]:
+def _block_index(begin: Shape, size: Shape, drop: Shape) -> tuple[Any, ...]:
     """Return the NumPy index of a block: an integer where an axis is dropped, else a slice."""
     ranges = zip(begin, size, strict=True)
     return (*[b if i in drop else slice(b, b + n) for i, (b, n) in enumerate(ranges)], ...)
@@ -99,7 +99,7 @@ def _block_key(begin: Shape, size: Shape, drop: Shape) -> tuple[Any, ...]:
 @table.implements(movement.strided_slice)
 @mark_results_tracked
 def strided_slice(x: Array, *, begin: Shape, end: Shape, strides: Shape) -> Array:
-    """Return a view of every n-th element."""
+    """Return a view of the elements from `begin` to before `end`, in steps of `strides`."""
     return x[(*_as_slices(begin, end, strides), ...)]
 
 
@@ -204,11 +204,11 @@ def pack(*inputs: Array, axis: int) -> Array:
 @mark_results_tracked
 def unpack(value: Array, *, axis: int) -> tuple[Array, ...]:
     """Return views of the parts along an axis, without it."""
-    return tuple([value[key] for key in _unpack_keys(value.shape[axis], axis)])
+    return tuple([value[key] for key in _unpack_indices(value.shape[axis], axis)])
 
 
 @lru_cache(maxsize=64)
-def _unpack_keys(count: int, axis: int) -> list[tuple[Any, ...]]:
+def _unpack_indices(count: int, axis: int) -> list[tuple[Any, ...]]:
     """Return NumPy indices of the slices along an axis, one for each of its `count` positions."""
     return [(*(slice(None),) * axis, i, ...) for i in range(count)]
 
@@ -217,11 +217,11 @@ def _unpack_keys(count: int, axis: int) -> list[tuple[Any, ...]]:
 @mark_results_tracked
 def split(x: Array, *, num_or_size_splits: Shape, axis: int) -> tuple[Array, ...]:
     """Return views of consecutive parts of x along an axis."""
-    return tuple([x[key] for key in _part_keys(num_or_size_splits, axis)])
+    return tuple([x[key] for key in _part_indices(num_or_size_splits, axis)])
 
 
 @lru_cache(maxsize=1024)
-def _part_keys(sizes: Shape, axis: int) -> list[tuple[Any, ...]]:
+def _part_indices(sizes: Shape, axis: int) -> list[tuple[Any, ...]]:
     """Return NumPy indices of consecutive parts of given sizes along an axis."""
     ends = list(accumulate(sizes, initial=0))
     return [(*(slice(None),) * axis, slice(*ends), ...) for ends in pairwise(ends)]
@@ -231,7 +231,7 @@ def _part_keys(sizes: Shape, axis: int) -> list[tuple[Any, ...]]:
 @mark_results_tracked
 def pad(x: Array, *, paddings: Pairs, constant_value: Scalar | str) -> Array:
     """Return x surrounded by a constant value."""
-    shape, inside = _padded_shape_and_key(x.shape, paddings)
+    shape, inside = _padded_shape_and_slices(x.shape, paddings)
     y = empty(shape, x.dtype)
     y.fill(constant_value)
     y[inside] = x
@@ -239,7 +239,7 @@ def pad(x: Array, *, paddings: Pairs, constant_value: Scalar | str) -> Array:
 
 
 @lru_cache(maxsize=1024)
-def _padded_shape_and_key(shape: Shape, paddings: Pairs) -> tuple[Shape, tuple[slice, ...]]:
+def _padded_shape_and_slices(shape: Shape, paddings: Pairs) -> tuple[Shape, tuple[slice, ...]]:
     """Return the shape of a padded array, and the slices of the original array in it."""
     sizes = [(n, *pair) for n, pair in zip(shape, paddings, strict=True)]
     return tuple([b + n + a for n, b, a in sizes]), tuple([slice(b, b + n) for n, b, _ in sizes])
@@ -262,11 +262,11 @@ MAX_JOINED_PARTS: Final = 16
 @mark_results_tracked
 def reverse(x: Array, *, dims: Shape) -> Array:
     """Return a view that is reversed along some axes."""
-    return x[_reversal_key(dims)]
+    return x[_reversal_slices(dims)]
 
 
 @lru_cache(maxsize=1024)
-def _reversal_key(axes: Shape) -> tuple[Any, ...]:
+def _reversal_slices(axes: Shape) -> tuple[Any, ...]:
     """Return the NumPy index that reverses some axes."""
     last = max(axes, default=-1)
     return (*[slice(None, None, -1 if i in axes else 1) for i in range(last + 1)], ...)

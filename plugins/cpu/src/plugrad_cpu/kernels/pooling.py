@@ -52,7 +52,7 @@ def avg_pool(x: Array, *, window: Window) -> Array:
 
 @table.implements(pooling.avg_pool_gradient)
 def avg_pool_gradient(dy: Array, input: Array, *, window: Window) -> Array:
-    """Return the gradient for the images: dy divided by the number of cells in its window, added to each of them."""
+    """Return the gradient for the images: dy of each window, divided by its number of cells, added to each cell."""
     image = pad_images(input, window, 0)
     dx = zeros(image.shape, image.dtype)
     share = dy / count_valid_cells(input, window)
@@ -65,7 +65,7 @@ def avg_pool_gradient(dy: Array, input: Array, *, window: Window) -> Array:
 def max_pool_with_argmax(
     x: Array, *, window: Window, include_batch_in_index: bool
 ) -> tuple[Array, Array]:
-    """Return the maxima, and the flat index of the first cell with each; NaN counts as the maximum."""
+    """Return the maximum of each window, and the flat index of its first cell; NaN counts as the maximum."""
     shape = x.shape if include_batch_in_index else (1, *x.shape[1:])
     count = math.prod(shape)
     dtype = position_dtype(count).numpy

@@ -1,4 +1,4 @@
-"""Reductions: those of NumPy, with results in the dtype of the input."""
+"""Reductions by NumPy, with results in the dtype of the input."""
 
 import math
 
@@ -184,7 +184,7 @@ def bincount(x: Array, weights: Array | None, *, size: int) -> Array:
 
 @table.implements(reduction.dense_bincount)
 def dense_bincount(x: Array, weights: Array | None, *, size: int, binary_output: bool) -> Array:
-    """Return how often each integer occurs in each row, or whether it does."""
+    """Return counts, or sums of weights, of each integer below `size` in each row, or whether it occurs."""
     if not binary_output:
         return _weighted_bincount(x, weights, size)
     return (_weighted_bincount(x, None, size) > 0).astype(

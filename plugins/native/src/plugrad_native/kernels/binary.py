@@ -1,4 +1,4 @@
-"""Elementwise kernels of two tensors: those of float16, and where NumPy takes several passes or has no vectors."""
+"""Elementwise kernels of two tensors: all of float16, and others where NumPy takes several passes or is slow."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
 
 COMPARISON_NAMES: Final = ("equal", "not_equal", "less", "less_equal")
-"""The names of the comparisons that have C functions; the others are these with swapped operands."""
+"""The names of the comparisons that have C functions; `greater` is `less` with swapped operands."""
 
 BROADCAST_INTEGER_DTYPES: Final = ("int32", "int64", "uint8")
 """The names of the integer dtypes for which C broadcasts operands faster than NumPy."""
@@ -51,7 +51,7 @@ BROADCAST_DTYPES_BY_KERNEL: Final[dict[str, tuple[str, ...]]] = {
 def make_c_binary_kernel(
     name: str, *dtypes: str, result_dtype: np.dtype[Any] | None = None
 ) -> Implementation:
-    """Return the implementation of a binary kernel by its C functions, for the dtypes that have one."""
+    """Return the implementation of the binary kernel called `name` by its C functions, for dtypes that have one."""
     functions, broadcast = (
         find_c_functions(name, *dtypes),
         find_c_functions(name, *dtypes, suffix="_broadcast"),
@@ -122,7 +122,7 @@ NUMPY_POWER_MAX_BYTES: Final = 4096
 C_POWER: Final = find_c_functions("power", *FLOAT_DTYPES)
 """The C functions ``power_…``, by dtype."""
 SINGLE_PASS_EXPONENTS: Final = (3, 4, -1)
-"""The exponents for which C takes one pass. NumPy is as fast for 2, and faster for others."""
+"""The exponents for which C computes powers in one pass; NumPy is as fast for 2, and faster for other numbers."""
 numpy_power: Final = numpy_implementation(binary.power)
 """NumPy's implementation of the kernel `power`."""
 

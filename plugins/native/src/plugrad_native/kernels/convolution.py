@@ -66,7 +66,7 @@ def is_in_range(image_shape: Shape, filter_shape: Shape, window: Window) -> bool
 def is_supported(
     image_shape: Shape, filter_shape: Shape, window: Window, dtype: np.dtype[Any]
 ) -> bool:
-    """Return whether C supports convolutions of images and filters of these shapes in a dtype."""
+    """Return whether C supports a convolution of images and filters of these shapes for a `Window` and a dtype."""
     return dtype in C_INPUT_GRADIENT and is_in_range(image_shape, filter_shape, window)
 
 
@@ -82,7 +82,7 @@ def as_pixel_rows(x: Array) -> Array:
 
 
 def estimate_work(images: Array, results: Array, product_count: int) -> int:
-    """Return about how many additions a convolution or a gradient takes, including reading and writing."""
+    """Return about how many additions take as long as `product_count` products, and reading and writing the arrays."""
     return product_count // INTEGER_PRODUCTS_PER_ADDITION + images.size + results.size
 
 
@@ -94,7 +94,7 @@ def correlate_channels_last(
     bias: Array | None = None,
     limits: tuple[float, float] = NO_CLIPPING,
 ) -> Array:
-    """Return the cross-correlation of images with filters plus a bias, clamped to a lower and an upper limit."""
+    """Return the cross-correlation for a `Window` and C's descriptor of it, plus a bias, clamped to two limits."""
     filter = as_contiguous(filter)
     bias = bias if bias is None else as_contiguous(bias)
     channels = filter.shape[-1]
@@ -141,7 +141,7 @@ def convolve(
     bias: Array | None = None,
     limits: tuple[float, float] = NO_CLIPPING,
 ) -> Array | None:
-    """Return a convolution plus a bias, clamped to a lower and an upper limit, or None if C does not support it."""
+    """Return a convolution for a `Window` plus a bias, clamped to two limits, or None if C does not support it."""
     descriptor = describe_window(x.shape, window)
     if descriptor is None or not is_supported(x.shape, filter.shape, window, x.dtype):
         return None
@@ -169,7 +169,7 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, filter: Array, *, input_shape: Shape, window: Window) -> Array:
-        """Return the gradient with respect to images of shape `input_shape`."""
+        """Return the gradient, for a `Window`, with respect to images of shape `input_shape`."""
         descriptor = describe_window(input_shape, window)
         if descriptor is None or not is_supported(input_shape, filter.shape, window, dy.dtype):
             return numpy_gradient(dy, filter, input_shape=input_shape, window=window)
@@ -247,7 +247,7 @@ def make_filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(x: Array, dy: Array, *, filter_shape: Shape, window: Window) -> Array:
-        """Return the gradient with respect to filters of shape `filter_shape`."""
+        """Return the gradient, for a `Window`, with respect to filters of shape `filter_shape`."""
         descriptor = describe_window(x.shape, window)
         if descriptor is None or not is_supported(x.shape, filter_shape, window, x.dtype):
             return numpy_gradient(x, dy, filter_shape=filter_shape, window=window)

@@ -218,7 +218,7 @@ def triangular_solve(matrix: Array, rhs: Array, *, lower: bool, unit_diagonal: b
 
 
 def is_side_by_side(functions: CFunctionsByDtype, x: Array) -> bool:
-    """Return whether C factors a batch of matrices side by side, one in each lane of a vector."""
+    """Return whether C functions factor a batch of matrices side by side, one in each lane of a vector."""
     *batch, rows, columns = x.shape
     is_many = count_elements(tuple(batch)) >= MIN_LARGER_MATRICES
     return (

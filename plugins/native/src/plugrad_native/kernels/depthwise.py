@@ -80,7 +80,7 @@ def depthwise_channels_last(
     bias: Array | None = None,
     limits: tuple[float, float] = NO_CLIPPING,
 ) -> Array:
-    """Return the convolution of images with repeated channels, plus a bias, clamped to a lower and an upper limit."""
+    """Return the convolution of images with repeated channels, for a `Window`, plus a bias, clamped to two limits."""
     filter = as_contiguous(filter)
     bias = bias if bias is None else as_contiguous(bias)
     out = empty((x.shape[0], *window.out, x.shape[3]), x.dtype)
@@ -104,7 +104,7 @@ def convolve(
     bias: Array | None = None,
     limits: tuple[float, float] = NO_CLIPPING,
 ) -> Array | None:
-    """Return the convolution plus a bias, clamped to a lower and an upper limit, or None if C does not support it."""
+    """Return the convolution for a `Window` plus a bias, clamped to two limits, or None if C does not support it."""
     descriptor = describe_depthwise(x.shape, filter.shape, window, x.dtype)
     if descriptor is None:
         return None
@@ -114,7 +114,7 @@ def convolve(
 
 @table.implements(depthwise.depthwise_conv2d)
 def depthwise_conv2d(x: Array, filter: Array, *, window: Window) -> Array:
-    """Return the cross-correlation of each channel of images with its own filters."""
+    """Return the cross-correlation of each channel of images with its own filters, for a `Window`."""
     y = convolve(x, filter, window)
     return numpy_depthwise_conv2d(x, filter, window=window) if y is None else y
 
@@ -123,7 +123,7 @@ def depthwise_conv2d(x: Array, filter: Array, *, window: Window) -> Array:
 def depthwise_conv2d_input_gradient(
     dy: Array, filter: Array, *, input_shape: Shape, window: Window
 ) -> Array:
-    """Return the gradient of `depthwise_conv2d` with respect to its images."""
+    """Return the gradient of `depthwise_conv2d`, for a `Window`, with respect to its images."""
     batch, height, width, channels = input_shape
     descriptor = describe_depthwise(input_shape, filter.shape, window, dy.dtype)
     if descriptor is None:
@@ -153,7 +153,7 @@ def depthwise_conv2d_input_gradient(
 def depthwise_conv2d_filter_gradient(
     x: Array, dy: Array, *, filter_shape: Shape, window: Window
 ) -> Array:
-    """Return the gradient of `depthwise_conv2d` with respect to its filters."""
+    """Return the gradient of `depthwise_conv2d`, for a `Window`, with respect to its filters."""
     descriptor = describe_depthwise(x.shape, filter_shape, window, x.dtype)
     if descriptor is None:
         return numpy_filter_gradient(x, dy, filter_shape=filter_shape, window=window)

@@ -73,7 +73,7 @@ def matmul(
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> Array:
-    """Return the product with its bias and activation."""
+    """Return the matrix product plus a bias, after an activation."""
     y = product(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     return add_bias_and_activate_in_c(
         y, bias, prelu_activation_weights, activation, leakyrelu_alpha
@@ -91,7 +91,7 @@ def conv2d(
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> Array:
-    """Return the convolution with its bias and activation."""
+    """Return the convolution for a `Window` plus a bias, after an activation."""
     limits = CLAMPING_ACTIVATIONS.get(activation)
     if limits and (bias is None or bias.shape == filter.shape[-1:]):
         done = convolve(x, filter, window, bias, limits)
@@ -114,7 +114,7 @@ def depthwise_conv2d(
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> Array:
-    """Return the depthwise convolution with its bias and activation."""
+    """Return the depthwise convolution for a `Window` plus a bias, after an activation."""
     limits = CLAMPING_ACTIVATIONS.get(activation)
     if limits and (bias is None or bias.shape == (filter.shape[2] * filter.shape[3],)):
         done = depthwise.convolve(x, filter, window, bias, limits)

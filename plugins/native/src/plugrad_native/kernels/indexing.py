@@ -1,4 +1,4 @@
-"""Elements at positions, and sums of segments; those of floats are computed in double precision."""
+"""Elements at positions, and sums of segments; sums of floats are computed in double precision."""
 
 from __future__ import annotations
 

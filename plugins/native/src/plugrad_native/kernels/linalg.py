@@ -1,4 +1,4 @@
-"""Products of matrices: of integers, of floats, and of complex numbers by those of their parts.
+"""Products of matrices of integers, floats and complex numbers, which are multiplied as real and imaginary parts.
 
 C adds in the same order for any number of threads. BLAS does not; it has the products that it leaves to one thread.
 """

@@ -293,7 +293,7 @@ def sum_rows_by_parts(
     channels: int,
     sum_count: int,
 ) -> Array:
-    """Return what a C function sums over all rows, in double precision, computed by parts of fixed size.
+    """Return sums over all rows in double precision, which a C function computes for parts of fixed size.
 
     The function writes `sum_count` sums for each part. Each input is an array, and whether it has all rows of
     channels.

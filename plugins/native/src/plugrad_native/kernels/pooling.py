@@ -91,7 +91,7 @@ def make_max_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, input: Array, output: Array, *, window: Window) -> Array:
-        """Return the gradient for the images, given the images and the maxima."""
+        """Return the gradient for the images, given dy, the images, the maxima and the `Window`."""
         descriptor = describe_pooling_if_supported(C_MAX_POOL_GRADIENT, input, window)
         if descriptor is None:
             return numpy_gradient(dy, input, output, window=window)
@@ -115,7 +115,7 @@ def make_avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
     numpy_gradient = numpy_implementation(kernel)
 
     def implementation(dy: Array, input: Array, *, window: Window) -> Array:
-        """Return the gradient for the images."""
+        """Return the gradient for the images, given dy, the images and the `Window`."""
         descriptor = describe_pooling_if_supported(C_AVERAGE_POOL_GRADIENT, input, window)
         if descriptor is None:
             return numpy_gradient(dy, input, window=window)
@@ -138,7 +138,7 @@ def make_avg_pool_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
 def max_pool_with_argmax(
     x: Array, *, window: Window, include_batch_in_index: bool
 ) -> tuple[Array, Array]:
-    """Return the maxima and the index of the first cell with each; NaN counts as the maximum."""
+    """Return the maximum of each window and the index of its first cell; NaN counts as the maximum."""
     descriptor = describe_pooling_if_supported(C_MAX_POOL_WITH_ARGMAX, x, window)
     if descriptor is None:
         return numpy_max_pool_with_argmax(

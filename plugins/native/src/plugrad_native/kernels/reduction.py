@@ -485,7 +485,7 @@ def count_elements_by_value(x: Array, value_count: int) -> Array:
 
 @table.implements(reduction.bincount)
 def bincount(x: Array, weights: Array | None, *, size: int) -> Array:
-    """Return the counts of all elements, or the sums of their weights."""
+    """Return how often each integer below `size` occurs among all elements, or the sums of their weights."""
     if x.dtype != np.int32 or not 0 < x.size < MAX_ELEMENTS or not 0 < size < MAX_ELEMENTS:
         return numpy_bincount(x, weights, size=size)
     if weights is None:

@@ -107,7 +107,7 @@ def make_resize_gradient(kernel: Kernel[..., Any], *, is_nearest: bool) -> Calla
     def implementation(
         images: Array, dy: Array, *, size: Pair, align_corners: bool, half_pixel_centers: bool
     ) -> Array:
-        """Return the gradient for the images, given the gradient for the result."""
+        """Return the gradient for the images, given dy for results with a height and a width `size`."""
         run = C_RESIZE_GRADIENT.get(dy.dtype)
         if run is None or not is_supported(images.shape, dy.shape):
             return numpy_function(

@@ -1,4 +1,4 @@
-"""Running sums and products along an axis; those of floats are computed in double precision."""
+"""Running sums and products along an axis; floats are added and multiplied in double precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fourier transforms in single precision; those in double precision are NumPy's."""
+"""Fourier transforms in single precision; NumPy computes double precision."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class FftPlan(NamedTuple):
     twiddle_factors: Array
     """Roots of unity, as pairs of float64."""
     transform_length: int
-    """The complex numbers of a transform, more than those of a row if it has a large prime factor."""
+    """The number of complex numbers of a transform: more than in a row if its length has a large prime factor."""
 
 
 @lru_cache(maxsize=32)
@@ -77,7 +77,7 @@ def plan_real_fft(row_length: int) -> FftPlan:
 def transform_rows(
     c_function: CFunction, plan: FftPlan, x: Array, out: Array, *flags: bool
 ) -> Array:
-    """Write the transforms of the rows of x, computed by a C function, to the rows of `out`, and return `out`."""
+    """Write the planned transforms of the rows of x, by a C function and its flags, to `out`, and return `out`."""
     row = x.shape[-1]
     parallel_for(
         c_function,
@@ -125,7 +125,7 @@ def rfft(input: Array) -> Array:
 
 @table.implements(signal.irfft)
 def irfft(input: Array, *, length: int) -> Array:
-    """Return real rows, given the non-negative frequencies of their Fourier transforms."""
+    """Return real rows of a length, given the non-negative frequencies of their Fourier transforms."""
     if not is_supported(input, length, COMPLEX64):
         return numpy_irfft(input, length=length)
     out = empty((*input.shape[:-1], length), FLOAT32)

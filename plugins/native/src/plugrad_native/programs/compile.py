@@ -1,4 +1,4 @@
-"""The compiler of the pack: what C can run of a graph becomes programs, and Python runs the rest."""
+"""The compiler of the pack: steps of a graph that C can run become programs, and Python runs the other steps."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def compile_region(
     constants: Mapping[Value, Array] = NO_CONSTANTS,
     dying_arguments: Set[Value] = frozenset(),
 ) -> Region:
-    """Compile a fused step to a function from the arrays of `arguments`, which are values, to those of `results`.
+    """Compile a fused step to a function from the arrays of the values `arguments` to the arrays of `results`.
 
     The results may be arguments, constants, and results of the body. The graph around the body has made the dying
     arguments, and no longer needs them.

@@ -49,7 +49,7 @@ def write_control(writer: ProgramWriter, step: ControlFlow, write_step: StepWrit
 
 
 def _write_scan(writer: ProgramWriter, step: Scan, write_step: StepWriter) -> None:
-    """Write a loop of known length.
+    """Write a step that is a loop of known length.
 
     The places of the outputs hold the carry while it runs. What is stacked is written to its place in the output.
     """
@@ -93,7 +93,7 @@ def _write_scan(writer: ProgramWriter, step: Scan, write_step: StepWriter) -> No
 
 
 def _write_cond(writer: ProgramWriter, step: Cond, write_step: StepWriter) -> None:
-    """Write a conditional: both branches write to the memory of the outputs."""
+    """Write a step that is a conditional: both branches write to the memory of the outputs."""
     operands = [writer.locate(v) for v in step.operands]
     targets = [writer.locations[v] for v in step.outputs]
 
@@ -116,7 +116,7 @@ def _write_cond(writer: ProgramWriter, step: Cond, write_step: StepWriter) -> No
 
 
 def _write_while(writer: ProgramWriter, step: While, write_step: StepWriter) -> None:
-    """Write a loop of unknown length, which keeps its carry in the memory of its outputs."""
+    """Write a step that is a loop of unknown length, which keeps its carry in the memory of its outputs."""
     state = _copy_initial_carry(
         writer, [writer.locate(v) for v in step.carry], [writer.locations[v] for v in step.outputs]
     )

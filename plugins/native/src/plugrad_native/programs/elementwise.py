@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 MAX_UFUNC_OPERANDS: Final = 4
 """The maximum inputs and results of a ufunc whose loop a program calls."""
 MAX_REPEATED_ITEM_BYTES: Final = 8
-"""The maximum bytes of an element that C broadcasts; it reads a 0-d array where it is, whatever its dtype."""
+"""The maximum bytes of an element that C broadcasts; a 0-d array of any dtype is read without a broadcast."""
 ELEMENTWISE_RULES: Final[dict[Kernel[..., Any], Rule]] = {}
 """By elementwise kernel: the rule that lowers its calls to calls of C."""
 

@@ -1,4 +1,4 @@
-"""Epilogues: convolutions that add a bias and limit their results, and products that are added to others.
+"""Epilogues: convolutions that add a bias and limit their results, and products that are added to other arrays.
 
 Other products are left alone: the loop over what follows them also makes the calls behind a bias and an activation.
 """
@@ -83,7 +83,7 @@ def find_accumulated_products(graph: Graph, carry_count: int = 0) -> dict[Value,
 
 
 def _is_accumulated(call: Call, accumulators: Mapping[Value, Value | None]) -> bool:
-    """Return whether a product may be added in place to its bias, as an array of `accumulators`."""
+    """Return whether a call's product may be added in place to its bias, as one of the `accumulators`."""
     bias = call.inputs[2]
     if bias is None or bias not in accumulators:
         return False

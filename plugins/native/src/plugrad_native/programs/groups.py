@@ -131,7 +131,7 @@ class _GroupLowering:
         )
 
     def _expand_number(self, value: Value) -> None:
-        """Write a number to all elements of an array, for calls that read it element by element."""
+        """Write a number to all elements of a value's array, for calls that read it element by element."""
         shape, dtype = self.specs[value]
         descriptor = ConstantOperand(describe_broadcast(shape, ()))
         operands = (
@@ -145,7 +145,7 @@ class _GroupLowering:
         self.written.add(value)
 
     def _find_unit_product_factor(self, call: Call) -> Value | None:
-        """Return the other factor of a product with 1 if the loop has computed it, else None.
+        """Return the other factor if a call multiplies by 1 and the loop has computed that factor, else None.
 
         An argument of the group is no such factor: a result may take its memory after the last call that reads it. A
         product of complex numbers with 1 is not always the other factor: -0 times 1 and 0 times 0 add up to 0.

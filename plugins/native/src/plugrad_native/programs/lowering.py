@@ -289,7 +289,7 @@ SLICE_OR_JOIN_KERNELS: Final = frozenset(
         *(movement.concat, movement.split, movement.pack, movement.unpack),
     }
 )
-"""The kernels whose results are views or parts of others: untraced, sums over them add in another order."""
+"""The kernels that slice or join arrays; untraced sums over their results add elements in another order."""
 
 
 _VIEW_MAKERS: Final = {

@@ -116,7 +116,7 @@ def _order_from_end(steps: Sequence[_StepDependencies]) -> list[int]:
             followers[needed].add(index)
 
     def get_memory_growth(step_index: int) -> tuple[int, int]:
-        """Return how many bytes a step reads that are not alive yet, less its own bytes, and a number for ties."""
+        """Return how many more bytes must be in use before a step than after it, and a number for ties."""
         needed = sum(
             steps[made].nbytes for made in steps[step_index].read_steps if not is_alive[made]
         )

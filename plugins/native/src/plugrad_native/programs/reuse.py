@@ -88,7 +88,7 @@ def find_reusable_arguments(body: Graph, dying_arguments: Set[Value]) -> dict[Va
 def find_overwritten_values(
     body: Graph, storage: Mapping[Value, Value], last_uses: Mapping[Value, int]
 ) -> dict[Value, Value]:
-    """Return by value of a region the other value over which it may be written.
+    """Return by value of a region the value over which it may be written, for the `storage` of a memory plan.
 
     `storage` maps values to those in whose memory they lie, and `last_uses` values in the arena to the last step that
     reads their memory.
@@ -115,7 +115,7 @@ def find_overwritten_values(
 def merge_storage(
     storage: dict[Value, Value], last_uses: dict[Value, int], overwritten: Mapping[Value, Value]
 ) -> None:
-    """Move values to the memory of those that they overwrite; `last_uses` has the index of a step by value."""
+    """Move values to the memory of the values in `overwritten`; `last_uses` has, by value, the index of a step."""
     sharers: dict[Value, list[Value]] = {}
     for value, owner in storage.items():
         sharers.setdefault(owner, []).append(value)

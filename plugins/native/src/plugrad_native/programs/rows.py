@@ -1,4 +1,4 @@
-"""Groups of calls that are independent along the first axis, so that one loop over it makes all of them.
+"""Groups of calls that are independent along the first axis, so that one loop over that axis makes all calls.
 
 Such are elementwise calls, and reductions and normalizations along other axes. What only the group reads, such as the
 differences of all pairs of points before they are summed, is never made as a whole.

@@ -159,7 +159,7 @@ class CompiledStepSelector:
         return not self.is_shared_by_threads(step) and self._can_lower(step)
 
     def can_update_in_place(self, call: Call) -> bool:
-        """Return whether an optimizer step runs in one thread with the GIL held."""
+        """Return whether an optimizer's call runs in one thread with the GIL held."""
         elements = sum(count_elements(self.specs[v].shape) for v in call.outputs)
         is_shared = self.max_work is not None and elements >= IN_PLACE_UPDATE_MAX_ELEMENTS
         return self.has_own_kernel(call) and not is_shared
@@ -207,7 +207,7 @@ def prepare_body(body: Graph, carry_count: int) -> Graph | None:
 
 
 def _replace_bodies(step: Scan | Cond | While, bodies: Sequence[Graph]) -> Scan | Cond | While:
-    """Return control flow with other bodies."""
+    """Return a loop or conditional with other bodies."""
     if isinstance(step, Scan):
         return replace(step, body=bodies[0])
     if isinstance(step, Cond):

@@ -80,7 +80,7 @@ class ProgramTable:
         self._kept: list[Array] = []
 
     def make_function(self, *, is_indivisible: bool = False) -> Callable[..., None]:
-        """Return the program as a function of its inputs and outputs, and of an arena unless it has one of its own.
+        """Return the program as a function of inputs, outputs, and scratch memory unless the program has its own.
 
         If it is indivisible, no other thread of Python and no interrupt comes before it has ended.
         """
@@ -107,7 +107,7 @@ class ProgramTable:
         return Location(first + slot, 0, self._constants[slot].nbytes)
 
     def add_function(self, key: Any) -> int:
-        """Return the index of a function: a C function's name, or a ufunc with the index of its inner loop."""
+        """Return the index of a function, given by `key`: a C function's name, or a ufunc and the index of its loop."""
         return self._functions.setdefault(key, len(self._functions))
 
     def reserve(self, offset: int, nbytes: int) -> Location:

@@ -117,7 +117,7 @@ class ProgramWriter:
             self.table.add_loop(1, 1, 1, words)
 
     def write_copy(self, source: Location, target: Location) -> None:
-        """Write a copy of bytes, unless both locations are the same."""
+        """Write a copy of bytes from the source's location to the target's, unless they are the same."""
         if source == target:
             return
         descriptor = np.array([1, source.nbytes, 1], np.int32)
@@ -252,7 +252,7 @@ class ProgramWriter:
         first_row: int = 0,
         end_row: int | None = None,
     ) -> None:
-        """Write calls that are independent along the first axis, for a range of rows.
+        """Write steps that are independent along the first axis, for a range of rows.
 
         `kept_values` are written to their locations; all others are in scratch memory. `end_row` is not included.
         """
@@ -277,7 +277,7 @@ class ProgramWriter:
         return count_elements(self.specs[value].shape) == 1
 
     def _encode_call(self, call: AnyCall, operands: Mapping[Value, _LoopOperand]) -> list[int]:
-        """Return the integers that encode a call in a loop."""
+        """Return the integers that encode a call in a loop, given the operand of each value."""
         if isinstance(call, CCall):
             words = [self.table.add_function(call.function)]
             for operand in call.operands:
@@ -311,7 +311,7 @@ class RowStep(NamedTuple):
     value: Value
     calls: Sequence[AnyCall]
     view_of: Value | None = None
-    """The value of which this one is a view, if it is."""
+    """The value that this value is a view of, or None."""
     is_repeated: bool = False
     """Whether the view repeats elements of rows, instead of giving them another shape."""
 
@@ -420,7 +420,7 @@ class _RowLoopWriter:
         return self.row_bytes(value) if value in self.kept or value not in self.made else 0
 
     def _write_view(self, step: RowStep, source: Value) -> None:
-        """Record a view of rows, or write it if its elements are not in memory in this shape."""
+        """Record a step that views rows of a source, or write it if the elements are not in memory in this shape."""
         root, shape = self.views.get(source, (source, self.writer.specs[source].shape))
         wanted = self.writer.specs[step.value].shape
         if step.is_repeated:
@@ -448,7 +448,7 @@ class _RowLoopWriter:
     def _write_broadcast(
         self, value: Value, shape: Shape, result_shape: Shape, target: Location, step_bytes: int = 0
     ) -> None:
-        """Write the rows of a value, in another shape and broadcast to a larger one, to a location."""
+        """Write the rows of a value, reshaped and broadcast to a larger shape, to the target's location."""
         writer = self.writer
         size = writer.specs[value].dtype.itemsize
         factor = count_elements(result_shape) // self.rows
@@ -487,7 +487,7 @@ class _RowLoopWriter:
         return target.encode(), False
 
     def _encode_reduction_source(self, value: Value) -> list[int]:
-        """Return the encoded location of the rows that a reduction reads."""
+        """Return the encoded location of a value's rows, which a reduction reads."""
         root, shape = self.views.get(value, (value, self.writer.specs[value].shape))
         wanted = self.writer.specs[value].shape
         if count_elements(shape) == count_elements(wanted):
@@ -568,7 +568,7 @@ class _BlockAllocator:
 
 
 _CACHED_STEP_ARRAYS: dict[tuple[int, ...], Array] = {}
-"""By steps: the array of them."""
+"""By the steps of a NumPy loop, as a tuple: the same steps as an array."""
 
 
 def _get_step_array(steps: tuple[int, ...]) -> Array:

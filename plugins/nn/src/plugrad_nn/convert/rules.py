@@ -230,7 +230,15 @@ def _recurrent_conversions(
     """Return the conversions of a recurrent layer.
 
     PyTorch has two biases where the sum of both counts, and the gates of a GRU in the order reset, update, new.
+
+    Raises:
+        ArgumentError: the layer does not compute what the tensors are for.
     """
+    if "weight_hr_l0" in tensor_shapes:
+        raise ArgumentError(
+            f"state_dict: 'weight_hr_l0' projects the state of a PyTorch LSTM with proj_size, and {layer!r:.80} has no "
+            "such projection; write a layer of your own, or train the LSTM without proj_size"
+        )
     gates = getattr(layer, "gate_count", 1)
     order = [1, 0, 2] if isinstance(layer, GRU) else list(range(gates))
 

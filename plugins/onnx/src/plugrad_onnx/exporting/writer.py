@@ -23,7 +23,7 @@ ValuesOfBothTraces = tuple[Any, Any]
 
 
 class ExportRule(Protocol):
-    """A function that writes the nodes for a call of one kernel."""
+    """A function that writes the nodes for a call of one kernel, given the names of input and output values."""
 
     def __call__(
         self, writer: Writer, call: CallPair, inputs: list[str], outputs: list[str]

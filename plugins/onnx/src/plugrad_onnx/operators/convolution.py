@@ -28,7 +28,9 @@ class ConvolutionWindow:
     size: tuple[int, ...]
     """The number of cells along each axis."""
     strides: tuple[int, ...]
+    """The distances between neighbouring windows along each axis, in pixels."""
     dilations: tuple[int, ...]
+    """The distances between neighbouring cells along each axis, in pixels."""
     pads: tuple[tuple[int, int], ...]
     """The padding before and after the images along each axis, in pixels."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import plugrad
 from plugrad.errors import UnsupportedModel
+from plugrad_onnx.errors import InvalidModel
 from plugrad_onnx.operators import activation
 from plugrad_onnx.operators.common import number_like
 from plugrad_onnx.registry import operator
@@ -277,6 +278,13 @@ def _run_directions(
     layout: int,
 ) -> tuple[Tensor, ...]:
     """Return the outputs at all steps and the final states, for all directions."""
+    size = cells[0].hidden_size
+    for first in initial_state:
+        if first is not None and first.shape[-1] != size:
+            raise InvalidModel(
+                f"An initial state has shape {first.shape}; its last axis must have hidden_size={size} elements. "
+                "PyTorch writes such a wrong node for an LSTM with proj_size, because ONNX lacks the projection."
+            )
     x = plugrad.moveaxis(x, 0, 1) if layout else x
     ends = None if sequence_lengths is None else plugrad.reshape(sequence_lengths, (-1, 1))
     outputs: list[Tensor] = []

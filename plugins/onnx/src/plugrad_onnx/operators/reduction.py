@@ -88,6 +88,7 @@ def _declare_reduction(operator_name: str, reduction: Reduction, axes_input_opse
     def reduce_by_attribute(
         x: Tensor, *, axes: Sequence[int] | None = None, keepdims: int = 1
     ) -> Tensor:
+        """Return the tensor reduced over the axes of an attribute."""
         return reduction(x, tuple(axes or range(x.ndim)), bool(keepdims))
 
     @operator(operator_name, since=axes_input_opset)
@@ -98,6 +99,7 @@ def _declare_reduction(operator_name: str, reduction: Reduction, axes_input_opse
         keepdims: int = 1,
         noop_with_empty_axes: int = 0,
     ) -> Tensor:
+        """Return the tensor reduced over the axes of an input."""
         chosen = tuple(integers_from_either(None, axes) or ())
         if not chosen and noop_with_empty_axes:
             return reduction(plugrad.expand_dims(x, axis=0), (0,), False)

@@ -64,7 +64,7 @@ def run_convolution(
     epilogue: Epilogue = NO_EPILOGUE,
     is_gradient: bool = False,
 ) -> WasmArray:
-    """Return a convolution or one of its gradients by an export; `image` and `filter` are shapes, channels last.
+    """Return a convolution for a `Window` or one of its gradients; `image` and `filter` are shapes, channels last.
 
     An `epilogue` is for `CONVOLUTION_EXPORTS` in float32, and so is `is_gradient`: the images are gradients of results,
     and what is beside them is not padding.
@@ -158,7 +158,7 @@ WINOGRAD_MIN_STRIDED_POSITIONS = 256
 
 
 def uses_winograd(batch: int, window: Window, filter: Sizes) -> bool:
-    """Return whether csrc/winograd.c computes a float32 convolution, given the filter's shape."""
+    """Return whether csrc/winograd.c computes a float32 convolution for a `Window`, given the filter's shape."""
     *cells, channels, out_channels = filter
     return (
         max(channels, out_channels) <= WINOGRAD_MAX_CHANNELS.get(tuple(cells), 0)
@@ -175,7 +175,7 @@ def uses_winograd(batch: int, window: Window, filter: Sizes) -> bool:
 
 
 def saves_strided_products(batch: int, window: Window, filter: Sizes) -> bool:
-    """Return whether csrc/winograd.c is faster for a convolution with strides of 2, given the filter's shape."""
+    """Return whether csrc/winograd.c is faster for a `Window` with strides of 2, given the filter's shape."""
     if (window.size, window.strides, window.dilations) != ((3, 3), (2, 2), (1, 1)):
         return False
     length, positions = WINOGRAD_STRIDED_OUTPUT_SIZE, count_elements(window.out)
@@ -186,7 +186,7 @@ def saves_strided_products(batch: int, window: Window, filter: Sizes) -> bool:
 
 
 def winograd_tile_size(window: Window) -> int:
-    """Return the number of rows of results that a tile of csrc/winograd.c covers.
+    """Return the number of rows of results that a tile of csrc/winograd.c covers for a `Window`.
 
     Parts consist of whole tiles.
     """
@@ -216,7 +216,7 @@ def correlate(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
 def correlate_with_epilogue(
     x: WasmArray, filter: WasmArray, window: Window, epilogue: Epilogue = NO_EPILOGUE
 ) -> WasmArray:
-    """Return the cross-correlation of images with filters; in float32 a bias and limits may follow."""
+    """Return the cross-correlation for a `Window`; in float32, an epilogue adds a bias and limits results."""
     shape = (x.shape[0], *window.out, filter.shape[-1])
     return run_convolution(
         CONVOLUTION_EXPORTS,
@@ -233,7 +233,7 @@ def correlate_with_epilogue(
 def input_gradient(
     dy: WasmArray, filter: WasmArray, *, input_shape: Sizes, window: Window
 ) -> WasmArray:
-    """Return the gradient of `correlate` with respect to its images."""
+    """Return the gradient of `correlate`, for a `Window`, with respect to its images."""
     image = input_shape
     is_in_tiles = dy.dtype is float32 and uses_winograd(image[0], window, filter.shape)
     if is_in_tiles and window.strides != (1, 1):
@@ -265,7 +265,7 @@ def turn_filters(filter: WasmArray) -> WasmArray:
 def strided_input_gradient(
     dy: WasmArray, turned: WasmArray, image: Sizes, window: Window
 ) -> WasmArray:
-    """Return the gradient for images of shape `image`, by csrc/winograd.c for strides of 2, given turned filters."""
+    """Return the gradient for images of shape `image` and a `Window` with strides of 2, given turned filters."""
     store = dy.memory.store
     work = image[0] * count_elements(window.out) * turned.size
     most = choose_items_per_part(store, work, work, matmul_part_steps(dy))
@@ -292,7 +292,7 @@ def strided_input_gradient(
 def filter_gradient(
     x: WasmArray, dy: WasmArray, *, filter_shape: Sizes, window: Window
 ) -> WasmArray:
-    """Return the gradient of `correlate` with respect to its filters."""
+    """Return the gradient of `correlate`, for a `Window`, with respect to its filters."""
     if dy.dtype is float32 and uses_winograd(x.shape[0], window, filter_shape):
         return filter_gradient_in_tiles(x, dy, filter_shape, window)
     return run_convolution(
@@ -303,7 +303,7 @@ def filter_gradient(
 def filter_gradient_in_tiles(
     x: WasmArray, dy: WasmArray, filter_shape: Sizes, window: Window
 ) -> WasmArray:
-    """Return the gradient for the filters by csrc/winograd.c; threads share the channels of the results."""
+    """Return the gradient for the filters and a `Window` by csrc/winograd.c; threads share the result channels."""
     store = x.memory.store
     channels = filter_shape[-1]
     work = x.shape[0] * count_elements(window.out) * count_elements(filter_shape)

@@ -76,6 +76,6 @@ def range(
 def linspace(
     backend: HasLinearMemory, *, start: float, stop: float, num: int, dtype: DType
 ) -> WasmArray:
-    """Return equally spaced values, including both ends."""
+    """Return `num` equally spaced values from `start` to `stop`, both included."""
     dtype = as_supported_dtype(dtype)
     return backend.linear_memory.from_numpy(np.linspace(start, stop, num).astype(dtype), dtype)

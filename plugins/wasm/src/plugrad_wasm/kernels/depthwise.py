@@ -56,7 +56,7 @@ def run_depthwise(
     image_shape: Sizes,
     epilogue: Epilogue = NO_EPILOGUE,
 ) -> WasmArray:
-    """Return a depthwise convolution or one of its gradients, by an export for images with repeated channels.
+    """Return a depthwise convolution for a `Window`, or one of its gradients, on images with repeated channels.
 
     An `epilogue` is for `DEPTHWISE_EXPORTS`.
     """
@@ -105,14 +105,14 @@ def run_depthwise(
 
 @table.implements(depthwise.depthwise_conv2d)
 def depthwise_conv2d(x: WasmArray, filter: WasmArray, *, window: Window) -> WasmArray:
-    """Return the cross-correlation of each channel of images with its own filters."""
+    """Return the cross-correlation of each channel of images with its own filters, for a `Window`."""
     return correlate_with_epilogue(x, filter, window)
 
 
 def correlate_with_epilogue(
     x: WasmArray, filter: WasmArray, window: Window, epilogue: Epilogue = NO_EPILOGUE
 ) -> WasmArray:
-    """Return the cross-correlation of each channel with its own filters; a bias and limits may follow."""
+    """Return the depthwise convolution for a `Window`; an epilogue adds a bias and limits results."""
     x = repeat_channels(x, filter.shape[3])
     shape = (x.shape[0], *window.out, x.shape[3])
     return run_depthwise(DEPTHWISE_EXPORTS, x, filter, shape, window, x.shape, epilogue)
@@ -122,7 +122,7 @@ def correlate_with_epilogue(
 def depthwise_conv2d_input_gradient(
     dy: WasmArray, filter: WasmArray, *, input_shape: Sizes, window: Window
 ) -> WasmArray:
-    """Return the gradient of `depthwise_conv2d` with respect to its images."""
+    """Return the gradient of `depthwise_conv2d`, for a `Window`, with respect to its images."""
     batch, height, width, channels = input_shape
     image = (batch, height, width, dy.shape[3])
     if window.strides == (1, 1):  # dy slides under the reversed filters, which is faster
@@ -142,6 +142,6 @@ def depthwise_conv2d_input_gradient(
 def depthwise_conv2d_filter_gradient(
     x: WasmArray, dy: WasmArray, *, filter_shape: Sizes, window: Window
 ) -> WasmArray:
-    """Return the gradient of `depthwise_conv2d` with respect to its filters."""
+    """Return the gradient of `depthwise_conv2d`, for a `Window`, with respect to its filters."""
     x = repeat_channels(x, filter_shape[3])
     return run_depthwise(FILTER_GRADIENT_EXPORTS, x, dy, filter_shape, window, x.shape)

@@ -105,7 +105,7 @@ def conv2d(
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> WasmArray:
-    """Return the convolution plus a bias, after an activation."""
+    """Return the convolution for a `Window` plus a bias, after an activation."""
     limits = CLAMPING_ACTIVATIONS.get(activation)
     if limits and x.dtype is float32 and (bias is None or bias.shape == filter.shape[-1:]):
         return convolution.correlate_with_epilogue(x, filter, window, (bias, *limits))
@@ -124,7 +124,7 @@ def depthwise_conv2d(
     activation: Activation,
     leakyrelu_alpha: float,
 ) -> WasmArray:
-    """Return the depthwise convolution plus a bias, after an activation."""
+    """Return the depthwise convolution for a `Window` plus a bias, after an activation."""
     limits = CLAMPING_ACTIVATIONS.get(activation)
     if limits and (bias is None or bias.shape == (filter.shape[2] * filter.shape[3],)):
         return depthwise.correlate_with_epilogue(x, filter, window, (bias, *limits))

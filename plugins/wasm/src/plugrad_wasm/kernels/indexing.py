@@ -97,13 +97,13 @@ class GatherPlan(NamedTuple):
     batch_size: int
     """The number of batch elements."""
     outer_size: int
-    """The elements of x before the axis, in one batch element."""
+    """The number of elements of x before the axis, in one batch element."""
     axis_size: int
     """The length of the axis."""
     inner_size: int
-    """The elements of x after the axis: those of a slice."""
+    """The number of elements of x after the axis: the size of a slice."""
     index_count: int
-    """The indices of one batch element."""
+    """The number of indices of one batch element."""
 
 
 @lru_cache(maxsize=1024)

@@ -65,11 +65,11 @@ class MatmulPlan(NamedTuple):
     shape: Sizes
     """The shape of the result."""
     rows: int
-    """The rows of a result matrix."""
+    """The number of rows of a result matrix."""
     columns: int
-    """The columns of a result matrix."""
+    """The number of columns of a result matrix."""
     depth: int
-    """The columns of a and rows of b that are multiplied."""
+    """The number of columns of a, which is that of the rows of b."""
     a_strides: Sizes
     """The strides of rows and columns in a, in elements."""
     b_strides: Sizes
@@ -108,11 +108,11 @@ class ShortMatmulCall(NamedTuple):
     export: str
     """The name of the export."""
     rows: int
-    """The rows of a result matrix."""
+    """The number of rows of a result matrix."""
     columns: int
-    """The columns of a result matrix."""
+    """The number of columns of a result matrix."""
     depth: int
-    """The columns of a and rows of b that are multiplied."""
+    """The number of columns of a, which is that of the rows of b."""
     a_row_stride: int
     """The elements from one row of a to the next."""
     a_column_stride: int

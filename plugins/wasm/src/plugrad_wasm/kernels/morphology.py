@@ -29,7 +29,7 @@ def run_dilation(
     window: Window,
     *attributes: int,
 ) -> WasmArray:
-    """Return a dilation or one of its gradients by an export; the first two inputs are images and the filter."""
+    """Return a dilation for a `Window` or one of its gradients; the first two inputs are images and the filter."""
     x, filter = inputs[:2]
     memory = x.memory
     if 0 in (*x.shape, *window.out):

@@ -52,7 +52,7 @@ def copy_strided(
     source_offset: int = 0,
     target_offset: int = 0,
 ) -> None:
-    """Copy a block of elements between two arrays; strides and offsets count elements."""
+    """Copy elements of a block of `sizes` from one array to another; strides and offsets count elements."""
     if 0 in sizes:
         return
     if len(sizes) > 1 and source_strides[-1] == 0 and 1 < sizes[-1] <= MAX_STRIDED_COPIES:
@@ -208,13 +208,13 @@ def slice(x: WasmArray, *, begin: Sizes, size: Sizes, drop: Sizes) -> WasmArray:
 
 @table.implements(movement.strided_slice)
 def strided_slice(x: WasmArray, *, begin: Sizes, end: Sizes, strides: Sizes) -> WasmArray:
-    """Return every `strides`-th element of a block."""
+    """Return the elements from `begin` to before `end`, in steps of `strides`."""
     return slice_block(x, begin, slice_shape(begin, end, strides), strides)
 
 
 @lru_cache(maxsize=1024)
 def slice_shape(begin: Sizes, end: Sizes, strides: Sizes) -> Sizes:
-    """Return the shape of a strided slice."""
+    """Return the shape of a slice from `begin` to before `end`, in steps of `strides`."""
     return tuple(len(range(*ends)) for ends in zip(begin, end, strides, strict=True))
 
 

@@ -135,7 +135,7 @@ def avg_pool_gradient(dy: WasmArray, input: WasmArray, *, window: Window) -> Was
 def max_pool_with_argmax(
     x: WasmArray, *, window: Window, include_batch_in_index: bool
 ) -> tuple[WasmArray, WasmArray]:
-    """Return the maxima and the index of the first cell with each; NaN counts as the maximum."""
+    """Return the maximum of each window and the index of its first cell; NaN counts as the maximum."""
     shape = (x.shape[0], *window.out, x.shape[-1])
     positions = x.memory.empty(shape, int32)
     image, offset = x.shape, -count_elements(x.shape[1:])

@@ -37,11 +37,11 @@ class ReductionLayout(NamedTuple):
     """The geometry of a reduction of adjacent axes: (outer, reduced, inner)."""
 
     outer_size: int
-    """The elements before the reduced axes."""
+    """The number of elements before the reduced axes."""
     reduced_size: int
-    """The elements of the reduced axes."""
+    """The number of elements of the reduced axes."""
     inner_size: int
-    """The elements after the reduced axes."""
+    """The number of elements after the reduced axes."""
 
 
 @lru_cache(maxsize=1024)
@@ -104,11 +104,11 @@ class ShortReductionCall(NamedTuple):
     export: str
     """The name of the export."""
     outer_size: int
-    """The elements before the reduced axes."""
+    """The number of elements before the reduced axes."""
     reduced_size: int
-    """The elements of the reduced axes."""
+    """The number of elements of the reduced axes."""
     inner_size: int
-    """The elements after the reduced axes."""
+    """The number of elements after the reduced axes."""
 
 
 def can_sum_halves(shape: Axes, plan: ReductionPlan) -> bool:
@@ -267,7 +267,7 @@ def bincount(x: WasmArray, weights: WasmArray | None, *, size: int) -> WasmArray
 def dense_bincount(
     x: WasmArray, weights: WasmArray | None, *, size: int, binary_output: bool
 ) -> WasmArray:
-    """Return how often each integer below `size` occurs in each row, or whether it does."""
+    """Return counts, or sums of weights, of each integer below `size` in each row, or whether it occurs."""
     shape = (*x.shape[:-1], size)
     if not binary_output:
         return count_values_in_bins(x, weights, shape)

@@ -105,6 +105,6 @@ def resize_nearest_neighbor(
 def resize_nearest_neighbor_gradient(
     images: WasmArray, dy: WasmArray, *, size: Pair, align_corners: bool, half_pixel_centers: bool
 ) -> WasmArray:
-    """Return the gradient for the images: for each pixel the sum of dy where it was copied."""
+    """Return the gradient for the images: for each pixel the sum of dy over the pixels that show it."""
     how = (size, align_corners, half_pixel_centers, True)
     return run_resize(RESIZE_GRADIENT_EXPORTS[dy.dtype], dy, images.shape, images.shape, *how)

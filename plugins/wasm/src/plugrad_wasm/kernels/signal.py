@@ -24,7 +24,7 @@ class FftPlan(NamedTuple):
     """The FFT of rows of one length, with the fields of ``plan`` in csrc/signal.c."""
 
     transform_length: int
-    """The complex numbers of a transform, more than those of a row if it has a large prime factor."""
+    """The number of complex numbers of a transform: more than in a row if its length has a large prime factor."""
     descriptor: tuple[int, ...]
     """The fields of the struct."""
 
@@ -44,7 +44,7 @@ def plan_real_fft(row_length: int) -> FftPlan:
 def run_fft_over_rows(
     export: str, plan: FftPlan, x: WasmArray, out: WasmArray, *flags: bool
 ) -> WasmArray:
-    """Write the transforms of the rows of x, by an export and its flags, to the rows of `out`, and return `out`."""
+    """Write planned transforms of the rows of x, by an export and its flags, to `out`, and return `out`."""
     row, store = x.shape[-1], x.memory.store
     descriptor = store.descriptor(plan.descriptor)
     table_bytes = 8 * store.scratch_size("fft_table_size", plan.descriptor, 0)
@@ -97,6 +97,6 @@ def rfft(input: WasmArray) -> WasmArray:
 
 @table.implements(signal.irfft)
 def irfft(input: WasmArray, *, length: int) -> WasmArray:
-    """Return real rows, given the non-negative frequencies of their Fourier transforms."""
+    """Return real rows of a length, given the non-negative frequencies of their Fourier transforms."""
     out = input.memory.empty(*signal.irfft.infer(input, length=length))
     return run_fft_over_rows(IRFFT_EXPORTS[input.dtype], plan_real_fft(length), input, out)

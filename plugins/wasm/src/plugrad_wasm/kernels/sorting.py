@@ -1,4 +1,4 @@
-"""Sorting and searching: positions come from the device, and the rest from the core's host bodies.
+"""Sorting and searching: positions are computed in the sandbox, other results by the core on the host.
 
 NumPy sorts values faster with the vectors of the host than a copy to it costs.
 """

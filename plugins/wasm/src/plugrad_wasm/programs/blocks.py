@@ -117,7 +117,7 @@ class GroupOperands(NamedTuple):
 def build_blockwise_calls(
     calls: Sequence[ElementwiseCall], operands: GroupOperands, recording_memory: RecordingMemory
 ) -> BlockwiseCalls:
-    """Return the calls of a group as one recorded call, which runs them block by block."""
+    """Return the calls of a group as one recorded call that runs them block by block on the operands."""
     return _BlockwiseGroup(calls, operands, recording_memory).build_calls()
 
 

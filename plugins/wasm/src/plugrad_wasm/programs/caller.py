@@ -163,7 +163,7 @@ class _FunctionSource:
         return f"run{run_name}(bases, {', '.join(['held', 'frame', *array_names])})"
 
     def _allocate_table(self, module: str, loops: TableLoops) -> tuple[int, int]:
-        """Encode a table in linear memory; return its address and its bytes."""
+        """Encode loops of calls of a module in linear memory; return the table's address and its bytes."""
         code = encode_table(loops, module, self.store.functions, self.layout.bases)
         table = ProgramTable(self.linear_memory, code)
         self.held.append(table)

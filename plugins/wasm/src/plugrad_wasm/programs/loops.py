@@ -57,7 +57,7 @@ EXPM1_COEFFICIENTS: Final = (
 LOG_COEFFICIENTS: Final = (0.29871976, 0.39977539, 0.66666776)
 """The coefficients of a polynomial for the logarithm, highest power first, as in the C sources."""
 LN2, LN2_HIGH, LN2_LOW, LOG2_E = 0.69314718, 0.693359375, -2.12194440e-4, 1.44269504088896341
-"""The logarithm of 2, the same in two parts, and the logarithm of e to the base 2."""
+"""ln(2), the high and the low part of ln(2), and the logarithm of e to the base 2."""
 INFINITY_BITS, NAN_BITS = 0x7F800000, 0x7FC00000
 """The bits of infinity and of NaN in float32."""
 
@@ -65,7 +65,7 @@ INFINITY_BITS, NAN_BITS = 0x7F800000, 0x7FC00000
 def build_compiled_loop(
     calls: Sequence[ElementwiseCall], operands: GroupOperands
 ) -> CompiledLoop | None:
-    """Return a group of calls as one compiled loop; None if it is short or has functions not in `STAGE_FUNCTIONS`."""
+    """Return a group of calls as a compiled loop; None if it is short or has functions not in `STAGE_FUNCTIONS`."""
     count = count_elements(operands.shape)
     specs = operands.specs
     if (
@@ -264,7 +264,7 @@ class _StageSource:
         recompute: Callable[..., str],
         *inputs: Sequence[str],
     ) -> None:
-        """Add a branch that, if any bit of a mask is set, replaces all values by those that `recompute` adds."""
+        """Add a branch that, if any bit of a mask is set, replaces values by results of the function `recompute`."""
         outer, self.lines = self.lines, []
         for value, *own in zip(values, *inputs, strict=True):
             name = value.removeprefix("(local.get ").removesuffix(")")
@@ -285,7 +285,7 @@ class _StageSource:
         return self.add_instruction("v128.and", x, int_vector(0x7FFFFFFF))
 
     def add_select(self, mask: str, if_set: str, if_clear: str) -> str:
-        """Add the choice of bits, depending on those of a mask; return the result's name."""
+        """Add the choice between two vectors, bit by bit, by the bits of a mask; return the result's name."""
         return self.add_instruction("v128.bitselect", if_set, if_clear, mask)
 
     def add_polynomial(self, coefficients: Sequence[float], x: str) -> str:

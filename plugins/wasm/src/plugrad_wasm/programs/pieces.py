@@ -1,4 +1,4 @@
-"""The pieces of a program, each of which one call from Python runs: a table in one module, or what threads share."""
+"""The pieces of a program: each is a table of one module, or work that threads share, run by one call."""
 
 from __future__ import annotations
 

@@ -322,7 +322,7 @@ class RecordingMemory(LinearMemory):
         return self.create_constant_input(self.linear_memory.from_numpy(values, dtype))
 
     def write_numbers(self, numbers: Sequence[int]) -> WasmArray:
-        """Return an array of 32-bit numbers; each call writes those that are addresses again."""
+        """Return an array of 32-bit numbers; each call of the program writes the addresses among the numbers again."""
         array = self.empty((len(numbers),), uint32)
         places = tuple([decode_address(number) for number in numbers])
         self.store.calls.append(NumberWrite(decode_address(array.address), places))

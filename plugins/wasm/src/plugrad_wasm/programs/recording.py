@@ -49,7 +49,7 @@ class Recording(NamedTuple):
     """The recorded calls of some steps, in order."""
 
     memory: RecordingMemory
-    """The memory that numbers its blocks; those of the arguments come first."""
+    """The memory that numbers the recorded blocks; blocks of arguments come first."""
     calls: list[RecordedCall]
     """The recorded calls."""
     results: list[ResultLocation | WasmArray]
@@ -103,7 +103,7 @@ def record_graph(
 def _find_in_place_blocks(
     call: Call, arrays: Mapping[Value, WasmArray], results: Sequence[WasmArray]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the blocks of gradients that an optimizer reads, each with the block of the result that may replace it."""
+    """Yield the blocks of an optimizer call's gradients, each with the block of the result that may replace it."""
     places = [_locate_array(arrays[v]) for v in call.inputs if v is not None]
     blocks = [place.block_number for place in places]
     for position, result in list_gradient_positions(call.kernel.name, len(call.inputs)):
@@ -248,7 +248,7 @@ def _locate_owner(array: WasmArray) -> int:
 def _find_specs_by_address(
     values: Iterable[Value], arrays: Mapping[Value, WasmArray]
 ) -> dict[BlockOffset, Shaped] | None:
-    """Return the shape and dtype of the array at each location, or None if one location has two shapes."""
+    """Return the shape and dtype of values by the place of their arrays; None if one place has two shapes."""
     specs: dict[BlockOffset, Shaped] = {}
     for value in values:
         array = arrays[value]

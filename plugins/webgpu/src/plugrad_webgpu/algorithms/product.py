@@ -43,7 +43,7 @@ class Matrices:
     """
 
     array: GpuArray
-    """The array of shape (batch_size, rows, columns), or with the last two axes exchanged."""
+    """The array that holds the elements of the matrices."""
     batch_size: int
     """The number of matrices."""
     rows: int

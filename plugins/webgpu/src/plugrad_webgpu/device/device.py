@@ -51,10 +51,12 @@ if TYPE_CHECKING:
     from plugrad_webgpu.shaders.layout import Shape
     from plugrad_webgpu.shaders.program import EncodedDispatch, Plan, Program
 
-BATCH_MAX_DISPATCHES = {"hardware": 64, "software": 1024}
 # A GPU should start early. A software device competes with the recording for the processor and hands
 # each dispatch to its threads: it is a third faster when recording is done (benchmarks/run.py, chain).
+BATCH_MAX_DISPATCHES = {"hardware": 64, "software": 1024}
+"""The largest number of dispatches in a submission, by whether a GPU or the processor computes."""
 BATCH_MAX_BYTES = 1 << 26  # of outputs: large work should start early
+"""The size of the outputs of a batch from which on it is submitted."""
 TRANSFER_MAX_BYTES = 1 << 22  # of one transfer to the host: more leaves the caches of a processor
 TRANSFER_MAX_COPIES = 256  # of small arrays in one transfer
 CACHED_CONSTANTS_MAX_BYTES = 1 << 26  # of tables: beyond, they are made again

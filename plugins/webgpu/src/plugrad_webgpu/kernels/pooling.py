@@ -196,6 +196,7 @@ def window_maximum(x: GpuArray, window: Window) -> GpuArray:
     """Return the maximum of each window."""
 
     def pool_up_to_three_axes(x: GpuArray, window: Window) -> GpuArray:
+        """Return the maximum of each window over up to three axes."""
         return max_over_parts(MAXIMUM_REDUCTIONS_BY_DTYPE[x.dtype], split_windows(x, window))
 
     return pool_all_axes(pool_up_to_three_axes, x, window)
@@ -205,6 +206,7 @@ def window_average(x: GpuArray, window: Window) -> GpuArray:
     """Return the average over those cells of each window that lie in the image."""
 
     def pool_up_to_three_axes(x: GpuArray, window: Window) -> GpuArray:
+        """Return the average of each window over up to three axes."""
         size = x.shape[1:-1]
         if len(split_window(window, size, "cells")) == 1:
             return reduce_each_window(AVERAGE_WINDOW_REDUCTION, (x,), window, x.dtype)

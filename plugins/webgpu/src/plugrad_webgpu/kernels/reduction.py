@@ -40,6 +40,7 @@ def with_complex_parts(reduce: Callable[..., GpuArray]) -> Callable[..., GpuArra
     """Return a reduction that also takes complex numbers and reduces their parts separately."""
 
     def reduce_any(x: GpuArray, axes: tuple[int, ...], keep_dims: bool) -> GpuArray:
+        """Return an array of real or complex numbers reduced over axes."""
         if x.dtype != complex64:
             return reduce(x, axes, keep_dims)
         return as_complex(reduce(as_float_pairs(x), axes, keep_dims))

@@ -141,6 +141,7 @@ def _make_position_table(
     def compute_table(
         image_height: int, result_height: int, image_width: int, result_width: int, *flags: bool
     ) -> NDArray[np.uint32]:
+        """Return the source positions of rows, then of columns, in one array."""
         of_both = (
             *find_positions(image_height, result_height, *flags),
             *find_positions(image_width, result_width, *flags),

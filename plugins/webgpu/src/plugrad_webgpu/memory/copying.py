@@ -47,6 +47,7 @@ class BufferView(NamedTuple):
     start: int
     """The offset of the first element."""
     strides: Strides
+    """The distances between neighbours along each axis."""
 
 
 def copy_view(x: GpuArray, shape: Shape, view: BufferView) -> GpuArray:
@@ -144,7 +145,9 @@ class _ByteRange(NamedTuple):
     """Bytes that are contiguous in both source and target."""
 
     source_byte: int
+    """The first byte in the source."""
     target_byte: int
+    """The first byte in the target."""
     nbytes: int
 
 
