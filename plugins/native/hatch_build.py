@@ -86,14 +86,12 @@ COMPILER_OPTIONS = (
 )
 """Options of the compiler. With loops of unknown length unrolled, an extension is 34 KB larger, and not faster."""
 SIZE_OPTIMIZED_SOURCES = (
-    *("arrays", "nodes", "sharing", "small_concatenations", "small_results"),
+    *("arrays", "extension", "nodes", "sharing", "small_concatenations", "small_results"),
     "factors",
 )
 """Sources that are compiled for size: those of the extension that prepare calls, and one that is written in vectors."""
-NOT_UNROLLED_SOURCES = ("heads", "moments", "recurrent", "resize")
+NOT_UNROLLED_SOURCES = ("casts", "heads", "moments", "recurrent", "resize")
 """Sources whose loops gain nothing from being unrolled or interleaved."""
-INTERLEAVED_BY_TWO_SOURCES = ("casts",)
-"""Sources whose loops gain nothing from vectors of four rounds instead of two; an extension is 1 KB smaller."""
 NO_UNWIND_TABLES_OPTIONS = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
 """Options without which an extension is 40 KB larger. Debuggers follow the pointers to frames, but on Windows."""
 LINKER_OPTIONS = ("-shared", "-O2")
@@ -344,8 +342,6 @@ def compile_variants(
         )
         flags += () if "windows" in triple else NO_UNWIND_TABLES_OPTIONS
         flags += ("-fno-unroll-loops",) if source.stem in NOT_UNROLLED_SOURCES else ()
-        is_interleaved = source.stem in INTERLEAVED_BY_TWO_SOURCES
-        flags += ("-mllvm", "-force-vector-interleave=2") if is_interleaved else ()
         flags += ("-Os",) if source.stem in (*SIZE_OPTIMIZED_SOURCES, *size_optimized) else ()
         flags += () if get_target_abi() == "abi3" else ("-DFREE_THREADED",)
         module = (f"-DMODULE_NAME=_{variant}", f'-DMODULE="_{variant}"')
