@@ -306,7 +306,7 @@ def _eigh_vjp(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> T
             is_wrong = _ambiguous_rotations(rotation, frobenius_norms(rotation))
         else:
             is_wrong = _pairs_with_used_vectors(
-                _has_gradient(dy[1], -2) | (stop_gradient(dy[0]) != 0)
+                _has_nonzero(dy[1], -2) | (stop_gradient(dy[0]) != 0)
             )
         inner = nan_where(any(_off_diagonal_ties(is_tie) & is_wrong, axis=(-2, -1)), inner)
     return conj(_hermitian_part(matmul(matmul(vectors, inner), adjoint(vectors))))
@@ -329,7 +329,7 @@ def _pairs_with_used_vectors(is_used: Tensor) -> Tensor:
     return as_row_matrices(is_used) | as_column_matrices(is_used)
 
 
-def _has_gradient(d: Tensor, axis: int) -> Tensor:
+def _has_nonzero(d: Tensor, axis: int) -> Tensor:
     """Return which vectors along an axis have a nonzero gradient."""
     return any(stop_gradient(d) != 0, axis=axis)
 
@@ -425,7 +425,7 @@ def _depends_on_more_than_subspaces(
         & is_tie
     )
     together = _off_diagonal_ties(is_tie) & _ambiguous_rotations(u_rotation + v_rotation, sizes)
-    both = is_null & _has_gradient(dy[0], -2) & _has_gradient(dy[2], -1)
+    both = is_null & _has_nonzero(dy[0], -2) & _has_nonzero(dy[2], -1)
     return any(each | together, axis=(-2, -1)) | any(both, axis=-1)
 
 
@@ -433,7 +433,7 @@ def _depends_on_vectors_of_equal_values(
     dy: list[Tensor], u_rotation: Tensor, v_rotation: Tensor, is_tie: Tensor, is_null: Tensor
 ) -> Tensor:
     """Return for each matrix whether the result depends on the vectors of equal or zero singular values."""
-    used = _has_gradient(dy[0], -2) | _has_gradient(dy[2], -1) | (stop_gradient(dy[1]) != 0)
+    used = _has_nonzero(dy[0], -2) | _has_nonzero(dy[2], -1) | (stop_gradient(dy[1]) != 0)
     pairs = _off_diagonal_ties(is_tie) & _pairs_with_used_vectors(used)
     return any(pairs, axis=(-2, -1)) | any(is_null & used, axis=-1)
 

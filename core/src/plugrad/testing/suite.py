@@ -49,11 +49,10 @@ CORE_FAMILIES = frozenset(
 )
 """The families that most programs need."""
 
-rows_without_edge_cases: Final = [row for row in rows() if not row.is_edge]
-core_rows: Final = [row for row in rows_without_edge_cases if row.kernel.family in CORE_FAMILIES]
-rows_beyond_core: Final = [
-    row for row in rows_without_edge_cases if row.kernel.family not in CORE_FAMILIES
-]
+ordinary_rows: Final = [row for row in rows() if not row.is_edge]
+"""The test rows that are no edge cases."""
+core_rows: Final = [row for row in ordinary_rows if row.kernel.family in CORE_FAMILIES]
+rows_beyond_core: Final = [row for row in ordinary_rows if row.kernel.family not in CORE_FAMILIES]
 edge_rows: Final = [row for row in rows() if row.is_edge]
 
 
@@ -112,7 +111,7 @@ def test_core(row: Row, dtype: str, opened_backend: Backend) -> None:
 
 
 @pytest.mark.plugrad_level("gradients")
-@parametrize_rows([row for row in rows_without_edge_cases if is_differentiable(row)])
+@parametrize_rows([row for row in ordinary_rows if is_differentiable(row)])
 def test_gradients(row: Row, opened_backend: Backend) -> None:
     """Compare the gradient of a kernel with finite differences."""
     check_row_gradient(row, opened_backend)

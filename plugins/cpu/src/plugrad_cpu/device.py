@@ -294,7 +294,7 @@ def _choose_by_inputs(
                 and both >= min_bytes
                 and (shape := a.shape) != (other := b.shape)
                 and dtype in broadcast_dtypes
-                and _is_slow_in_numpy(shape, other)
+                and _is_broadcast_slow_in_numpy(shape, other)
             ):
                 return meant(a, b)
         result = following(a, b)
@@ -312,13 +312,16 @@ def _has_contiguous_rows(x: Array) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _is_slow_in_numpy(a: Shape, b: Shape) -> bool:
-    """Return whether NumPy's loops over the result of the two shapes `a` and `b` are short, or fetch new memory."""
-    if len(a) != len(b):
-        a, b = (1,) * (len(b) - len(a)) + a, (1,) * (len(a) - len(b)) + b
-    shape = tuple(map(max, a, b))
-    is_larger = shape not in (a, b)
-    is_short = a[-1] == b[-1] <= SHORT_ROW_MAX_ELEMENTS
+def _is_broadcast_slow_in_numpy(a_shape: Shape, b_shape: Shape) -> bool:
+    """Return whether NumPy's loops over the result of two broadcast arrays are short, or fetch new memory."""
+    rank = max(len(a_shape), len(b_shape))
+    a_shape, b_shape = (
+        (1,) * (rank - len(a_shape)) + a_shape,
+        (1,) * (rank - len(b_shape)) + b_shape,
+    )
+    shape = tuple(map(max, a_shape, b_shape))
+    is_larger = shape not in (a_shape, b_shape)
+    is_short = a_shape[-1] == b_shape[-1] <= SHORT_ROW_MAX_ELEMENTS
     return (is_larger or is_short) and prod(shape) >= BROADCAST_MIN_ELEMENTS
 
 

@@ -76,7 +76,7 @@ class OptimizerShards:
                 target.assign(value)
 
     def _own_elements(self, part: _BucketPart) -> Tensor:
-        """Return the present values of this rank's part."""
+        """Return the present values of the bucket elements that belong to this rank, as a vector."""
         found: list[Tensor] = []
         start, end = part.first_element, part.first_element + part.element_count
         position = 0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_FUNCTION_DEPTH: Final = 32
 """The largest depth of nested graphs and functions."""
 EMPTY_LARGE_WEIGHTS: Final[Mapping[int, NDArray[Any]]] = MappingProxyType({})
-"""No large weights, as in a model that has all of its weights."""
+"""The empty mapping of weights that a model file keeps outside of itself: this model has all of its weights."""
 REQUIRED_ATTRIBUTE: Final = inspect.Parameter.empty
 """The default of an attribute that a node must have."""
 

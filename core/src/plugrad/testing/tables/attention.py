@@ -72,7 +72,7 @@ MASK_OF_EXTREMES = [
 ]
 """A mask with rows of infinities, NaN and numbers that overflow the exponential."""
 SCALE_ATTRIBUTE = {"scale": 0.5}
-"""The attributes of each row: the factor of the scores."""
+"""The kernel attributes of each test row: the factor of the attention scores, by name."""
 TEST_ROWS = [
     *(
         Row(

@@ -31,7 +31,7 @@ BATCH_NORM_CASES = [
 ]
 """Input shape, axis of the channels, and whether there is an offset and a scale."""
 LRN_ATTRIBUTES = {"depth_radius": 2, "bias": 1.5, "alpha": 0.5, "beta": 0.75}
-"""The attributes of local response normalization."""
+"""Values for the kernel attributes of local response normalization in test rows, by name."""
 
 
 def log_softmax(x: Array, axis: int) -> Array:

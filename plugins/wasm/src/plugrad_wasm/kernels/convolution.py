@@ -304,7 +304,7 @@ def filter_gradient(
 def filter_gradient_in_tiles(
     x: WasmArray, dy: WasmArray, filter_shape: Sizes, window: Window
 ) -> WasmArray:
-    """Return the gradient for the filters and a `Window` by csrc/winograd.c; threads share the result channels."""
+    """Return the gradient of the filters, computed by csrc/winograd.c; threads share the result channels."""
     store = x.memory.store
     channels = filter_shape[-1]
     work = x.shape[0] * count_elements(window.out) * count_elements(filter_shape)

@@ -46,7 +46,7 @@ class SamplePoints(NamedTuple):
     """The number of elements of `coordinates` from one result to the next."""
     per_result_arrays: tuple[WasmArray, ...] = ()
     """Arrays with one element for each result."""
-    trailing_arguments: tuple[int, ...] = ()
+    export_arguments: tuple[int, ...] = ()
     """Further arguments of the export."""
     has_one_result_per_image: bool = False
     """Whether each result shows the image with the same index."""
@@ -138,7 +138,7 @@ def run_image_rows(
                 + n * points.stride_between_results * points.coordinates.dtype.itemsize,
                 *(x.address + n * x.dtype.itemsize for x in points.per_result_arrays),
                 *(() if points.has_one_result_per_image else (some,)),
-                *points.trailing_arguments,
+                *points.export_arguments,
                 0 if border_pixels is None else border_pixels.address,
             )
         )

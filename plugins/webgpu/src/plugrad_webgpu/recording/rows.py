@@ -87,7 +87,7 @@ def _is_row_kernel(dispatch: RecordedDispatch) -> bool:
 def _can_merge_calls(
     row_dispatch: RecordedDispatch, call_dispatches: Sequence[RecordedDispatch]
 ) -> bool:
-    """Return whether a row kernel can take in calls, which read its results unconverted and in equal number."""
+    """Return whether the shader of a row kernel can compute later calls, too: of its results in one size and dtype."""
     (result,) = row_dispatch.writes
     limits = PACKED_HALVES_BIT if row_dispatch.plan.program.stored_elements > 1 else ODD_ROWS_BIT
     for member in call_dispatches:
