@@ -13,7 +13,8 @@
 static inline floats sigmoid_near(floats x, floats shifted) {
     floats magic = splat(MAGIC);
     OPAQUE(magic);
-    const floats r = multiply_add(shifted - magic, splat(-LN2), x), square = r * r;
+    const floats n = shifted - magic, rest = multiply_add(n, splat(-LN2_HIGH), x);
+    const floats r = multiply_add(n, splat(-LN2_LOW), rest), square = r * r;
     const floats a = multiply_add(square, splat(0.19996418f), splat(2.f));
     const floats b = r * multiply_add(square, splat(0.0166488f), splat(1.f));
     const floats scale = (floats)((ints)shifted << 23), sum = a + b;
@@ -230,7 +231,7 @@ static inline doubles bell_of_doubles(doubles m) {
 
 static inline doubles gelu_doubles(doubles x) {
     const doubles m = lesser_doubles(absolute_doubles(x), repeated(FAR));
-    const doubles above = choose_doubles(x > repeated(0), x, repeated(-0.));
+    const doubles above = choose_doubles(x < repeated(0), repeated(-0.), x);
     return above - m * tail_factor_of_doubles(m) * bell_of_doubles(m);
 }
 

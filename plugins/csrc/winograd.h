@@ -255,6 +255,11 @@ static inline int first_pixel(scheme s, const axis *a, int result) {
     return result * (s == STRIDED ? 2 : 1) - a->before;
 }
 
+// The last pixel that counts: gradients behind it reach only the padding, and parts of the images do not have them.
+INLINE int last_pixel(scheme s, const axis *a) {
+    return s == REVERSED ? smaller(a->out - 1, (a->size - 1 + a->before) >> 1) : a->size - 1;
+}
+
 // The next tile. Divisions for each tile would take as long as its transforms.
 INLINE corner next_corner(scheme down, scheme across, const window *w, grid g, corner c) {
     if (++c.before.columns < g.columns) {
@@ -277,17 +282,18 @@ INLINE void find_pixels(scheme down, scheme across, const window *w, const float
                         const float *zeros, corner c, const float **pixels) {
     static_assert(sizeof(int_quad) == GROUP * sizeof *pixels);
     const int count = pixels_of(across), size = pixel_count(across, &w->width), height = pixel_count(down, &w->height);
+    const int last_row = last_pixel(down, &w->height), last_column = last_pixel(across, &w->width);
     const int pixel = channels * (int)sizeof *x;
     const int_quad nowhere = (int)(intptr_t)zeros - (int_quad){};
     const int left = first_pixel(across, &w->width, c.column);
     int_quad columns[MOST_PIXELS / GROUP + 1], has_column[MOST_PIXELS / GROUP + 1];
     UNROLLED for (int j = 0; j < count; j += GROUP) {
         const int_quad at = left + (smaller(j, count - GROUP) + (int_quad){0, 1, 2, 3}) * w->width.dilation;
-        has_column[j / GROUP] = (at >= 0) & (at < size);
+        has_column[j / GROUP] = (at >= 0) & (at <= last_column);
         columns[j / GROUP] = at * pixel;
     }
     for (int i = 0, y = first_pixel(down, &w->height, c.row); i < pixels_of(down); i++, y += w->height.dilation) {
-        const int_quad found = -(c.image < w->batch && y >= 0 && y < height) - (int_quad){};
+        const int_quad found = -(c.image < w->batch && y >= 0 && y <= last_row) - (int_quad){};
         const int line = (int)(intptr_t)x + (c.image * height + y) * size * pixel;
         UNROLLED for (int j = 0; j < count; j += GROUP) {
             const int_quad is_pixel = found & has_column[j / GROUP];

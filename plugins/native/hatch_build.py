@@ -76,9 +76,9 @@ KERNEL_SOURCES = (
     *("sorting", "unary"),
 )
 WIDE_VECTOR_SOURCES = ("brain",)
-"""Sources for variants with wide vectors alone: the package calls what is in them in no other variant."""
+"""Sources for variants with wide vectors alone: the package calls their functions in no other variant."""
 WIDE_VECTOR_BYTES = 64
-"""The bytes of such vectors."""
+"""The minimum bytes of a vector with which a variant has these sources."""
 COMPILER_OPTIONS = (
     *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-ffp-contract=off", "-fPIC", "-g0"),
     *("-fvisibility=hidden", "-ffunction-sections", "-fdata-sections", "-Wall", "-Wextra"),
@@ -86,20 +86,16 @@ COMPILER_OPTIONS = (
 )
 """Options of the compiler. With loops of unknown length unrolled, an extension is 34 KB larger, and not faster."""
 SIZE_OPTIMIZED_SOURCES = (
-    *("arrays", "nodes", "sharing", "small_concatenations", "small_results"),
+    *("arrays", "extension", "nodes", "sharing", "small_concatenations", "small_results"),
     "factors",
 )
 """Sources that are compiled for size: those of the extension that prepare calls, and one that is written in vectors."""
-NOT_UNROLLED_SOURCES = ("moments", "recurrent", "resize")
+NOT_UNROLLED_SOURCES = ("casts", "heads", "moments", "recurrent", "resize")
 """Sources whose loops gain nothing from being unrolled or interleaved."""
-INTERLEAVED_BY_TWO_SOURCES = ("casts",)
-"""Sources whose loops gain nothing from vectors of four rounds instead of two; an extension is 1 KB smaller."""
 NO_UNWIND_TABLES_OPTIONS = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
 """Options without which an extension is 40 KB larger. Debuggers follow the pointers to frames, but on Windows."""
-LINKER_OPTIONS = (
-    "-shared",
-    "-O2",
-)  # or zig compiles its checks for undefined behaviour, to be linked
+LINKER_OPTIONS = ("-shared", "-O2")
+"""Options of the linker. Without -O2, zig compiles its checks for undefined behaviour, to be linked."""
 
 SANITIZER_OPTIONS = {
     "undefined": (
@@ -118,11 +114,11 @@ ADDRESS_SANITIZER_GLOBS = (
     "/usr/lib*/clang/*/lib/linux/libclang_rt.asan-{machine}.so",  # others
     "/usr/lib*/clang/*/lib/{machine}-*-linux-gnu/libclang_rt.asan.so",
 )
-"""Where clang has that runtime."""
+"""The patterns of paths at which clang has the runtime of AddressSanitizer."""
 
 
 class Variant(NamedTuple):
-    """What a variant is compiled for: a processor of LLVM, and the width of its vectors; more options.
+    """What a variant is compiled for: a processor of LLVM, the bytes of its vectors, and more options.
 
     Sources of kernels that the variant has compiled for size come last.
     """
@@ -183,17 +179,18 @@ ARGUMENT_KINDS = {
     "float": "f",
     "double": "f",
 }
-"""The kinds of arguments that extension/table.h tells apart, by the types of C; others are narrow integers."""
+"""By C type: the letter of the kind of argument in extension/table.h; others are narrow integers."""
 POINTER_KINDS = {
     "const void *": "r",
     "void *": "w",
     "const void *const *": "R",
     "void *const *": "W",
 }
+"""By C type: the letter of the kind of pointer in extension/table.h."""
 STRIDED_ARRAY_TYPE = "const strided *"
-"""The type of arrays whose elements need not be adjacent."""
+"""The C type of arrays whose elements need not be adjacent."""
 DESCRIPTOR_PARAMETER = "const int *descriptor"
-"""The parameter that begins with a number of axes."""
+"""The declaration of a descriptor, which begins with a number of axes."""
 ITEM_BYTES_BY_C_TYPE = {
     **{f"{sign}int{8 * size}_t": size for sign in ("", "u") for size in (1, 2, 4, 8)},
     "boolean": 1,
@@ -218,7 +215,7 @@ PYTHON_VARIABLE_PREFIXES = ("_Py_NoneStruct", "PyExc_")
 
 
 def find_target_platform(*, use_environment: bool = True) -> str | None:
-    """Return the platform to build for, this one or that in the environment; None if there is no code for it."""
+    """Return the tag of the platform to build for: this one, or the one in the environment; None without code."""
     asked = os.environ.get("PLUGRAD_NATIVE_PLATFORM")
     if asked and use_environment:
         return asked
@@ -238,40 +235,45 @@ def find_target_platform(*, use_environment: bool = True) -> str | None:
 
 
 def get_interpreter_abi() -> str:
-    """Return the ABI of this interpreter: the stable one, or that of its version if it is free-threaded."""
+    """Return the ABI of this interpreter: the stable ABI, or the ABI of its version if it is free-threaded."""
     is_free = sysconfig.get_config_var("Py_GIL_DISABLED")
     return "cp{}{}t".format(*sys.version_info) if is_free else "abi3"
 
 
 def get_target_abi() -> str:
-    """Return the ABI to build for: that of this interpreter, or that in the environment, such as ``cp314t``."""
+    """Return the ABI to build for: the ABI of this interpreter, or the one in the environment, such as ``cp314t``."""
     return os.environ.get("PLUGRAD_NATIVE_ABI") or get_interpreter_abi()
 
 
-def get_extension_suffix(name: str, abi: str) -> str:
+def get_extension_suffix(platform_tag: str, abi: str) -> str:
     """Return the suffix of the file name of an extension module on a platform."""
     if abi == "abi3":
-        return ".pyd" if name.startswith("win") else ".abi3.so"
-    if name.startswith("win"):
-        return f".{abi}-{name}.pyd"
+        return ".pyd" if platform_tag.startswith("win") else ".abi3.so"
+    if platform_tag.startswith("win"):
+        return f".{abi}-{platform_tag}.pyd"
     version = abi.removeprefix("cp")
-    if name.startswith("macosx"):
+    if platform_tag.startswith("macosx"):
         return f".cpython-{version}-darwin.so"
-    libc = "gnu" if name.startswith("manylinux") else "musl"
-    return f".cpython-{version}-{name.split('_', 3)[3]}-linux-{libc}.so"
+    libc = "gnu" if platform_tag.startswith("manylinux") else "musl"
+    return f".cpython-{version}-{platform_tag.split('_', 3)[3]}-linux-{libc}.so"
 
 
-def get_extension_path(name: str, variant: str) -> Path:
+def get_extension_path(platform_tag: str, variant: str) -> Path:
     """Return the path of the extension module of a variant: in the package, or elsewhere for another interpreter."""
     abi = get_target_abi()
-    is_own = (name, abi) == (find_target_platform(use_environment=False), get_interpreter_abi())
-    folder = PACKAGE_FOLDER if is_own else PROJECT_FOLDER / "build" / f"{name}-{abi}"
-    return folder / f"_{variant}{get_extension_suffix(name, abi)}"
+    is_own = (platform_tag, abi) == (
+        find_target_platform(use_environment=False),
+        get_interpreter_abi(),
+    )
+    folder = PACKAGE_FOLDER if is_own else PROJECT_FOLDER / "build" / f"{platform_tag}-{abi}"
+    return folder / f"_{variant}{get_extension_suffix(platform_tag, abi)}"
 
 
-def is_extension_stale(name: str) -> bool:
+def is_extension_stale(platform_tag: str) -> bool:
     """Return whether an extension is missing or older than a source."""
-    built = [get_extension_path(name, variant) for variant in PLATFORMS[name].variants]
+    built = [
+        get_extension_path(platform_tag, variant) for variant in PLATFORMS[platform_tag].variants
+    ]
     if not all(path.exists() for path in built):
         return True
     sources = (*C_SOURCES_FOLDER.iterdir(), *EXTENSION_FOLDER.iterdir(), Path(__file__))
@@ -279,86 +281,106 @@ def is_extension_stale(name: str) -> bool:
 
 
 def compile_variants(
-    name: str, targets: dict[str, Path], folder: Path, checks: tuple[str, ...] = ()
+    platform_tag: str,
+    extension_files: dict[str, Path],
+    build_folder: Path,
+    sanitizer_options: tuple[str, ...] = (),
 ) -> None:
     """Compile all sources for variants of a platform.
 
     Args:
-        name: a key of `PLATFORMS`.
-        targets: the file to write for each variant.
-        folder: where intermediate files and the caches of the compiler go.
-        checks: more options of the compiler, such as `SANITIZER_OPTIONS`.
+        platform_tag: a key of `PLATFORMS`.
+        extension_files: the file to write for each variant.
+        build_folder: the folder for intermediate files and the caches of the compiler.
+        sanitizer_options: further options of the compiler, such as those in `SANITIZER_OPTIONS`.
 
     Raises:
         subprocess.CalledProcessError: the compiler fails; it has printed why.
     """
-    triple, variants = PLATFORMS[name]
+    triple, variants = PLATFORMS[platform_tag]
     exported = EXPORTS_FILE.read_text("utf-8").split()
-    listed = folder / f"{name}-exports.h"
+    listed = build_folder / f"{platform_tag}-exports.h"
     listed.write_text("".join(f"#define LISTED_{kernel} , LISTED\n" for kernel in exported))
     platform_flags = (
         *("-target", triple, "-include", str(listed)),
-        *("-I", str(C_SOURCES_FOLDER), "-I", str(EXTENSION_FOLDER), "-I", str(folder)),
+        *("-I", str(C_SOURCES_FOLDER), "-I", str(EXTENSION_FOLDER), "-I", str(build_folder)),
     )
     sources = [C_SOURCES_FOLDER / f"{stem}.c" for stem in (*KERNEL_SOURCES, *WIDE_VECTOR_SOURCES)]
-    tables = {variant: folder / f"{name}-{variant}-table.c" for variant in targets}
+    tables = {
+        variant: build_folder / f"{platform_tag}-{variant}-table.c" for variant in extension_files
+    }
 
-    def sources_of(variant: str) -> list[Path]:
+    def get_kernel_sources(variant: str) -> list[Path]:
         is_wide = variants[variant].vector_bytes >= WIDE_VECTOR_BYTES
         return [source for source in sources if is_wide or source.stem not in WIDE_VECTOR_SOURCES]
 
-    def parts_of(variant: str) -> list[Path]:
-        return [*sources_of(variant), tables[variant], *sorted(EXTENSION_FOLDER.glob("*.c"))]
+    def get_all_sources(variant: str) -> list[Path]:
+        return [
+            *get_kernel_sources(variant),
+            tables[variant],
+            *sorted(EXTENSION_FOLDER.glob("*.c")),
+        ]
 
-    def declared(source: Path) -> list[tuple[str, str, str]]:
-        """Return the result, name and parameters of each kernel of a source, whatever it is compiled for."""
-        text = run_compiler(folder, *platform_flags, "-std=c23", "-E", "-P", str(source))
+    def find_kernel_declarations(source: Path) -> list[tuple[str, str, str]]:
+        """Return the result, name and parameters of each kernel of a source, for whatever it is compiled."""
+        text = run_compiler(build_folder, *platform_flags, "-std=c23", "-E", "-P", str(source))
         return KERNEL_DECLARATION_REGEX.findall(text)
 
-    def object_of(variant: str, part: Path) -> str:
-        return str(folder / f"{name}-{variant}-{part.stem}.o")
+    def get_object_path(variant: str, source: Path) -> str:
+        return str(build_folder / f"{platform_tag}-{variant}-{source.stem}.o")
 
-    def compile_part(job: tuple[str, Path]) -> None:
+    def compile_source(variant_and_source: tuple[str, Path]) -> None:
         """Compile a source for a variant, while other threads compile others."""
-        variant, part = job
+        variant, source = variant_and_source
         processor, vector_bytes, more, size_optimized = variants[variant]
         flags = (
             f"-mcpu={processor}",
             f"-DVECTOR_BYTES={vector_bytes}",
             *COMPILER_OPTIONS,
             *more,
-            *checks,
+            *sanitizer_options,
         )
         flags += () if "windows" in triple else NO_UNWIND_TABLES_OPTIONS
-        flags += ("-fno-unroll-loops",) if part.stem in NOT_UNROLLED_SOURCES else ()
-        is_interleaved = part.stem in INTERLEAVED_BY_TWO_SOURCES
-        flags += ("-mllvm", "-force-vector-interleave=2") if is_interleaved else ()
-        flags += ("-Os",) if part.stem in (*SIZE_OPTIMIZED_SOURCES, *size_optimized) else ()
+        flags += ("-fno-unroll-loops",) if source.stem in NOT_UNROLLED_SOURCES else ()
+        flags += ("-Os",) if source.stem in (*SIZE_OPTIMIZED_SOURCES, *size_optimized) else ()
         flags += () if get_target_abi() == "abi3" else ("-DFREE_THREADED",)
         module = (f"-DMODULE_NAME=_{variant}", f'-DMODULE="_{variant}"')
-        target = object_of(variant, part)
-        run_compiler(folder, *platform_flags, *flags, *module, "-c", str(part), "-o", target)
+        target = get_object_path(variant, source)
+        run_compiler(
+            build_folder, *platform_flags, *flags, *module, "-c", str(source), "-o", target
+        )
 
-    def link(variant: str) -> None:
+    def link_extension(variant: str) -> None:
         # For a baseline, so that what zig compiles to be linked is compiled once.
-        objects = [object_of(variant, part) for part in parts_of(variant)]
-        run_compiler(folder, "-target", triple, *options, *objects, "-o", str(targets[variant]))
+        objects = [get_object_path(variant, part) for part in get_all_sources(variant)]
+        run_compiler(
+            build_folder, "-target", triple, *options, *objects, "-o", str(extension_files[variant])
+        )
 
     options = [*LINKER_OPTIONS, "-s", "-Wl,--gc-sections", "-rtlib=none"]
     if "macos" in triple:
         options = [*LINKER_OPTIONS, "-Wl,-undefined,dynamic_lookup", "-Wl,-dead_strip", "-Wl,-x"]
     if "windows" in triple:
-        options = [*LINKER_OPTIONS, "-s", "-Wl,--gc-sections", make_import_library(triple, folder)]
+        options = [
+            *LINKER_OPTIONS,
+            "-s",
+            "-Wl,--gc-sections",
+            make_import_library(triple, build_folder),
+        ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        kernels = dict(zip(sources, pool.map(declared, sources), strict=True))
+        kernels = dict(zip(sources, pool.map(find_kernel_declarations, sources), strict=True))
         known = {kernel[1] for found in kernels.values() for kernel in found}
         if missing := sorted(set(exported) - known):
             raise ValueError(f"{EXPORTS_FILE} lists functions that are in no source: {missing}")
         for variant, table in tables.items():
-            own = {kernel[1]: kernel for s in sources_of(variant) for kernel in kernels[s]}
+            own = {kernel[1]: kernel for s in get_kernel_sources(variant) for kernel in kernels[s]}
             table.write_text(generate_kernel_table([own[name] for name in exported if name in own]))
-        list(pool.map(compile_part, [(v, part) for v in targets for part in parts_of(v)]))
-        list(pool.map(link, targets))
+        list(
+            pool.map(
+                compile_source, [(v, part) for v in extension_files for part in get_all_sources(v)]
+            )
+        )
+        list(pool.map(link_extension, extension_files))
 
 
 def generate_kernel_table(kernels: list[tuple[str, str, str]]) -> str:
@@ -422,7 +444,7 @@ def generate_kernel_table(kernels: list[tuple[str, str, str]]) -> str:
 
 
 def generate_array_needs(parameters: str) -> tuple[str, ...]:
-    """Return the array sizes that a kernel needs (`needs` in table.h), as initializers in C."""
+    """Return the array sizes that a kernel needs, as initializers in C of `need` in table.h."""
     declared = [re.findall(r"\w+|\*", p) for p in parameters.split(",")]
     places = {words[-1]: place for place, words in enumerate(declared, 1)}
     numbers = [words[-1] for words in declared if "*" not in words]
@@ -447,8 +469,8 @@ def generate_array_needs(parameters: str) -> tuple[str, ...]:
     return (*found, "{}")
 
 
-def make_import_library(triple: str, folder: Path) -> str:
-    """Return the library that tells the linker for Windows what is in the interpreter's DLL."""
+def make_import_library(target_triple: str, build_folder: Path) -> str:
+    """Return the path of a library that tells the linker for Windows which symbols the interpreter's DLL has."""
     names = [
         n
         for found in PYTHON_SYMBOL_REGEX.findall((EXTENSION_FOLDER / "python.h").read_text())
@@ -458,17 +480,17 @@ def make_import_library(triple: str, folder: Path) -> str:
     exports = (f"{n} DATA" if n.startswith(PYTHON_VARIABLE_PREFIXES) else n for n in names)
     abi = get_target_abi()
     interpreter = "python3" if abi == "abi3" else f"python{abi.removeprefix('cp')}"
-    definition, library = folder / f"{interpreter}.def", folder / f"{interpreter}.lib"
+    definition, library = build_folder / f"{interpreter}.def", build_folder / f"{interpreter}.lib"
     definition.write_text("\n".join([f"LIBRARY {interpreter}.dll", "EXPORTS", *exports, ""]))
-    machine = "i386:x86-64" if triple.startswith("x86_64") else "arm64"
+    machine = "i386:x86-64" if target_triple.startswith("x86_64") else "arm64"
     arguments = ("dlltool", "-m", machine, "-d", str(definition), "-l", str(library))
     subprocess.run([find_zig(), *arguments], check=True)
     return str(library)
 
 
-def run_compiler(folder: Path, *arguments: str) -> str:
-    """Run the C compiler of zig, with its caches in `folder`; return what it prints."""
-    caches = {"ZIG_GLOBAL_CACHE_DIR": str(folder), "ZIG_LOCAL_CACHE_DIR": str(folder)}
+def run_compiler(cache_folder: Path, *arguments: str) -> str:
+    """Run zig's C compiler with its caches in a folder; return what it prints."""
+    caches = {"ZIG_GLOBAL_CACHE_DIR": str(cache_folder), "ZIG_LOCAL_CACHE_DIR": str(cache_folder)}
     command = [find_zig(), "cc", *arguments]
     done = subprocess.run(
         command,
@@ -486,19 +508,22 @@ def find_zig() -> str:
     return str(files("ziglang") / "zig")
 
 
-def compile_extensions(name: str) -> list[Path]:
+def compile_extensions(platform_tag: str) -> list[Path]:
     """Compile the variants for a platform into the package unless they are up to date; return the files."""
-    targets = {variant: get_extension_path(name, variant) for variant in PLATFORMS[name].variants}
-    if is_extension_stale(name):
+    targets = {
+        variant: get_extension_path(platform_tag, variant)
+        for variant in PLATFORMS[platform_tag].variants
+    }
+    if is_extension_stale(platform_tag):
         for target in targets.values():
             target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
-            compile_variants(name, targets, Path(folder))
+            compile_variants(platform_tag, targets, Path(folder))
     return list(targets.values())
 
 
 def recompress_wheel(wheel: Path) -> None:
-    """Compress the files of a wheel again by Zopfli, which looks longer for a short encoding: it is 44 KB smaller.
+    """Compress the files of a wheel again by Zopfli, which searches longer for short encodings and saves 44 KB.
 
     There may be any number of blocks, each with a code of its own, which saves 5 KB of that.
     """
@@ -537,18 +562,20 @@ def find_address_sanitizer() -> Path:
     return max(found, key=lambda path: [int(n) for n in re.findall(r"\d+", str(path))])
 
 
-def write_sanitized_package(name: str, checks: Iterable[str]) -> None:
-    """Write a copy of the package whose extensions make checks of `SANITIZER_OPTIONS` into ``build/.sanitized``."""
+def write_sanitized_package(platform_tag: str, check_names: Iterable[str]) -> None:
+    """Write a copy of the package with the named checks of `SANITIZER_OPTIONS` into ``build/.sanitized``."""
     folder = PROJECT_FOLDER / "build" / ".sanitized"
     shutil.rmtree(folder, ignore_errors=True)
     copy = folder / PACKAGE_FOLDER.name
     shutil.copytree(
         PACKAGE_FOLDER, copy, ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__")
     )
-    targets = {v: copy / get_extension_path(name, v).name for v in PLATFORMS[name].variants}
+    targets = {
+        v: copy / get_extension_path(platform_tag, v).name for v in PLATFORMS[platform_tag].variants
+    }
     with tempfile.TemporaryDirectory() as caches:
-        options = [option for check in checks for option in SANITIZER_OPTIONS[check]]
-        compile_variants(name, targets, Path(caches), tuple(options))
+        options = [option for check in check_names for option in SANITIZER_OPTIONS[check]]
+        compile_variants(platform_tag, targets, Path(caches), tuple(options))
 
 
 if __name__ == "__main__":

@@ -26,28 +26,32 @@ PROGRAM_RUNNER_SOURCE = PLUGIN_DIR / "extension" / "program.c"
 PACKAGE_DIR = PLUGIN_DIR / "src" / "plugrad_wasm"
 KERNELS_WASM_FILE = PACKAGE_DIR / "kernels.wasm"
 BASELINE_CPU = "generic+simd128+bulk_memory+nontrapping_fptoint"
-"""The instruction set of functions that round as the C standard says, and of all but vectors."""
+"""The instruction set of functions that must round as the C standard says."""
 RELAXED_SIMD_CPU = f"{BASELINE_CPU}+relaxed_simd"
-"""The instruction set of the kernels. wasmtime has it on every processor: one that does not fuse a product and a sum
-computes them one after the other."""
-TARGET_FLAGS = (
-    "-target",
-    "wasm32-wasi",
-)  # for its headers; the modules import no function of the host
+"""The instruction set of the kernels, which wasmtime has on every processor.
+
+A processor that does not fuse a product and a sum computes them one after the other.
+"""
+TARGET_FLAGS = ("-target", "wasm32-wasi")
+"""Options for the target, which is chosen for its headers: the modules import no function of the host."""
 COMPILE_FLAGS = (
     *("-std=c23", "-O3", "-fwrapv", "-fno-math-errno", "-g0", "-Wall", "-Wextra", "-Werror"),
     # wasmtime does not unroll loops, and the arithmetic of their addresses takes longer than a vector.
     *("-mllvm", "-force-target-max-vector-interleave=4"),
 )
 BOOL_RESULT_SOURCES = ("binary", "half", "unary")
-"""Sources with loops whose results are bools, of which a vector has as many as it can."""
+"""Sources with loops whose results are bools, for which vectors should be as wide as possible."""
 MAXIMIZE_BANDWIDTH_FLAGS = ("-mllvm", "-vectorizer-maximize-bandwidth")
 STRENGTH_REDUCED_SOURCES = ("movement", "pooling", "scan")
-"""Sources with loops that gain when LLVM reduces their addresses to sums. Elsewhere, this costs an instruction
-for each access, because the constant part is no longer in the instruction that reads or writes."""
+"""Sources with loops that gain when LLVM reduces their addresses to sums.
+
+Elsewhere, this costs an instruction for each access, because the constant part is no longer in the instruction that
+reads or writes.
+"""
 NO_STRENGTH_REDUCTION_FLAGS = ("-mllvm", "-disable-lsr")
 PAGE_BYTES = 1 << 16
-STACK_BYTES = 40 * PAGE_BYTES  # the packed blocks of a product take 2.1 MB
+STACK_BYTES = 40 * PAGE_BYTES
+"""The stack of the modules: the packed blocks of a product take 2.1 MB."""
 LINK_FLAGS = (
     *("-nostdlib", "-Wl,--no-entry"),
     "-Wl,--strip-all",
@@ -57,9 +61,6 @@ LINK_FLAGS = (
     "-Wl,--export=__stack_pointer",
 )
 
-# The modules, and their sources. They share one memory and one stack, and do not call each other: two
-# modules in one store of wasmtime that import a shared memory make every trap end the process.
-# What a group of elementwise calls needs is in one, so that a program runs it block by block.
 MODULE_SOURCES = {
     "elementwise": (
         *("activation", "binary", "bitwise", "casts", "fused", "movement", "optimizers", "unary"),
@@ -80,6 +81,12 @@ MODULE_SOURCES = {
     "signal": ("signal",),
     "half": ("half",),
 }
+"""By module: its sources.
+
+The modules share one memory and one stack, and do not call each other: two modules in one store of wasmtime that import
+a shared memory make every trap end the process. One module has all that a group of elementwise calls needs, so that a
+program runs it block by block.
+"""
 
 LIBM_SOURCES = (
     *("__expo2", "acosh", "asinh", "atan2", "atanh", "expm1", "nextafter", "nextafterf", "sinh"),
@@ -99,7 +106,7 @@ NATIVE_ONLY_SOURCES = ("brain", "direct", "factors", "heads", "lu", "recurrent")
 
 TYPE_SECTION_ID, FUNCTION_SECTION_ID, EXPORT_SECTION_ID = 1, 3, 7
 VALUE_TYPE_LETTERS = {0x7F: "i", 0x7E: "l", 0x7D: "f", 0x7C: "d", 0x7B: "v"}
-"""The letters of the types of parameters, by their codes (specification, 5.3.1)."""
+"""By code of a value type (specification, 5.3.1): its letter."""
 C_TYPE_BY_LETTER = {"i": "int32_t", "l": "int64_t", "f": "float", "d": "double"}
 C_CONVERSION_BY_LETTER = {
     "i": "(int32_t)a[{}]",
@@ -107,13 +114,16 @@ C_CONVERSION_BY_LETTER = {
     "f": "as_float(a[{}])",
     "d": "as_double(a[{}])",
 }
-"""How extension/program.c makes an argument of each type of the number of an operand."""
+"""By type letter: the C expression in extension/program.c that makes an argument from the number of an operand."""
 
-# The import of the memory, up to the byte that says that it has a maximum, or that it is shared.
-# The linker makes a memory shared only if all is compiled for threads; but libm has no state, and the
-# kernels keep theirs on the stack.
 UNSHARED_MEMORY_IMPORT = b"\x03env\x06memory\x02\x01"
+"""The import of a memory, up to the byte that says that it has a maximum.
+
+The linker makes a memory shared only if all is compiled for threads; but libm has no state, and the kernels keep theirs
+on the stack.
+"""
 SHARED_MEMORY_IMPORT = b"\x03env\x06memory\x02\x03"
+"""The import of a memory, up to the byte that says that it has a maximum and is shared."""
 
 
 def is_stale() -> bool:
@@ -127,26 +137,28 @@ def is_stale() -> bool:
     return KERNELS_WASM_FILE.stat().st_mtime < newest
 
 
-def compile_sources(target: Path, folder: Path) -> None:
-    """Compile all sources.
+def compile_sources(wasm_file: Path, build_folder: Path) -> None:
+    """Compile all sources to modules in one file.
 
     Args:
-        target: the file to write.
-        folder: where intermediate files and the caches of the compiler go.
+        wasm_file: the file to write.
+        build_folder: the folder for intermediate files and the caches of the compiler.
 
     Raises:
         subprocess.CalledProcessError: the compiler fails; it has printed why.
     """
 
-    def object_of(stem: str) -> str:
-        return str(folder / f"{stem}.o")
+    def get_object_path(source_stem: str) -> str:
+        return str(build_folder / f"{source_stem}.o")
 
-    def compile_source(stem: str) -> None:
+    def compile_source(source_stem: str) -> None:
         """Compile a source, while other threads compile others."""
-        flags = COMPILE_FLAGS + (MAXIMIZE_BANDWIDTH_FLAGS if stem in BOOL_RESULT_SOURCES else ())
-        flags += () if stem in STRENGTH_REDUCED_SOURCES else NO_STRENGTH_REDUCTION_FLAGS
-        arguments = (f"-mcpu={RELAXED_SIMD_CPU}", *flags, "-c", f"{stem}.c")
-        run_zig(folder, "cc", *TARGET_FLAGS, *arguments, "-o", object_of(stem))
+        flags = COMPILE_FLAGS + (
+            MAXIMIZE_BANDWIDTH_FLAGS if source_stem in BOOL_RESULT_SOURCES else ()
+        )
+        flags += () if source_stem in STRENGTH_REDUCED_SOURCES else NO_STRENGTH_REDUCTION_FLAGS
+        arguments = (f"-mcpu={RELAXED_SIMD_CPU}", *flags, "-c", f"{source_stem}.c")
+        run_zig(build_folder, "cc", *TARGET_FLAGS, *arguments, "-o", get_object_path(source_stem))
 
     grouped = [name for names in MODULE_SOURCES.values() for name in names]
     sources = {s.stem for s in C_SOURCES_DIR.glob("*.c")} - {*NATIVE_ONLY_SOURCES}
@@ -155,41 +167,41 @@ def compile_sources(target: Path, folder: Path) -> None:
             f"MODULE_SOURCES must name each source once; the sources are {sorted(sources)}"
         )
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        libm = pool.submit(compile_libm, folder)  # first, because it takes longest
+        libm = pool.submit(compile_libm, build_folder)  # first, because it takes longest
         list(pool.map(compile_source, grouped))
         library = libm.result()
 
-        def link(name: str, base: int, *more: str) -> bytes:
-            """Return a module whose data begins at an address."""
-            built = folder / f"{name}.wasm"
-            objects = map(object_of, MODULE_SOURCES[name])
+        def link(module_name: str, data_address: int, *more_objects: str) -> bytes:
+            """Link a module whose data begins at an address, and return it."""
+            built = build_folder / f"{module_name}.wasm"
+            objects = map(get_object_path, MODULE_SOURCES[module_name])
             flags = (
                 *TARGET_FLAGS,
                 f"-mcpu={BASELINE_CPU}",
                 *LINK_FLAGS,
-                f"-Wl,--global-base={base}",
+                f"-Wl,--global-base={data_address}",
             )
-            run_zig(folder, "cc", *flags, *objects, *more, library, "-o", str(built))
+            run_zig(build_folder, "cc", *flags, *objects, *more_objects, library, "-o", str(built))
             return built.read_bytes()
 
-        def compile_calls(name: str) -> dict[str, str]:
-            """Compile what runs programs, which needs to know the functions; return their signatures."""
-            signatures = exported_function_signatures(link(name, STACK_BYTES))
-            compile_program_runner(folder, name, signatures)
+        def compile_runner(module_name: str) -> dict[str, str]:
+            """Compile the runner of programs for the functions of a module; return their signatures."""
+            signatures = get_exported_function_signatures(link(module_name, STACK_BYTES))
+            compile_program_runner(build_folder, module_name, signatures)
             return signatures
 
-        functions = dict(zip(MODULE_SOURCES, pool.map(compile_calls, MODULE_SOURCES), strict=True))
+        functions = dict(zip(MODULE_SOURCES, pool.map(compile_runner, MODULE_SOURCES), strict=True))
     modules: dict[str, bytes] = {}
     end = STACK_BYTES
     for name in MODULE_SOURCES:
-        code = link(name, end, program_runner_object_path(folder, name))
+        code = link(name, end, get_program_runner_path(build_folder, name))
         if code.count(UNSHARED_MEMORY_IMPORT) != 1:
             raise RuntimeError(
                 f"{name} does not import its memory as expected; see UNSHARED_MEMORY_IMPORT"
             )
         end = PAGE_BYTES * count_imported_memory_pages(code)
         modules[name] = code.replace(UNSHARED_MEMORY_IMPORT, SHARED_MEMORY_IMPORT)
-    lines = [" ".join((name, *exported_function_names(code))) for name, code in modules.items()]
+    lines = [" ".join((name, *get_exported_function_names(code))) for name, code in modules.items()]
     tables = [
         " ".join((name, *(f"{function}:{types}" for function, types in found.items())))
         for name, found in functions.items()
@@ -200,17 +212,17 @@ def compile_sources(target: Path, folder: Path) -> None:
         "functions": "\n".join(tables).encode(),
     }
     parts = [encode_custom_section(name, content) for name, content in (index | modules).items()]
-    target.write_bytes(b"\0asm\1\0\0\0" + b"".join(parts))
+    wasm_file.write_bytes(b"\0asm\1\0\0\0" + b"".join(parts))
 
 
-def compile_libm(folder: Path) -> str:
-    """Compile the functions of libm that the kernels need, for the baseline; return the library."""
+def compile_libm(build_folder: Path) -> str:
+    """Compile the functions of libm that the kernels need, and return the path of the library."""
     musl = Path(str(files("ziglang") / "lib" / "libc" / "musl"))
     sources = [musl / "src" / "math" / f"{stem}.c" for stem in LIBM_SOURCES]
     sources += [musl / "src" / "complex" / f"{stem}.c" for stem in COMPLEX_LIBM_SOURCES]
     headers = [f"-I{musl / part}" for part in ("src/internal", "arch/generic")]
     options = ("-cflags", "-std=gnu17", "-fno-trapping-math", "-w", "-Dhidden=", *headers, "--")
-    library = folder / "libm.a"
+    library = build_folder / "libm.a"
     arguments = (
         "build-lib",
         *TARGET_FLAGS,
@@ -219,17 +231,21 @@ def compile_libm(folder: Path) -> str:
         "-lc",
         "-fcompiler-rt",
     )
-    run_zig(folder, *arguments, f"-femit-bin={library}", "libm.zig", *options, *map(str, sources))
+    run_zig(
+        build_folder, *arguments, f"-femit-bin={library}", "libm.zig", *options, *map(str, sources)
+    )
     return str(library)
 
 
-def program_runner_object_path(folder: Path, module: str) -> str:
-    """Return the path of the compiled `PROGRAM_RUNNER_SOURCE` of a module."""
-    return str(folder / f"program-{module}.o")
+def get_program_runner_path(build_folder: Path, module_name: str) -> str:
+    """Return the path of the compiled runner of programs of a module."""
+    return str(build_folder / f"program-{module_name}.o")
 
 
-def compile_program_runner(folder: Path, module: str, signatures: dict[str, str]) -> None:
-    """Compile the runner of programs with the table of a module, its functions in the order of signatures."""
+def compile_program_runner(
+    build_folder: Path, module_name: str, signatures: dict[str, str]
+) -> None:
+    """Compile the runner of programs of a module, with a table of its functions in the order of `signatures`."""
     found = [*signatures.values()]
     declared = [
         f"X({', '.join([name, *(C_TYPE_BY_LETTER[letter] for letter in types)])})"
@@ -248,8 +264,8 @@ def compile_program_runner(folder: Path, module: str, signatures: dict[str, str]
         f"#define FUNCTIONS(X) {' '.join(declared)}",
         f"#define SIGNATURES(X) {' '.join(cases)}",
     )
-    header = folder / f"program-{module}.h"
-    header.write_text("\n".join((*lines, f'#define NAME "program_{module}"', "")))
+    header = build_folder / f"program-{module_name}.h"
+    header.write_text("\n".join((*lines, f'#define NAME "program_{module_name}"', "")))
     flags = (
         *TARGET_FLAGS,
         f"-mcpu={BASELINE_CPU}",
@@ -259,7 +275,7 @@ def compile_program_runner(folder: Path, module: str, signatures: dict[str, str]
         "-c",
         str(PROGRAM_RUNNER_SOURCE),
     )
-    run_zig(folder, "cc", *flags, "-o", program_runner_object_path(folder, module))
+    run_zig(build_folder, "cc", *flags, "-o", get_program_runner_path(build_folder, module_name))
 
 
 def encode_custom_section(name: str, content: bytes) -> bytes:
@@ -275,7 +291,7 @@ def encode_leb128(number: int) -> bytes:
 
 
 def decode_leb128(code: bytes, position: int) -> tuple[int, int]:
-    """Return the unsigned number at a position, and the position behind it."""
+    """Return the unsigned number in LEB128 encoding at a position, and the position after it."""
     low, position = code[position], position + 1
     if low < 0x80:
         return low, position
@@ -284,23 +300,23 @@ def decode_leb128(code: bytes, position: int) -> tuple[int, int]:
 
 
 def count_imported_memory_pages(module: bytes) -> int:
-    """Return the least size of the memory that a module imports, in pages of 64 KiB."""
+    """Return the minimum size of the memory that a module imports, in pages of 64 KiB."""
     return decode_leb128(
         module, module.index(UNSHARED_MEMORY_IMPORT) + len(UNSHARED_MEMORY_IMPORT)
     )[0]
 
 
-def find_section(module: bytes, kind: int) -> tuple[int, int]:
-    """Return the number of items of a section, and the position of the first one."""
+def find_section(module: bytes, section_id: int) -> tuple[int, int]:
+    """Return the number of items of the section with an ID, and the position of the first one."""
     position = 8  # after the magic number and the version
-    while module[position] != kind:
+    while module[position] != section_id:
         size, position = decode_leb128(module, position + 1)
         position += size
     return decode_leb128(module, decode_leb128(module, position + 1)[1])
 
 
-def exported_function_numbers(module: bytes) -> dict[str, int]:
-    """Return the functions that a module exports, and their numbers (specification, 5.5.10)."""
+def get_exported_function_indices(module: bytes) -> dict[str, int]:
+    """Return by name the indices of the functions that a module exports (specification, 5.5.10)."""
     count, position = find_section(module, EXPORT_SECTION_ID)
     found: dict[str, int] = {}
     for _ in range(count):
@@ -310,18 +326,18 @@ def exported_function_numbers(module: bytes) -> dict[str, int]:
     return {name: number for name, number in found.items() if not name.startswith("_")}
 
 
-def exported_function_names(module: bytes) -> list[str]:
+def get_exported_function_names(module: bytes) -> list[str]:
     """Return the names of the functions that a module exports."""
-    return [*exported_function_numbers(module)]
+    return [*get_exported_function_indices(module)]
 
 
-def exported_function_signatures(module: bytes) -> dict[str, str]:
-    """Return the exported functions without a result, with a letter for each parameter, in the order of these.
+def get_exported_function_signatures(module: bytes) -> dict[str, str]:
+    """Return by name the parameters' type letters of the exported functions without a result, ordered by these.
 
     The types and those of functions are sections 5.5.4 and 5.5.6 of the specification.
     """
 
-    def types_at(position: int) -> tuple[str, int]:
+    def read_type_letters(position: int) -> tuple[str, int]:
         count, position = decode_leb128(module, position)
         end = position + count
         return "".join(VALUE_TYPE_LETTERS[code] for code in module[position:end]), end
@@ -329,23 +345,25 @@ def exported_function_signatures(module: bytes) -> dict[str, str]:
     count, position = find_section(module, TYPE_SECTION_ID)
     types: list[tuple[str, str]] = []
     for _ in range(count):
-        parameters, position = types_at(
+        parameters, position = read_type_letters(
             position + 1
         )  # after the byte that says that it is of functions
-        results, position = types_at(position)
+        results, position = read_type_letters(position)
         types.append((parameters, results))
     count, position = find_section(module, FUNCTION_SECTION_ID)
     functions: list[tuple[str, str]] = []
     for _ in range(count):
         number, position = decode_leb128(module, position)
         functions.append(types[number])
-    found = {name: functions[number] for name, number in exported_function_numbers(module).items()}
+    found = {
+        name: functions[number] for name, number in get_exported_function_indices(module).items()
+    }
     called = {name: parameters for name, (parameters, results) in found.items() if not results}
     return dict(sorted(called.items(), key=lambda item: (item[1], item[0])))
 
 
-def run_zig(folder: Path, *arguments: str) -> None:
-    """Run zig in the folder of the sources, with its caches in `folder`.
+def run_zig(cache_folder: Path, *arguments: str) -> None:
+    """Run zig in the folder of the sources, with its caches in a folder.
 
     `python -m ziglang` would start Python before it, a hundred times.
     """
@@ -353,7 +371,11 @@ def run_zig(folder: Path, *arguments: str) -> None:
         [str(files("ziglang") / "zig"), *arguments],
         check=True,
         cwd=C_SOURCES_DIR,
-        env=dict(os.environ, ZIG_GLOBAL_CACHE_DIR=str(folder), ZIG_LOCAL_CACHE_DIR=str(folder)),
+        env=dict(
+            os.environ,
+            ZIG_GLOBAL_CACHE_DIR=str(cache_folder),
+            ZIG_LOCAL_CACHE_DIR=str(cache_folder),
+        ),
     )
 
 

@@ -379,6 +379,7 @@ def test_both_runs_of_a_checkpoint_draw_the_same_numbers(f, backend):
         lambda f: plugrad.grad(plugrad.jit(f)),
         lambda f: plugrad.grad(lambda x: plugrad.sum(plugrad.grad(f)(x) ** 2)),
         lambda f: plugrad.jit(plugrad.grad(lambda x: plugrad.sum(plugrad.grad(f)(x) ** 2))),
+        lambda f: plugrad.grad(lambda x: f(x) * plugrad.sum(plugrad.random.uniform((3,)))),
     ):
         for found, expected in zip(
             results_after_seed(transform(plugrad.checkpoint(f)), x),

@@ -346,3 +346,13 @@ def test_the_extension_refuses_numbers_beyond_32_bits():
     x = np.zeros(4, np.float32)
     with pytest.raises(OverflowError, match="does not fit in 32 bits"):
         variants.current_variant().kernel("relu_float32")(x, x, TOO_MANY_ELEMENTS)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [1, 9, 1000])
+def test_gelu_of_zeros_keeps_their_sign(dtype, count):
+    with plugrad.use("cpu"):
+        for zero in (0.0, -0.0):
+            y = plugrad.gelu(plugrad.full((count,), zero, dtype=dtype)).numpy()
+            assert (y == 0).all()
+            assert (np.signbit(y) == np.signbit(zero)).all()

@@ -1,5 +1,7 @@
 """Distributions against SciPy: densities, moments, entropies, divergences, samples and their gradients."""
 
+from inspect import isabstract, signature
+
 import numpy as np
 import pytest
 import scipy.stats as st
@@ -565,3 +567,10 @@ def test_parameters_that_a_distribution_does_not_have(arguments, message):
         distributions.Normal(**arguments)
     with pytest.raises(TypeError, match="abstract"):
         distributions.Distribution()
+
+
+def test_distributions_show_their_parameters():
+    assert [*signature(distributions.Normal).parameters] == ["loc", "scale"]
+    assert [*signature(distributions.TruncatedNormal).parameters] == ["loc", "scale", "low", "high"]
+    kinds = [kind for kind in vars(distributions).values() if isinstance(kind, type)]
+    assert not any("*args" in str(signature(k)) for k in kinds if not isabstract(k))

@@ -148,6 +148,7 @@ def test_odeint_takes_nested_dicts_of_parameters():
         (lambda: integrate.trapezoid([1.0, 2.0], [1.0]), ShapeError),
         (lambda: integrate.simpson([1.0, 2.0], axis=1), AxisError),
         (lambda: integrate.trapezoid([1j]), DTypeError),
+        (lambda: integrate.odeint(lambda y, t: 1.0, 1.0, [0.0, 1.0]), ArgumentError),
     ],
 )
 def test_bad_input(call, error, backend):

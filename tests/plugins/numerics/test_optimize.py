@@ -127,6 +127,8 @@ def test_gradients_of_what_functions_do_not_take_are_not_lost_silently(function)
     [
         (lambda: optimize.root(3, 1.0), ArgumentError),
         (lambda: optimize.root(lambda x: plugrad.stack([x, x]), 1.0), ShapeError),
+        (lambda: optimize.root(lambda x, a: 1.0, 1.0, 2.0), ArgumentError),
+        (lambda: optimize.root(lambda x: [x], 1.0), ArgumentError),
         (lambda: optimize.bisect("f", 0.0, 1.0), ArgumentError),
         (lambda: optimize.minimize(None, 1.0), ArgumentError),
     ],

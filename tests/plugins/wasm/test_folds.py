@@ -390,3 +390,11 @@ def test_layer_norm_of_a_row_does_not_depend_on_the_rows_beside(run, rng, shape)
         np.testing.assert_array_equal(
             run("LayerNorm", row[None], None, None, **attributes)[0], found[i]
         )
+
+
+@pytest.mark.parametrize("name", ["Sum", "Prod", "Mean"])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_columns_of_many_complex_numbers(run, rng, name, dtype):
+    x = np.exp(1j * rng.standard_normal((500, 300))).astype(dtype)
+    found = run(name, x, axis=(0,), keep_dims=False)
+    np.testing.assert_allclose(found, NUMPY_REDUCTIONS[name](x, 0), rtol=1e-3, atol=1e-3)

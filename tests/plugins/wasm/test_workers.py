@@ -15,6 +15,7 @@ from plugrad.extend import BackendUnavailable, pool_window, sliding_window
 from plugrad_wasm import declare
 from plugrad_wasm.backend import count_processors
 from plugrad_wasm.kernels import depthwise, image as image_kernels, morphology, pooling
+from plugrad_wasm.kernels.convolution import uses_winograd
 
 TRANSPOSE_FLAGS = {"transpose_a": False, "transpose_b": False}
 WORKER_THREAD_NAME = "plugrad-wasm worker"
@@ -161,6 +162,7 @@ def iter_convolution_calls(rng):
             ((1, 17, 9, 4), (3, 3, 4, 6), (2, 1), ((2, 0), (1, 2)), (1, 1)),
             ((1, 1, 40, 4), (1, 5, 4, 6), (1, 3), "valid", (1, 2)),
             ((1, 1, 40, 4), (1, 3, 4, 6), (1, 1), ((1, 3), (2, 1)), (1, 1)),
+            ((1, 1, 99, 16), (1, 3, 16, 16), (1, 1), "same", (1, 1)),
             ((2, 16, 16, 3), (2, 2, 3, 8), (5, 3), "valid", (3, 1)),
             ((2, 9, 9, 16), (1, 1, 16, 13), (1, 1), "same", (1, 1)),
             ((2, 23, 14, 16), (3, 3, 16, 16), (1, 1), "same", (1, 1)),
@@ -196,6 +198,21 @@ def test_results_are_the_same_for_any_number_of_threads(share_small_work, runner
         for other in others:
             for y, right in zip(other, first, strict=True):
                 np.testing.assert_array_equal(y, right, err_msg=f"{name} {inputs[0].dtype}")
+
+
+def test_gradients_that_reach_only_the_padding_change_no_bits(monkeypatch, runner_class, rng):
+    """Threads do not have them, and a tile with a result that is not finite is computed by the definition."""
+    limits = declare.PartStepLimits(1000, declare.FLOAT32_MATMUL_PART_STEPS.maximum)
+    monkeypatch.setattr(declare, "FLOAT32_MATMUL_PART_STEPS", limits)
+    window = sliding_window((29, 30), (3, 3), (2, 2), ((3, 3), (2, 2)), (1, 1))
+    f = rng.standard_normal((3, 3, 32, 32)).astype(np.float32)
+    dy = rng.standard_normal((5, *window.out, 32)).astype(np.float32)
+    dy[:, -1] = np.nan
+    assert uses_winograd(5, window, f.shape)
+    attrs = {"input_shape": (5, 29, 30, 32), "window": window}
+    first, other = [runner_class(n)("Conv2DBackpropInput", dy, f, **attrs) for n in (1, 7)]
+    assert np.isfinite(first).all()
+    np.testing.assert_array_equal(other, first)
 
 
 def test_calls_in_parts_match_single_calls(monkeypatch, run, runner_class, rng):

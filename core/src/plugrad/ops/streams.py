@@ -60,14 +60,16 @@ class RepeatedRun:
     """A run of a function that runs twice and must draw the same numbers in both runs.
 
     The first run records what it draws. The second run takes that instead of new numbers. Streams that it has not
-    itself started do not advance again.
+    itself started do not move again.
     """
 
-    __slots__ = ("_drawn", "_replayed", "identity", "outer", "tracer")
+    __slots__ = ("_drawn", "_replayed", "identity", "is_second", "outer", "tracer")
 
     def __init__(self, first_run: RepeatedRun | None = None) -> None:
         """Begin a first run, or the second run after a first one."""
         self.outer = repeated_run.get()
+        self.is_second = first_run is not None or (self.outer is not None and self.outer.is_second)
+        """Whether the function has run before, or one around it has."""
         self.tracer = current_tracer() if first_run is None else first_run.tracer
         """The tracer on whose level numbers are drawn. Those of tracers inside the function draw from it."""
         self.identity = object()
@@ -101,6 +103,12 @@ class RepeatedRun:
             stream.counter = counter
         return value
 
+    def leaves_in_place(self, stream: RandomStream) -> bool:
+        """Return whether this is a second run, and the stream one that it has not itself started."""
+        is_level_of_run = self.tracer is current_tracer()
+        is_of_others = stream.is_started and stream.restarted_by is not self.identity
+        return self.is_second and is_level_of_run and is_of_others
+
 
 class RandomStream:
     """The position in a stream of random numbers: a key, and the next number of its counter."""
@@ -112,7 +120,13 @@ class RandomStream:
         self.restart(None)
 
     def restart(self, key: Key | None, counter: int = 0) -> None:
-        """Move to a position: a key and a counter; None takes a fresh key from the operating system."""
+        """Move to a position: a key and a counter; None takes a fresh key from the operating system.
+
+        The second run of a function leaves a stream where the first run and the program after it have moved it.
+        """
+        run = repeated_run.get()
+        if key is not None and run is not None and run.leaves_in_place(self):
+            return
         target = None if key is None else recording_or_target_backend()
         with _lock:
             self._key: Key | None = (
@@ -121,9 +135,13 @@ class RandomStream:
             self.counter: int = counter
             self._started_in: ref[Backend] | None = None if target is None else ref(target)
             """The backend to which all inputs were transferred, as they are to the one that traces a program."""
-            run = repeated_run.get()
             self.restarted_by = None if key is None or run is None else run.identity
             """The run of a function that has moved the stream here, and will do so in its other run."""
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the stream has a key."""
+        return self._key is not None
 
     def take_blocks(self, block_count: int) -> tuple[int, int]:
         """Return the key and the counter, and advance the counter by `block_count`.

@@ -1,10 +1,11 @@
-"""Arguments of functions whose gradient is not that of their steps: nested ones, and those that are forgotten."""
+"""What functions with gradients of their own take and return: nested arguments, forgotten ones, and only tensors."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
 import plugrad
+from plugrad.extend import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,6 +35,19 @@ def flatten_dicts(
 
     positions: list[Any] = [replace_leaves(x) for x in args]
     return leaves, lambda tensors: [fill(tree, tensors) for tree in positions]
+
+
+def check_is_tensor(op: str, result: Any) -> Tensor:
+    """Return what a function has returned, which must be a tensor.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    if not isinstance(result, plugrad.Tensor):
+        raise ArgumentError(
+            f"{op}: the function must return a tensor, not {type(result).__name__}; compute with plugrad's ops"
+        )
+    return result
 
 
 def check_captures(op: str, function: Callable[..., Tensor], *args: Tensor) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError, explain_wrong_calls
-from plugrad_numerics.captures import check_captures, flatten_dicts
+from plugrad_numerics.captures import check_captures, check_is_tensor, flatten_dicts
 from plugrad_numerics.tables import as_floats
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def odeint(
     Raises:
         ShapeError: t is not a vector of at least one time, or the derivative has another shape than y.
         DTypeError: an argument holds complex numbers or strings.
-        ArgumentError: `function` is not callable.
+        ArgumentError: `function` is not callable, or does not return a tensor.
         GradientLost: it reads a differentiated tensor that is not among its arguments.
     """
     if not callable(function):
@@ -79,7 +79,7 @@ def odeint(
     options = {"rtol": rtol, "atol": atol, "max_steps": max_steps}
 
     def derivative(y: Tensor, t: Tensor, *args: Tensor) -> Tensor:
-        found = function(y, t, *with_leaves(args))
+        found = check_is_tensor("odeint", function(y, t, *with_leaves(args)))
         if found.shape != y.shape:
             raise ShapeError(
                 f"odeint: the derivative has shape {found.shape}; it must be that of y, {y.shape}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from dataclasses import fields
+from inspect import Signature, signature
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,13 @@ class DistributionType(ABCMeta):
     """The type of distribution classes, which explains wrong arguments."""
 
     if not TYPE_CHECKING:  # type checkers know the arguments
+
+        @property
+        def __signature__(cls) -> Signature:
+            """The parameters of the distribution, which `help` and editors show instead of those of `__call__`."""
+            of_init = signature(cls.__init__)
+            parameters = [*of_init.parameters.values()][1:]
+            return Signature(parameters)
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             """Return a distribution.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError, explain_wrong_calls
-from plugrad_numerics.captures import check_captures
+from plugrad_numerics.captures import check_captures, check_is_tensor
 from plugrad_numerics.tables import as_floats
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def root(
         max_steps: after so many steps without an end, the result is NaN.
 
     Raises:
-        ArgumentError: `function` is not callable.
+        ArgumentError: `function` is not callable, or does not return a tensor.
         ShapeError: it returns a tensor of another size than x.
         DTypeError: an argument holds complex numbers or strings.
         ArgumentValueError: J is singular.
@@ -52,7 +52,7 @@ def root(
 
     def evaluate_flat(x: Tensor, *args: Tensor) -> Tensor:
         """Return the values of the function as a vector, at a vector x."""
-        found = function(plugrad.reshape(x, shape), *args)
+        found = check_is_tensor("root", function(plugrad.reshape(x, shape), *args))
         if found.size != x.size:
             raise ShapeError(
                 f"root: the function returns shape {found.shape}; it must have the size of x, {shape}"

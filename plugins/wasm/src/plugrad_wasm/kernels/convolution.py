@@ -186,14 +186,15 @@ def saves_strided_products(batch: int, window: Window, filter: Sizes) -> bool:
 
 
 def winograd_tile_size(window: Window) -> int:
-    """Return the number of rows of results that a tile of csrc/winograd.c covers for a `Window`.
+    """Return the rows of results, or the columns of a single row, that a tile of csrc/winograd.c covers for a `Window`.
 
     Parts consist of whole tiles.
     """
     if window.strides != (1, 1):
         return WINOGRAD_STRIDED_OUTPUT_SIZE
-    rows = window.size[0]
-    return (7 - rows if rows > 1 else 1) * window.dilations[0]
+    axis = 0 if window.out[0] > 1 else 1  # along which the results are split
+    cells = window.size[axis]
+    return (7 - cells if cells > 1 else 1) * window.dilations[axis]
 
 
 @lru_cache(maxsize=1024)

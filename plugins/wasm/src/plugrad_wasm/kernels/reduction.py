@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from plugrad.extend import HALVES, count_elements, float32, float64, int32, reduced_shape
+from plugrad.extend import COMPLEX, HALVES, count_elements, float32, float64, int32, reduced_shape
 from plugrad.kernels import reduction
 from plugrad_wasm.declare import (
     ELEMENTWISE_PART_STEPS,
@@ -169,7 +169,12 @@ def make_reduction(kernel: str) -> Callable[..., WasmArray]:
             if kernel in PARTIAL_REDUCTIONS:
                 reduce_single_row(kernel, x, out)
                 return out
-        elif outer == 1 and inner > MAX_COLUMNS_IN_ONE_PART and kernel not in ("all", "any"):
+        elif (
+            outer == 1
+            and inner > MAX_COLUMNS_IN_ONE_PART
+            and kernel not in ("all", "any")
+            and x.dtype not in COMPLEX
+        ):
             places = (x, 1), (out, 1)
             run_over_items(
                 x,
