@@ -7,6 +7,7 @@ import pytest
 
 import plugrad
 from installed import open_installed
+from plugins.poison import poison_new_blocks
 from plugrad.extend import NUMERIC, KernelConfig, Shaped, as_dtype, kernel, register_kernel
 from plugrad.registry.transaction import snapshot_registries
 
@@ -40,6 +41,12 @@ class ImplementationRunner:
         given = (None if x is None else self.put(x) for x in inputs)
         result = self.functions[name](*given, **attrs)
         return [*map(self.get, result)] if isinstance(result, (list, tuple)) else self.get(result)
+
+
+@pytest.fixture(autouse=True)
+def poisoned_blocks(monkeypatch):
+    """Poison in new blocks: a result that depends on what memory held before differs from the right one."""
+    poison_new_blocks(monkeypatch)
 
 
 @pytest.fixture(scope="module")

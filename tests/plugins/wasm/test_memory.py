@@ -19,7 +19,12 @@ from plugrad.extend import (
     sliding_window,
     uint8,
 )
-from plugrad_wasm.memory import ADDRESS_SPACE_BYTES, TRIM_AFTER_ALLOCATIONS, round_up_to_size_class
+from plugrad_wasm.memory import (
+    ADDRESS_SPACE_BYTES,
+    TRIM_AFTER_ALLOCATIONS,
+    CachedBlock,
+    round_up_to_size_class,
+)
 
 MEGABYTE = 1 << 20
 
@@ -189,6 +194,81 @@ def test_the_collector_may_free_arrays_while_one_is_made(fresh_runner):
     del holder
     gc.collect()
     assert memory_usage(fresh_runner) == (0, 0)
+
+
+class Cycle:
+    """An object that only the collector frees, with what it owns."""
+
+    def __init__(self, owned):
+        self.itself, self.owned = self, owned
+
+
+@pytest.fixture
+def collect_at(monkeypatch):
+    """A function that calls another one and has Python collect garbage at a given allocation in it."""
+    thresholds = gc.get_threshold()
+    gc.disable()
+
+    def call(allocation, function):
+        # Python keeps freed tuples and a slice for new ones, which are allocations only when all of these are taken.
+        kept = [(i,) * length for length in range(1, 8) for i in range(2100)]
+        kept += [slice(i) for i in range(3)]
+        gc.set_threshold(gc.get_count()[0] + allocation)
+        gc.enable()
+        try:
+            return function()
+        finally:
+            gc.disable()
+
+    yield call
+    gc.set_threshold(*thresholds)
+    gc.enable()
+
+
+def check_that_blocks_are_apart(linear, live):
+    """Check that no byte belongs to two of the live arrays, returned blocks, free blocks and spans."""
+    free = [block for blocks in linear.free.values() for block in blocks]
+    spans = [(x.address, x.capacity) for x in (*live, *linear.returned, *free)]
+    spans = sorted(spans + linear._spans)
+    assert all(a + size <= b for (a, size), (b, _) in itertools.pairwise(spans))
+
+
+@pytest.mark.parametrize("are_returned", [True, False], ids=["returned", "free"])
+@pytest.mark.parametrize("dying", ["array", "cached block"])
+@pytest.mark.parametrize("taken", ["array", "cached block", "span"])
+def test_blocks_die_in_collections_while_others_are_taken(
+    fresh_runner, collect_at, taken, dying, are_returned
+):
+    linear = fresh_runner.backend.linear_memory
+    take = {
+        "array": lambda: linear.empty((128,), uint8),
+        "cached block": lambda: CachedBlock(linear, 128),
+        "span": linear._merge,
+    }
+    for allocation in range(16):
+        spare = [linear.empty((128,), uint8) for _ in range(3)]
+        cycle = Cycle(take[dying]())
+        del spare, cycle
+        if not are_returned:
+            linear.reclaim_returned_blocks()
+        first = collect_at(allocation, take[taken])
+        live = [linear.empty((128,), uint8) for _ in range(6)]
+        if taken == "array":
+            live.append(first)
+        check_that_blocks_are_apart(linear, live)
+        gc.collect()  # the cycle, if the allocation did not come
+        assert memory_usage(fresh_runner)[0] == len(live)
+        del live, first
+        assert memory_usage(fresh_runner) == (0, 0)
+
+
+def test_new_blocks_hold_poison(fresh_runner):
+    """The other tests of kernels rely on it: elements that no kernel writes must be wrong."""
+    fresh_runner.put(np.zeros(10, np.float32))
+    for _ in range(2):
+        assert np.isnan(
+            fresh_runner.get(fresh_runner.backend.linear_memory.empty((10,), float32))
+        ).all()
 
 
 def test_host_copies_outlive_the_backend(fresh_runner):

@@ -9,6 +9,11 @@ call and at the end of a loop's body; trace functions raise where a line begins.
 from one place to another, one statement therefore does it all, and calls nothing. The death of an
 array runs no Python code either: an interrupt would be lost there. Whatever finds no free block
 takes the lock of the store.
+
+Garbage collection: Python 3.11 may collect wherever it makes a tuple or a slice, also within a statement.
+Arrays and cached blocks that die then lengthen the lists. So nothing is made between the look at
+the last block of a list and its removal: otherwise another block would be removed, and two arrays would
+share the first one. An assignment of up to three values makes no tuple.
 """
 
 from __future__ import annotations
@@ -59,6 +64,8 @@ MERGE_MIN_FREE_BYTES: Final = 1 << 22
 """The bytes of free blocks from which it is worth the time to join them."""
 TRIM_AFTER_ALLOCATIONS: Final = 1000
 """The number of preparations of free blocks after which memory that nothing needed is given back."""
+LAST: Final = slice(-1, None)
+"""The slice of a list that has only its last element; ``[-1:]`` makes a new one."""
 
 
 def round_up_to_size_class(nbytes: int) -> int:
@@ -145,19 +152,14 @@ class WasmArray:
         returned = memory.returned
         if returned and (block := returned[-1]).capacity == capacity:
             # it was in use, so the counters are right
-            self.__del__, self.address, returned[-1:] = block.release, block.address, ()
+            self.__del__, self.address, returned[LAST] = block.release, block.address, ()
             return
         free = memory.free[capacity]
         while not free or memory.used + capacity > memory.threshold:
             memory.make_free_block(capacity)
         block = free[-1]
-        self.__del__, self.address, memory.used, memory.buffers, free[-1:] = (
-            block.release,
-            block.address,
-            memory.used + capacity,
-            memory.buffers + 1,
-            (),
-        )
+        memory.used, memory.buffers = memory.used + capacity, memory.buffers + 1
+        self.__del__, self.address, free[LAST] = block.release, block.address, ()
 
     def __repr__(self) -> str:
         return f"WasmArray(shape={self.shape}, dtype={self.dtype}, address={self.address:#x})"
@@ -512,8 +514,9 @@ class LinearMemory:
             while True:
                 if not free:
                     break
-                spans += ((free[-1].address, size),)
+                block = free[-1]
                 del free[-1]
+                spans += ((block.address, size),)
         joined: list[tuple[int, int]] = []
         for address, size in sorted(spans):
             if joined and sum(joined[-1]) == address:
