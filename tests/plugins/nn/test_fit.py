@@ -232,7 +232,8 @@ def test_a_bar_is_drawn_on_a_terminal(stream, progress, is_drawn, training_examp
         ({"epochs": 1.5}, ArgumentError, "epochs=1.5"),
         ({"batch_size": 0}, ArgumentValueError, "batch_size=0"),
         ({"y": [1]}, ShapeError, "the number of examples"),
-        ({"params": []}, ArgumentError, "nested dicts"),
+        ({"params": []}, ArgumentError, "fit: parameters are nested dicts"),
+        ({"params": (MODEL.init(0, (3,)),)}, ArgumentError, "fit: parameters are nested dicts"),
         ({"metrics": {"a": nn.metrics.accuracy}}, ArgumentError, "validation_data"),
         (
             {"metrics": ["accuracy"]},

@@ -28,7 +28,7 @@ def leaves(params: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
     """
     if isinstance(params, tuple | list):
         return [leaf for part in cast("Sequence[Any]", params) for leaf in leaves(part)]
-    _check_dict("leaves", params)
+    check_nested_dict("leaves", params)
     return [leaf for _, leaf in named_leaves(cast("Mapping[str, Any]", params))]
 
 
@@ -52,8 +52,8 @@ def assign(params: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         ShapeError: a value does not have the shape of its variable.
         DTypeError: a value is complex.
     """
-    _check_dict("assign", params)
-    _check_dict("assign", values)
+    check_nested_dict("assign", params)
+    check_nested_dict("assign", values)
     found = [name for name, _ in named_leaves(values)]
     missing = [name for name, _ in named_leaves(params) if name not in set(found)]
     if missing:
@@ -128,7 +128,7 @@ def as_variables(tree: Mapping[str, Any], prefix: str = "") -> Params:
     return result
 
 
-def _check_dict(function_name: str, tree: object) -> None:
+def check_nested_dict(function_name: str, tree: object) -> None:
     """Raise unless parameters are a dict."""
     if not isinstance(tree, dict):
         raise ArgumentError(

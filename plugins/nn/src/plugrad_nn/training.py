@@ -19,7 +19,7 @@ from plugrad_nn.callbacks import Callback, Run
 from plugrad_nn.labels import batch_labels, largest_label
 from plugrad_nn.layer import INFERENCE, Training
 from plugrad_nn.metrics.streams import Metric
-from plugrad_nn.parameters import assign, leaves
+from plugrad_nn.parameters import assign, check_nested_dict, leaves
 from plugrad_nn.progress import make_progress_bar
 from plugrad_nn.stopping import EarlyStopping, EarlyStoppingMonitor
 from plugrad_nn.weighting import (
@@ -178,6 +178,7 @@ def fit(
     ):
         optimizer.with_loss_scale(plugrad.optimizers.LossScale())
     weighting = make_weighting("fit", class_weight, ignore_index)
+    check_nested_dict("fit", params)
     variables = leaves(params)
     watch = None if early_stopping is None else EarlyStoppingMonitor(early_stopping)
     results: list[dict[str, float]] = []

@@ -467,8 +467,8 @@ class Kumaraswamy(Distribution):
 class TruncatedNormal(Distribution):
     """The normal distribution of `loc` and `scale`, cut off below `low` and above `high`.
 
-    >>> distributions.TruncatedNormal(0.0, 1.0, -1.0, 1.0).mean
-    tensor(0., dtype=float32)
+    >>> round(distributions.TruncatedNormal(0.0, 1.0, -1.0, 1.0).variance.item(), 4)
+    0.2911
     """
 
     loc: Any
