@@ -135,7 +135,7 @@ class Kernel(Generic[ParameterTypes, ResultType]):
         self.inputs_vary: Final[bool] = takes_list or any(
             defaults.get(n, n) is None for n in positional
         )
-        """Whether calls differ in their inputs: there is a list of them, or some are optional."""
+        """Whether calls differ in their inputs, because there is a list of them or some are optional."""
         self.result_dtypes: Final[dict[tuple[object, type], DType]] = {}
         """A cache of result dtypes, by the dtype of a tensor and the type of a Python number."""
         self._defaults: Final[Mapping[str, Any]] = defaults
@@ -173,7 +173,7 @@ class Kernel(Generic[ParameterTypes, ResultType]):
 
     @cached_property
     def description(self) -> ContractDescription:
-        """The contract in words: what the docstrings of its rule and of the rule's module say."""
+        """The contract in words, from the docstrings of its rule and of the rule's module."""
         from plugrad.contract.description import describe_contract
 
         return describe_contract(self.name, self.rule, self.accepts, self.is_elementwise)

@@ -62,7 +62,7 @@ class Call:
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
-        """The subgraphs of the step: none."""
+        """The subgraphs of the step, of which there are none."""
         return ()
 
     def __str__(self) -> str:
@@ -85,12 +85,12 @@ class HostValue:
 
     @property
     def inputs(self) -> tuple[()]:
-        """The values that the step reads: none."""
+        """The values that the step reads, of which there are none."""
         return ()
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
-        """The subgraphs of the step: none."""
+        """The subgraphs of the step, of which there are none."""
         return ()
 
     def __str__(self) -> str:
@@ -129,7 +129,7 @@ class Scan:
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
-        """The subgraphs of the step: the body."""
+        """The body, which is the only subgraph of the step."""
         return (self.body,)
 
     def __str__(self) -> str:
@@ -162,7 +162,7 @@ class Cond:
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
-        """The subgraphs of the step: both branches."""
+        """Both branches, which are the subgraphs of the step."""
         return self.branches
 
     def __str__(self) -> str:
@@ -193,7 +193,7 @@ class While:
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
-        """The subgraphs of the step: the condition and the body."""
+        """The condition and the body, which are the subgraphs of the step."""
         return (self.condition, self.body)
 
     def __str__(self) -> str:
@@ -226,7 +226,7 @@ class Fused:
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
-        """The subgraphs of the step: its body."""
+        """The body, which is the only subgraph of the step."""
         return (self.body,)
 
     def __str__(self) -> str:

@@ -149,8 +149,8 @@ def list_member_names(x: Tensor) -> list[str]:
 def make_missing_attribute(name: str) -> property:
     """Return a property for an attribute that tensors lack; it raises an error with a hint at the replacement."""
 
+    # Without a docstring, for a page of reference would list the property.
     def explain(x: Tensor) -> NoReturn:
-        """Raise an AttributeError that says what to write in place of the attribute."""
         raise AttributeError(
             f"tensors do not have {name!r}: {MISSING_ATTRIBUTE_HINTS[name]}", name=name, obj=x
         )

@@ -29,7 +29,7 @@ class MemoryPlan:
     """When the memory of each value becomes free, and its offset in one block."""
 
     storage: Mapping[Value, Value]
-    """The value that owns the memory of each value: itself, the value it is a view of, or the input it overwrites."""
+    """The owner of the memory of each value, which is itself, the value it is a view of, or the input it overwrites."""
     last_uses: Mapping[Value, int]
     """The position of the last step that needs the memory of a value; the number of steps if it outlives the run."""
     offsets: Mapping[Value, int]

@@ -116,7 +116,7 @@ class DType:
 
     @property
     def byteorder(self) -> str:
-        """NumPy's byte-order character: ``=`` for native order, ``|`` for single bytes."""
+        """NumPy's byte-order character, ``=`` for native order or ``|`` for single bytes."""
         return self.numpy.byteorder
 
     @property

@@ -73,7 +73,7 @@ class Training(Mode):
     seed: int | Callable[[], int]
     path: tuple[str, ...] = ()
     updates: Params = field(default_factory=dict[str, Any], compare=False, repr=False)
-    """The new statistics: a nested dict with some of the parameters' names."""
+    """The new statistics, as a nested dict with some of the parameters' names."""
     moments: MomentsFunction | None = field(default=None, compare=False, repr=False)
     is_training = True
 

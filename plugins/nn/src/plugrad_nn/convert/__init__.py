@@ -41,7 +41,7 @@ class Converted:
     names: dict[str, str]
     """The names in the tensors by the names that PyTorch's modules would give; see `to_state_dict`."""
     missing: tuple[str, ...]
-    """The names that the tensors lack: the parameters for these have their initial values."""
+    """The names that the tensors lack; their parameters have their initial values."""
     unused: tuple[str, ...]
     """The tensors that no layer took."""
     left_out: tuple[str, ...]
