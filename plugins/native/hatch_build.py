@@ -38,10 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PROJECT_FOLDER = Path(__file__).parent
-C_SOURCES_FOLDER = (
-    PROJECT_FOLDER / "csrc"
-    if (PROJECT_FOLDER / "csrc").is_dir()
-    else PROJECT_FOLDER.parent / "csrc"
+C_SOURCES_FOLDER = next(
+    f / "csrc" for f in (PROJECT_FOLDER, PROJECT_FOLDER.parent) if (f / "csrc").is_dir()
 )
 """The sources: a source distribution has a copy of the folder that two members of the repository share."""
 EXTENSION_FOLDER = PROJECT_FOLDER / "extension"
@@ -49,31 +47,9 @@ EXPORTS_FILE = EXTENSION_FOLDER / "exports.txt"
 PACKAGE_FOLDER = PROJECT_FOLDER / "src" / "plugrad_native"
 KERNEL_SOURCES = (
     *("reduction", "half", "normalization", "pooling", "scan", "signal"),  # which take longest
-    *(
-        "activation",
-        "attention",
-        "binary",
-        "casts",
-        "convolution",
-        "depthwise",
-        "direct",
-        "factors",
-        "fused",
-    ),
-    *(
-        "heads",
-        "indexing",
-        "linalg",
-        "lu",
-        "moments",
-        "movement",
-        "optimizers",
-        "random",
-        "recurrent",
-        "resize",
-        "softmax",
-    ),
-    *("sorting", "unary"),
+    *("activation", "attention", "binary", "casts", "convolution", "depthwise", "direct"),
+    *("factors", "fused", "heads", "indexing", "linalg", "lu", "moments", "movement"),
+    *("optimizers", "random", "recurrent", "resize", "softmax", "sorting", "unary"),
 )
 WIDE_VECTOR_SOURCES = ("brain",)
 """Sources for variants with wide vectors alone: the package calls their functions in no other variant."""
@@ -261,19 +237,19 @@ def get_extension_suffix(platform_tag: str, abi: str) -> str:
 def get_extension_path(platform_tag: str, variant: str) -> Path:
     """Return the path of the extension module of a variant: in the package, or elsewhere for another interpreter."""
     abi = get_target_abi()
-    is_own = (platform_tag, abi) == (
-        find_target_platform(use_environment=False),
-        get_interpreter_abi(),
+    own = find_target_platform(use_environment=False), get_interpreter_abi()
+    folder = (
+        PACKAGE_FOLDER
+        if (platform_tag, abi) == own
+        else PROJECT_FOLDER / "build" / f"{platform_tag}-{abi}"
     )
-    folder = PACKAGE_FOLDER if is_own else PROJECT_FOLDER / "build" / f"{platform_tag}-{abi}"
     return folder / f"_{variant}{get_extension_suffix(platform_tag, abi)}"
 
 
 def is_extension_stale(platform_tag: str) -> bool:
     """Return whether an extension is missing or older than a source."""
-    built = [
-        get_extension_path(platform_tag, variant) for variant in PLATFORMS[platform_tag].variants
-    ]
+    variants = PLATFORMS[platform_tag].variants
+    built = [get_extension_path(platform_tag, variant) for variant in variants]
     if not all(path.exists() for path in built):
         return True
     sources = (*C_SOURCES_FOLDER.iterdir(), *EXTENSION_FOLDER.iterdir(), Path(__file__))
@@ -306,9 +282,7 @@ def compile_variants(
         *("-I", str(C_SOURCES_FOLDER), "-I", str(EXTENSION_FOLDER), "-I", str(build_folder)),
     )
     sources = [C_SOURCES_FOLDER / f"{stem}.c" for stem in (*KERNEL_SOURCES, *WIDE_VECTOR_SOURCES)]
-    tables = {
-        variant: build_folder / f"{platform_tag}-{variant}-table.c" for variant in extension_files
-    }
+    tables = {v: build_folder / f"{platform_tag}-{v}-table.c" for v in extension_files}
 
     def get_kernel_sources(variant: str) -> list[Path]:
         is_wide = variants[variant].vector_bytes >= WIDE_VECTOR_BYTES

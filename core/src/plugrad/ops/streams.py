@@ -79,7 +79,7 @@ class RepeatedRun:
         self._replayed = None if first_run is None else iter(first_run._drawn)
 
     def draw(self, stream: RandomStream, draw_anew: Callable[[], _Drawn]) -> _Drawn:
-        """Return what the first run drew, or, in a first run, what `draw_anew` returns.
+        """Return the draw of the first run, or, in a first run, the result of `draw_anew`.
 
         Raises:
             ArgumentError: the second run draws more than the first one.
@@ -160,7 +160,7 @@ class RandomStream:
         return (key() if callable(key) else key), counter
 
     def draw_repeatably(self, draw_anew: Callable[[], _Drawn]) -> _Drawn:
-        """Return what `draw_anew` returns, or what it returned in the first run of a function that runs twice."""
+        """Return the result of `draw_anew`, or its result in the first run of a function that runs twice."""
         run = repeated_run.get()
         if run is None or run.tracer is not current_tracer():
             return draw_anew()

@@ -51,7 +51,7 @@ def record_call_by_key(step: Call, known_calls: dict[Any, Call]) -> None:
 
 
 def _call_key(step: Call) -> tuple[Any, ...]:
-    """Return what identifies the computation of a call: its kernel, inputs and attributes."""
+    """Return a key that is equal for calls of one computation: the kernel, the inputs and the attributes."""
     return (step.kernel, step.inputs, *step.attrs.items())
 
 

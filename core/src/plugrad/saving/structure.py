@@ -160,7 +160,7 @@ def _format_path(path: TreePath) -> str:
 
 
 def _remedy_for_unstorable(part: object) -> str:
-    """Return what to save in place of an object that cannot be saved, for an error."""
+    """Return the advice of an error about an object that cannot be saved: the object to save in its place."""
     if hasattr(part, "get_state"):
         return "save what its method get_state returns"
     if hasattr(part, "state"):

@@ -296,7 +296,7 @@ class SharedPool(Pool):
 
 
 def _count_sole_references() -> int:
-    """Return what `sys.getrefcount` returns for an object that only one variable refers to."""
+    """Return the result of `sys.getrefcount` for an object that only one variable refers to."""
     alone = object()
     return sys.getrefcount(alone)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def flatten_dicts(
     args: Sequence[Any],
 ) -> tuple[list[Any], Callable[[Sequence[Tensor]], list[Any]]]:
-    """Return what nested dicts among arguments hold, in order, and a function that returns them with other leaves."""
+    """Return the leaves of nested dicts among arguments, in order, and a function that rebuilds them from others."""
     leaves: list[Any] = []
 
     def replace_leaves(tree: Any) -> Any:
@@ -38,7 +38,7 @@ def flatten_dicts(
 
 
 def check_is_tensor(op: str, result: Any) -> Tensor:
-    """Return what a function has returned, which must be a tensor.
+    """Return the result of a function, which must be a tensor.
 
     Raises:
         ArgumentError: it is none.
