@@ -41,23 +41,24 @@ class SourceLine(NamedTuple):
         return f"{self.file}:{self.number}, in {self.function}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Call:
     """A step that calls a kernel."""
 
-    kernel: Kernel[..., Any]
+    # Only for type checkers is it frozen: a trace makes many, and `frozen=True` takes four times as long for each.
+    kernel: Final[Kernel[..., Any]]
     """The contract of the kernel."""
-    inputs: tuple[Value | None, ...]
+    inputs: Final[tuple[Value | None, ...]]
     """The values of the inputs, in which None is an absent optional input."""
-    attrs: Mapping[str, Any]
+    attrs: Final[Mapping[str, Any]]
     """The attributes of the call by name."""
-    outputs: tuple[Value, ...]
+    outputs: Final[tuple[Value, ...]]
     """The values that the call computes."""
-    returns_list: bool
+    returns_list: Final[bool]
     """Whether the kernel has several outputs, even if their number is one."""
-    line: SourceLine
+    line: Final[SourceLine]
     """The user's line of which the trace made the step."""
-    stops_gradient: bool = False
+    stops_gradient: Final[bool] = False
     """Whether the call is a `stop_gradient`, through which a program that is made of the graph passes no gradient."""
 
     @property
