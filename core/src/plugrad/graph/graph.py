@@ -41,24 +41,24 @@ class SourceLine(NamedTuple):
         return f"{self.file}:{self.number}, in {self.function}"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=TYPE_CHECKING, slots=True, eq=False)
 class Call:
     """A step that calls a kernel."""
 
-    # Only for type checkers is it frozen: a trace makes many, and `frozen=True` takes four times as long for each.
-    kernel: Final[Kernel[..., Any]]
+    # Frozen for type checkers only: a trace makes many calls, and `frozen=True` takes four times as long for each.
+    kernel: Kernel[..., Any]
     """The contract of the kernel."""
-    inputs: Final[tuple[Value | None, ...]]
+    inputs: tuple[Value | None, ...]
     """The values of the inputs, in which None is an absent optional input."""
-    attrs: Final[Mapping[str, Any]]
+    attrs: Mapping[str, Any]
     """The attributes of the call by name."""
-    outputs: Final[tuple[Value, ...]]
+    outputs: tuple[Value, ...]
     """The values that the call computes."""
-    returns_list: Final[bool]
+    returns_list: bool
     """Whether the kernel has several outputs, even if their number is one."""
-    line: Final[SourceLine]
+    line: SourceLine
     """The user's line of which the trace made the step."""
-    stops_gradient: Final[bool] = False
+    stops_gradient: bool = False
     """Whether the call is a `stop_gradient`, through which a program that is made of the graph passes no gradient."""
 
     @property

@@ -28,7 +28,7 @@ def _is_own_module(global_variables: dict[str, Any]) -> bool:
 
 
 def find_user_line(depth: int = 2) -> SourceLine:
-    """Return the innermost running line outside plugrad and its plugins; the first `depth` frames are known to be inside."""
+    """Return the innermost running line outside plugrad and its plugins; the first `depth` frames are inside."""
     own = _globals_of_own_modules
     frame: FrameType | None = sys._getframe(depth)  # pyright: ignore[reportPrivateUsage] - `traceback` takes 100 times as long
     while frame is not None:

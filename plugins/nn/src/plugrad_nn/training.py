@@ -218,7 +218,7 @@ def fit(
         training = Training(step_seed, moments=moments)
         inputs, labels, *weights = batch
         factor = None
-        if optimizer.loss_scale is not None and steps is not optimizer:  # which multiplies itself
+        if optimizer.loss_scale is not None and isinstance(steps, AccumulatingOptimizer):
             factor = plugrad.stop_gradient(optimizer.loss_scale.factor_on(variables[0].backend))
 
         def compute_loss() -> Tensor:
@@ -379,7 +379,7 @@ def evaluate(
             with batch_labels(labels, largest):
                 value = metric(labels, predictions, *weights)
             count = count_examples(batch, size, sums_weights=by_weights[name])
-            totals[name] = totals[name] + value * count
+            totals[name] = totals[name] + _multiply_by_count(value, count)
             counts[name] = counts[name] + count
         for stream in streams.values():
             stream.update(labels, predictions, *weights)
@@ -507,6 +507,13 @@ class _MeanLoss:
         if self.strategy is not None:
             total += self.strategy.sum([_as_float(self.own_total)])[0]
         return total / count if count else math.nan
+
+
+def _multiply_by_count(mean: Any, count: Any) -> Any:
+    """Return a mean times the count that it was divided by; a mean of nothing may be NaN, and gives 0."""
+    if isinstance(count, plugrad.Tensor):
+        return plugrad.where(count == 0, 0.0, mean * count)
+    return mean * count if count else 0.0
 
 
 def _as_float(x: Any) -> float:
