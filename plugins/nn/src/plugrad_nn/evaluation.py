@@ -60,41 +60,33 @@ def evaluate(
     """
     check_metrics("evaluate", metrics)
     streams = {name: m for name, m in (metrics or {}).items() if isinstance(m, Metric)}
-    functions: dict[str, Callable[..., Tensor]] = {"loss": loss}
-    functions |= {name: m for name, m in (metrics or {}).items() if not isinstance(m, Metric)}
-    for name, metric in functions.items():
-        check_function("evaluate", name, metric)
     for stream in streams.values():
         stream.reset()
+    max_label = largest_label(y)
+    means = [_Mean("loss", loss, divides_by_weights(loss), max_label)]
+    for name, metric in (metrics or {}).items():
+        if not isinstance(metric, Metric):
+            means.append(_Mean(name, metric, True, max_label))
     weighting = make_weighting("evaluate", None, ignore_index)
     source = make_batches("evaluate", x, y, sample_weight, batch_size=batch_size)
-    by_weights = {name: name != "loss" or divides_by_weights(loss) for name in functions}
-    totals: dict[str, Any] = dict.fromkeys(functions, 0.0)
-    counts: dict[str, Any] = dict.fromkeys(functions, 0.0)
-    largest = largest_label(y)
-    whole = weighting.weigh(source.batches(None))
-    for batch in whole if strategy is None else strategy.shard(whole):
+    weighed = weighting.weigh(source.batches(None))
+    for batch in weighed if strategy is None else strategy.shard(weighed):
         inputs, labels, *weights = batch
         predictions = model(params, inputs, INFERENCE)
         own = None if strategy is None else strategy.examples
-        size = count_rows(inputs) if own is None else own
-        if size == 0:
+        example_count = count_rows(inputs) if own is None else own
+        if example_count == 0:
             continue  # the share of this process is empty
-        for name, metric in functions.items():
-            if weights:
-                check_takes_weights("evaluate", name, metric)
-            with batch_labels(labels, largest):
-                value = metric(labels, predictions, *weights)
-            count = count_examples(batch, size, sums_weights=by_weights[name])
-            totals[name] = totals[name] + value * count
-            counts[name] = counts[name] + count
+        for mean in means:
+            mean.add(batch, predictions, example_count)
         for stream in streams.values():
             stream.update(labels, predictions, *weights)
-    numbers = [as_float(x) for x in (*totals.values(), *counts.values())]
-    sums = numbers if strategy is None else strategy.sum(numbers)
+    sums = [as_float(x) for mean in means for x in (mean.total, mean.count)]
+    if strategy is not None:
+        sums = strategy.sum(sums)
     found = {
-        name: total / count if count else math.nan
-        for name, total, count in zip(functions, sums, sums[len(functions) :], strict=False)
+        mean.name: total / count if count else math.nan
+        for mean, total, count in zip(means, sums[::2], sums[1::2], strict=True)
     }
     for name, stream in streams.items():
         if strategy is not None:
@@ -132,3 +124,33 @@ def check_metrics(owner: str, metrics: object) -> None:
             f"{owner}: metrics={metrics!r:.80} must be a dict of functions by name, such as "
             '{"accuracy": nn.metrics.accuracy}'
         )
+
+
+class _Mean:
+    """The mean of a loss or of a metric over examples, summed on the device."""
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Tensor],
+        divides_by_weights: bool,
+        max_label: int | None,
+    ) -> None:
+        check_function("evaluate", name, function)
+        self.name = name
+        self.function = function
+        self.divides_by_weights = divides_by_weights
+        self.max_label = max_label
+        self.total: Any = 0.0
+        self.count: Any = 0.0
+
+    def add(self, batch: tuple[Any, ...], predictions: Tensor, example_count: float) -> None:
+        """Add the mean of a batch, multiplied by what it was divided by."""
+        _, labels, *weights = batch
+        if weights:
+            check_takes_weights("evaluate", self.name, self.function)
+        with batch_labels(labels, self.max_label):
+            mean = self.function(labels, predictions, *weights)
+        count = count_examples(batch, example_count, sums_weights=self.divides_by_weights)
+        self.total = self.total + mean * count
+        self.count = self.count + count
