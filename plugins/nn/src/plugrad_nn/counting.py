@@ -107,6 +107,13 @@ class MeanLoss:
         return total / count if count else math.nan
 
 
+def multiply_by_count(mean: Any, count: Any) -> Any:
+    """Return a mean times the count that it was divided by; a mean of nothing may be NaN, and gives 0."""
+    if isinstance(count, plugrad.Tensor):
+        return plugrad.where(count == 0, 0.0, mean * count)
+    return mean * count if count else 0.0
+
+
 def as_float(x: Any) -> float:
     """Return a number or a 0-d tensor as a float."""
     return float(x.item()) if isinstance(x, plugrad.Tensor) else float(x)

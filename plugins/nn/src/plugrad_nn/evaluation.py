@@ -10,7 +10,7 @@ import plugrad
 from plugrad.extend import ArgumentError, ShapeError, explain_wrong_calls
 from plugrad_nn.arguments import check_function
 from plugrad_nn.batching import batches, make_batches
-from plugrad_nn.counting import as_float, count_rows
+from plugrad_nn.counting import as_float, count_rows, multiply_by_count
 from plugrad_nn.labels import batch_labels, largest_label
 from plugrad_nn.layer import INFERENCE
 from plugrad_nn.metrics.streams import Metric
@@ -152,5 +152,5 @@ class _Mean:
         with batch_labels(labels, self.max_label):
             mean = self.function(labels, predictions, *weights)
         count = count_examples(batch, example_count, sums_weights=self.divides_by_weights)
-        self.total = self.total + mean * count
+        self.total = self.total + multiply_by_count(mean, count)
         self.count = self.count + count

@@ -118,11 +118,11 @@ class Steps:
         return self.optimizer.minimize(compute_loss, self.variables)
 
     def _loss_scale(self) -> Tensor | None:
-        """Return what the loss is multiplied by, or None if it is nothing or the optimizer does it itself."""
-        is_scaled_here = self.accumulating is not None or self.distributed is not None
-        if self.optimizer.loss_scale is None or not is_scaled_here:
+        """Return what the loss is multiplied by, or None if it is nothing or the optimizer multiplies it itself."""
+        scale = self.optimizer.loss_scale
+        if scale is None or self.accumulating is None:
             return None
-        return plugrad.stop_gradient(self.optimizer.loss_scale.factor_on(self.variables[0].backend))
+        return plugrad.stop_gradient(scale.factor_on(self.variables[0].backend))
 
     def _batch_seed(self) -> int:
         """Return the seed of the current batch."""
