@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from plugrad.discovery.selection import activate_backend
 from plugrad.errors import TracingError
 from plugrad.ops.creation import zeros_like
+from plugrad.ops.streams import keep_positions
 from plugrad.passes.dead import has_effect, remove_dead_steps
 from plugrad.passes.hosts import return_host_values
 from plugrad.passes.memory import plan_memory
@@ -235,7 +236,7 @@ class Program:
             ]
             held = zip(self.variables, inputs[count:], strict=True)
             with tracer.bind_values(dict(held), hosts):
-                with recording(leaves):
+                with recording(leaves), keep_positions():
                     results = [*iter_tensors(self.function(inputs[:count]))]
                 ends = [
                     x.node for x, is_given in zip(results, has_result_grad, strict=True) if is_given
