@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from plugrad.discovery.selection import activate_backend
 from plugrad.errors import TracingError
 from plugrad.ops.creation import zeros_like
+from plugrad.ops.streams import keep_positions
 from plugrad.passes.dead import has_effect
 from plugrad.passes.hosts import return_host_values
 from plugrad.passes.memory import plan_memory
@@ -21,8 +22,7 @@ from plugrad.tape.nodes import (
     Node,
     OutputNode,
     ResultBundle,
-    end_recording,
-    open_leaves,
+    recording,
 )
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.backend import check_device_alive
@@ -237,12 +237,9 @@ class Program:
                 for _ in range(len(tensors) - len(needs_input_grad) - sum(has_result_grad))
             ]
             held = zip(self.variables, inputs[count:], strict=True)
-            open_leaves.update(leaves)
             with tracer.bind_values(dict(held), hosts):
-                try:
+                with recording(leaves), keep_positions():
                     results = [*iter_tensors(self.function(inputs[:count]))]
-                finally:
-                    end_recording(leaves)
                 ends = [
                     x.node for x, is_given in zip(results, has_result_grad, strict=True) if is_given
                 ]
