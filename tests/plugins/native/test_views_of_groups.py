@@ -80,6 +80,9 @@ SLICES = {
     "sums of what is made": lambda x: plugrad.sum(x[:, 1:] * x[:, :-1], axis=0),
     "a result that replaces its base": lambda x: (y := x * 2) - y[:, ::-1],
     "repeated columns": lambda x: plugrad.broadcast_to(x[:, 3:4], x.shape) + x,
+    "split columns": lambda x: (y := plugrad.split(x, 4, axis=1))[0] * y[3] - y[1] * 2 + y[2],
+    "unstacked columns": lambda x: (y := plugrad.unstack(x, axis=1))[4] * 2 - y[7],
+    "unstacked vector": lambda x: (y := plugrad.unstack(x[:, 3]))[4] * x - y[7],
     "padded": lambda x: plugrad.pad(x[1:-1, 1:-1] * 2, [(1, 1), (1, 1)]) + x,
 }
 
@@ -144,6 +147,29 @@ def test_groups_hold_the_slices_of_arrays_in_one_order():
     assert [step.kernel.name for step in steps].count("Slice") == 2
     found = find_fused_steps(lambda x: x[3:23, 4:24].T + 1.0, x)
     assert all(step.kernel.name != "Slice" for steps in found for step in steps)
+
+
+def test_overridden_slices_are_called():
+    x = random_tensor(5, 6)
+    function = plugrad.jit(lambda x: x[:, 1:] * 2 - x[:, :-1])
+    ones = np.ones((5, 5), "f4")
+    with plugrad.override_kernel("Slice", "cpu", lambda x, *, begin, size, drop: ones):
+        np.testing.assert_array_equal(function(x).numpy(), ones)
+    np.testing.assert_array_equal(function(x).numpy(), (x[:, 1:] * 2 - x[:, :-1]).numpy())
+
+
+def test_gates_of_cells_are_split_in_the_loop():
+    x = random_tensor(8, 3, 16)
+
+    def function(x):
+        c = x[:, 0, :4]
+        for inputs in plugrad.unstack(x, axis=1):
+            i, f, g, o = plugrad.split(inputs, 4, axis=-1)
+            c = plugrad.sigmoid(f) * c + plugrad.sigmoid(i) * plugrad.tanh(g) - plugrad.sigmoid(o)
+        return c
+
+    assert_same_bits(function, x)
+    assert count_python_steps(function, x) == 1
 
 
 def test_gradients_through_slices():

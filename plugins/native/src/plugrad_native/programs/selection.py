@@ -111,7 +111,7 @@ class CompiledStepSelector:
         )
         calls = [(group.steps, _get_group_calls(graph, group)) for group in found]
         loops = [steps for steps, made in calls if any(map(self.can_lower_in_loop, made))]
-        return absorb_slices(fuse_steps(graph, loops), self.gapped)
+        return absorb_slices(fuse_steps(graph, loops), self.gapped, self.has_own_kernel)
 
     def is_groupable(self, call: Call) -> bool:
         """Return whether a call may be part of a loop over elements or rows."""

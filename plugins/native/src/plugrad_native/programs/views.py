@@ -18,7 +18,7 @@ from plugrad_native.programs.groups import can_join_loop
 from plugrad_native.programs.lowering import C_EXPAND, SLICE_MAKERS, VIEW_KERNELS, make_dummy_array
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Callable, Mapping, Sequence, Set
 
     from numpy.typing import NDArray
 
@@ -83,12 +83,16 @@ def find_group_views(body: Graph) -> dict[Value, StridedView]:
     return {v: view for v, view in found.items() if view is not None and view.base in given}
 
 
-def absorb_slices(graph: Graph, values_with_gaps: Set[Value]) -> Graph:
+def absorb_slices(
+    graph: Graph, values_with_gaps: Set[Value], has_own_kernel: Callable[[Call], bool]
+) -> Graph:
     """Return the graph with elementwise groups that slice the arrays that they read, where the bits stay the same.
 
-    `values_with_gaps` are the values that no program takes.
+    `values_with_gaps` are the values that no program takes. `has_own_kernel` says whether the pack or the backend
+    implements the kernel of a call.
     """
-    makers = _find_view_makers(graph.steps)
+    own = [step for step in graph.steps if isinstance(step, Call) and has_own_kernel(step)]
+    makers = _find_view_makers([call for step in own for call in _as_slices(step, graph.specs)])
     if all(step.kernel in VIEW_KERNELS for step in makers.values()):
         return graph
     steps: list[Step] = []
@@ -158,6 +162,22 @@ def _find_view_makers(steps: Sequence[Step]) -> dict[Value, Call]:
         for step in steps
         if isinstance(step, Call) and (step.kernel in SLICE_MAKERS or step.kernel in VIEW_KERNELS)
     }
+
+
+def _as_slices(call: Call, specs: Specs) -> list[Call]:
+    """Return a call that takes an array apart as a slice for each result, and other calls as they are."""
+    if call.kernel not in (movement.split, movement.unpack):
+        return [call]
+    (x,), axis, start = get_inputs(call), int(call.attrs["axis"]), 0
+    shape, drop = specs[x].shape, () if call.kernel is movement.split else (axis,)
+    slices: list[Call] = []
+    for value in call.outputs:
+        size = 1 if drop else specs[value].shape[axis]
+        begin = (*(0,) * axis, start, *(0,) * (len(shape) - axis - 1))
+        attrs = {"begin": begin, "size": (*shape[:axis], size, *shape[axis + 1 :]), "drop": drop}
+        slices.append(Call(movement.slice, (x,), attrs, (value,), False, call.line))
+        start += size
+    return slices
 
 
 def _find_chain(value: Value, makers: Mapping[Value, Call]) -> list[Call]:
