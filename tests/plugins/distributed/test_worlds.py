@@ -25,6 +25,7 @@ SCENARIO_NAMES = (
         "train_on_mixed_backends",
         "train_in_variants",
         "average_float16_gradients",
+        "train_with_loss_scale",
         "fit_distributed",
         "compare_dropout",
         "resume_from_checkpoint",
@@ -185,6 +186,17 @@ def test_float16_gradients_are_averaged_in_float32(results_of_world, size):
     found = results_of_world(size)["average_float16_gradients"]
     assert found["half"] == [-40000.0] * 3
     np.testing.assert_allclose(found["single"], -np.mean(np.arange(size) + 1.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("name", ["plain", "clipped", "clipped by value", "sharded", "accumulated"])
+def test_scaled_losses_give_the_results_of_one_process(results_of_world, size, name):
+    found = results_of_world(size)["train_with_loss_scale"][name]
+    expected = results_of_world(1)["train_with_loss_scale"][name]
+    assert found["equal"]
+    assert found["scale"] == expected["scale"] == 4.0  # after a step that was skipped
+    np.testing.assert_allclose(found["weights"], expected["weights"], atol=1e-6)
+    np.testing.assert_allclose(found["losses"][-1], expected["losses"][-1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("size", [2, 3])

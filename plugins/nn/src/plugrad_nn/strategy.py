@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class DistributedSteps(Protocol):
-    """An optimizer interface whose steps use the gradients of all processes."""
+    """An optimizer interface whose steps use the gradients of all processes, and the optimizer's loss scale."""
 
     @property
     def iterations(self) -> int:
