@@ -134,8 +134,9 @@ def fit(
             needs values, a warning says why once, and the steps run untraced.
         strategy: how several processes train together, such as ``dist.DataParallel()``: each computes its part of every
             batch, and all end with the same parameters and results, which are those of one process. All call `fit`
-            with the same arguments, and `on_epoch_end` runs in all of them. An iterable should then yield weights as
-            NumPy arrays: tensors on a device have to be waited for in each batch.
+            with the same arguments, and `on_epoch_end` and callbacks run in all of them, unless a callback says
+            otherwise. An iterable should then yield weights as NumPy arrays: tensors on a device have to be waited for
+            in each batch.
         autocast: "bfloat16" or "float16" for mixed precision: the model and the loss run inside of a
             `plugrad.autocast` block, also for `validation_data`. The parameters stay float32. With "float16", an
             optimizer without a `plugrad.optimizers.LossScale` gets one, which is part of its state.
@@ -186,10 +187,12 @@ def fit(
     steps: Optimizer | AccumulatingOptimizer | DistributedSteps = (
         optimizer if accumulate == 1 else AccumulatingOptimizer(optimizer)
     )
-    moments = None
+    moments = distributed = None
     if strategy is not None:
-        strategy.prepare(variables)
-        steps, moments = strategy.with_optimizer(optimizer), strategy.moments
+        steps = distributed = strategy.with_optimizer(optimizer)
+        distributed.prepare(variables)
+        moments = strategy.moments
+        callbacks = [c for c in callbacks if strategy.is_first or not c.only_in_first_process]
         progress = progress if strategy.is_first else False
     # What says how many examples of a share count: reading it on a device would wait, in each batch.
     counted = () if strategy is None else (1, 2) if weighting.needs_labels else (2,)
@@ -204,7 +207,8 @@ def fit(
     )
     # Once: reading labels of each batch would wait for the device.
     largest = _largest_label(y)
-    going_on = Run(params, optimizer, epochs, results)
+    is_first = strategy is None or strategy.is_first
+    going_on = Run(params, optimizer, epochs, results, is_first=is_first, distributed=distributed)
     position = 0  # among the batches of one step
     mixed = nullcontext if autocast is None else partial(plugrad.autocast, autocast)
 
