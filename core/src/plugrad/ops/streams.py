@@ -307,11 +307,14 @@ class RandomStream:
 
 
 def _repeat_in_each_run(effect: Callable[[], None]) -> None:
-    """Have a program that is being traced call a function at this point of each of its runs."""
-    run = repeated_run.get()
-    is_second = run is not None and run.is_second
-    if isinstance(recording_or_target_backend(), Tracer) and not is_second:
-        host_value(lambda: effect() or (), shape=(0,))
+    """Have a program that is being traced call a function at this point of each of its runs.
+
+    The second run of a function has a step there that does nothing, since a later trace counts the steps.
+    """
+    if isinstance(recording_or_target_backend(), Tracer):
+        run = repeated_run.get()
+        is_second = run is not None and run.is_second
+        host_value(lambda: () if is_second else effect() or (), shape=(0,))
 
 
 def _spawned_key(compute_key: Callable[[], int], counter: int, index: int) -> int:

@@ -157,6 +157,7 @@ class CondNode(CustomNode):
                     args = map_tree(lambda m: fill_placeholder(m, remaining), self.args)
                     with recording(leaves.values()):
                         results: Any = function(*args)
+                    tracer.bind_host_values(None)  # what runs again has host values of its own
                     found = lift_tensors_of_tree(map_tree(as_tensor_leaf, results), tracer)
                     ends = ResultBundle(tuple([found[i].node for i in given]))
                     pulled = BackwardPass(ends, list(leaves.values())).run(cotangents)

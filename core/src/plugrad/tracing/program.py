@@ -237,9 +237,11 @@ class Program:
                 for _ in range(len(tensors) - len(needs_input_grad) - sum(has_result_grad))
             ]
             held = zip(self.variables, inputs[count:], strict=True)
+            hosts_outside = tracer.bound_hosts
             with tracer.bind_values(dict(held), hosts):
                 with recording(leaves):
                     results = [*iter_tensors(self.function(inputs[:count]))]
+                tracer.bound_hosts = hosts_outside  # what runs again has host values of its own
                 ends = [
                     x.node for x, is_given in zip(results, has_result_grad, strict=True) if is_given
                 ]

@@ -212,6 +212,7 @@ class ScanNode(CustomNode):
                 )
                 with recording(leaves):
                     result = check_iteration_result(self.function(c, y), c)
+                tracer.bind_host_values(None)  # what runs again has host values of its own
                 found = [*lift_tensors_of_tree(result, tracer), *now]
                 ends = tuple([found[i].node for i in (*moving, *given)])
                 pulled = BackwardPass(ResultBundle(ends), leaves).run([*d_carry, *d_results])
