@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -192,6 +193,7 @@ def fit_distributed(world):
     x, y = make_examples()
     model = nn.Sequential(nn.Dense(8, use_bias=False), nn.BatchNorm(), nn.Dense(3))
     params = model.init(world.rank, (6,))
+    log = Path(os.environ["DISTRIBUTED_FOLDER"]) / f"log-{world.size}.csv"
     results = nn.fit(
         model,
         params,
@@ -203,11 +205,13 @@ def fit_distributed(world):
         batch_size=19,
         validation_data=(x[:20], y[:20]),
         metrics={"accuracy": nn.metrics.accuracy, "f1": nn.metrics.F1(3)},
+        callbacks=[nn.CSVLogger(log)],
         strategy=dist.DataParallel(),
     )
     return gather_results(
         world,
         results=results,
+        logged=len(log.read_text().splitlines()) if world.rank == 0 else None,
         digest=hash_variables(nn.leaves(params)),
         weighted=fit_with_sample_weights(),
     )

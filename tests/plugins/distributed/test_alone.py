@@ -115,6 +115,41 @@ def test_sharded_optimizer_state_matches_the_full_state(single_process_world, we
         sharded.set_state(weights[:1], state)
 
 
+def test_fit_saves_and_continues_with_a_sharded_state(single_process_world, tmp_path):
+    x, y = np.float32([[0, 1], [1, 0], [2, 2]]), np.float32([[1], [2], [3]])
+
+    def train(params, optimizer, strategy, **options):
+        loss = plugrad.losses.mean_squared_error
+        nn.fit(model, params, x, y, loss=loss, optimizer=optimizer, strategy=strategy, **options)
+        return params["kernel"].tolist()
+
+    model = nn.Dense(1)
+    sharded = dist.DataParallel(shard_state=True)
+    save = nn.Checkpoint(tmp_path / "{epoch}.safetensors")
+    adam = plugrad.optimizers.Adam(0.1)
+    whole = train(model.init(0, (2,)), adam, sharded, epochs=4, callbacks=[save])
+    assert whole == train(model.init(0, (2,)), plugrad.optimizers.Adam(0.1), None, epochs=4)
+
+    params, state = plugrad.load(tmp_path / "2.safetensors")
+    assert [entry["steps"] for entry in state["variables"]] == [2, 2]
+    adam = plugrad.optimizers.Adam(0.1)
+    adam.set_state(nn.leaves(params), state)
+    assert train(params, adam, sharded, initial_epoch=2, epochs=4) == whole
+
+
+def test_traced_step_cannot_divide_a_state(single_process_world, weights):
+    adam = plugrad.optimizers.Adam(0.1)
+    adam.minimize(lambda: loss(*weights), weights)
+    sharded = dist.DataParallel(adam, shard_state=True)
+    step = plugrad.jit(lambda: sharded.minimize(lambda: loss(*weights), weights))
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match=r"call prepare\(variables\)"):
+            step()
+    sharded.prepare(weights)
+    step()
+    assert sharded.get_state(weights)["variables"][0]["steps"] == 2
+
+
 def test_sharded_optimizer_rejects_transforms_and_groups(single_process_world, weights):
     w, b = weights
     inner = plugrad.optimizers.Adam(0.1).with_transforms(plugrad.optimizers.centralize)

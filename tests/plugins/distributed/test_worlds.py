@@ -206,6 +206,7 @@ def test_fit_gives_the_results_of_one_process(results_of_world, size):
         results_of_world(1)["fit_distributed"],
     )
     assert found["equal"]
+    assert found["logged"] == 1 + 3  # a header, and one line for each epoch
     for epoch, wanted in zip(found["results"], expected["results"], strict=True):
         assert epoch == pytest.approx(wanted, rel=1e-5)
     assert found["weighted"] == pytest.approx(expected["weighted"], rel=1e-4, abs=1e-6)

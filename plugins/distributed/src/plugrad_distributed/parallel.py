@@ -47,7 +47,8 @@ class DataParallel:
         clip: a function of the list of reduced gradients that returns the ones to use, such as
             ``lambda gradients: plugrad.optimizers.clip_by_global_norm(gradients, 1.0)``.
         shard_state: whether each rank keeps the optimizer's state of its part of the elements only (ZeRO, stage 1).
-            That takes 1/N of the memory, and half as many bytes more to exchange.
+            That takes 1/N of the memory, and half as many bytes more to exchange. Then `get_state` and `set_state` of
+            this object have the state of all ranks, and those of the optimizer do not.
         bucket_bytes: the most bytes that travel together, but for larger variables.
 
     Raises:
@@ -136,8 +137,11 @@ class DataParallel:
         self.world.examples = examples
 
     def prepare(self, variables: Sequence[Variable]) -> None:
-        """Copy the values of rank 0 to the variables of all ranks."""
+        """Copy the values of rank 0 to all ranks, and divide the optimizer's state where each rank keeps a part."""
         broadcast(variables)
+        trained = [v for v in variables if v.trainable]
+        if self.shard_state and trained:
+            self._get_shards(trained)
 
     def shard(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Yield this rank's share of each batch; see `dist.shard`."""
@@ -318,7 +322,17 @@ class DataParallel:
         found = self._shards.get(key)
         if found is None:
             buckets = self._begin_step("shards", variables, None).reduction.buckets
-            found = self._shards[key] = OptimizerShards(self.world, variables, buckets)
+            found = OptimizerShards(self.world, variables, buckets)
+            try:
+                state = self.optimizer.get_state(variables)
+            except plugrad.errors.TracingError:
+                raise ArgumentError(
+                    "DataParallel: the optimizer has a state of whole variables, which a traced step cannot divide "
+                    "among the ranks; call prepare(variables) of this object before the first step"
+                ) from None
+            if any(entry["steps"] for entry in state["variables"]):
+                found.set_state(self.optimizer, state)
+            self._shards[key] = found
         return found
 
     # --- state -----------------------------------------------------------------------------------

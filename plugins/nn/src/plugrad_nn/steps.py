@@ -68,8 +68,8 @@ class Steps:
         self.distributed: DistributedSteps | None = None
         self.accumulating: AccumulatingOptimizer | None = None
         if strategy is not None:
-            strategy.prepare(self.variables)
             self.distributed = strategy.with_optimizer(optimizer)
+            self.distributed.prepare(self.variables)
         elif batches_per_step > 1:
             self.accumulating = AccumulatingOptimizer(optimizer)
         self._run = _trace_if_possible(self._train) if jit else self._train

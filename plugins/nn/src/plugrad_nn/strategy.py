@@ -20,6 +20,14 @@ class DistributedSteps(Protocol):
         """The number of steps taken."""
         ...
 
+    def prepare(self, variables: Sequence[Variable]) -> None:
+        """Give the variables equal values in all processes, which continue with the optimizer's state."""
+        ...
+
+    def get_state(self, variables: Collection[Variable]) -> dict[str, Any]:
+        """Return the optimizer's state of the variables; all processes call it."""
+        ...
+
     def minimize(self, function: Callable[[], Tensor], variables: Collection[Variable]) -> Tensor:
         """Take one step, and return the value of the function averaged over the examples of all processes."""
         ...
@@ -53,10 +61,6 @@ class Strategy(Protocol):
 
     def with_optimizer(self, optimizer: Optimizer) -> DistributedSteps:
         """Return an object that takes an optimizer's steps in all processes."""
-        ...
-
-    def prepare(self, variables: Sequence[Variable]) -> None:
-        """Give the variables equal values in all processes."""
         ...
 
     def shard(self, batches: Iterable[Any]) -> Iterator[Any]:

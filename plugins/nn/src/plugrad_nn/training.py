@@ -126,8 +126,9 @@ def fit(
             needs values, a warning says why once, and the steps run untraced.
         strategy: how several processes train together, such as ``dist.DataParallel()``: each computes its part of every
             batch, and all end with the same parameters and results, which are those of one process. All call `fit`
-            with the same arguments, and `on_epoch_end` runs in all of them. An iterable should then yield weights as
-            NumPy arrays: tensors on a device have to be waited for in each batch.
+            with the same arguments, and `on_epoch_end` and callbacks run in all of them, unless a callback says
+            otherwise. An iterable should then yield weights as NumPy arrays: tensors on a device have to be waited for
+            in each batch.
         autocast: "bfloat16" or "float16" for mixed precision: the model and the loss run inside of a
             `plugrad.autocast` block, also for `validation_data`. The parameters stay float32. With "float16", an
             optimizer without a `plugrad.optimizers.LossScale` gets one, which is part of its state.
@@ -177,7 +178,11 @@ def fit(
         jit=jit,
     )
     results: list[dict[str, float]] = []
-    training = Run(params, optimizer, epochs, results)
+    is_first = strategy is None or strategy.is_first
+    training = Run(
+        params, optimizer, epochs, results, is_first=is_first, distributed=steps.distributed
+    )
+    callbacks = [c for c in callbacks if is_first or not c.only_in_first_process]
     monitor = None if early_stopping is None else EarlyStoppingMonitor(early_stopping)
     for callback in callbacks:
         callback.on_train_begin(training)
