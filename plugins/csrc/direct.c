@@ -102,13 +102,13 @@ SHORT_LOOPS static const float *packed(const float *filter, int columns, int col
     if (width == columns) return source;
     const int whole = smaller(width, columns - column);
     for (int k = 0; k < count; k++, source += columns) {
-        if (whole == width) {
+        if ((ptrdiff_t)(count - k) * columns >= column + width) {  // else it ends behind the last row
             for (int j = 0; j < width; j += LANES) {
                 __builtin_prefetch(source + ROWS_AHEAD * (ptrdiff_t)columns + j, 0, 2);
                 store(room + k * width + j, load(source + j));
             }
         } else {
-            for (int j = 0; j < width; j++) room[k * width + j] = j < whole ? source[j] : 0;
+            ONE_BY_ONE for (int j = 0; j < width; j++) room[k * width + j] = j < whole ? source[j] : 0;
         }
     }
     return room;
