@@ -379,3 +379,66 @@ def test_control_flow_rejects_assignments_and_leaks_in_traced_bodies():
 
     with pytest.raises(TracingError, match="reachable"):
         plugrad.jit(lambda x: plugrad.scan(leaking, x, length=2)[0])(x)
+
+
+@plugrad.custom_grad
+def square_with_custom_gradient(x, save):
+    save(x)
+    return x * x, lambda dy, saved: 2 * dy * saved[0]
+
+
+@pytest.mark.parametrize(
+    "square",
+    [square_with_custom_gradient, plugrad.checkpoint(lambda x: x * x)],
+    ids=["custom_grad", "checkpoint"],
+)
+def test_functions_with_own_gradients_take_tensors_from_outside_of_a_loop(square):
+    def total(weights, start):
+        def multiply(carry, _):
+            return carry * plugrad.sum(square(weights)) + square(start), None
+
+        last, _ = plugrad.scan(multiply, start, length=2)
+        return plugrad.sum(
+            plugrad.cond(last[0] > 0, lambda: last * square(weights[0]), lambda: last)
+        )
+
+    args = as_tensors(WEIGHTS, np.abs(INITIAL_CARRY))
+    plain = plugrad.grads(total)(*args)
+    for traced in (plugrad.jit(plugrad.grads(total)), plugrad.grads(plugrad.jit(total))):
+        for found, expected in zip(traced(*args), plain, strict=True):
+            np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-12)
+
+
+def grow_by_scan(x, limit):
+    return plugrad.while_loop(
+        lambda y: plugrad.sum(y) < limit,
+        lambda y: plugrad.scan(lambda carry, step: (carry + step * x, None), y, WHOLE_STEPS)[0],
+        x,
+    )
+
+
+def grow_by_while_loop(x, limit):
+    def double_up_to_twice_the_sum(y):
+        return plugrad.while_loop(lambda z: plugrad.sum(z) < 2 * plugrad.sum(y), lambda z: z + x, y)
+
+    return plugrad.while_loop(lambda y: plugrad.sum(y) < limit, double_up_to_twice_the_sum, x)
+
+
+def grow_by_cond(x, limit):
+    def grow(y):
+        return plugrad.cond(plugrad.sum(y) > 7, lambda y: y + x, lambda y: 2 * y, y)
+
+    return plugrad.while_loop(lambda y: plugrad.sum(y) < limit, grow, x)
+
+
+WHOLE_STEPS = plugrad.asarray([1.0, 2.0])
+
+
+@pytest.mark.parametrize("function", [grow_by_scan, grow_by_while_loop, grow_by_cond])
+def test_loops_in_a_while_loop_under_vmap(function):
+    x, limits = plugrad.asarray([[1.0, 2.0], [0.5, 0.25]]), plugrad.asarray([30.0, 9.0])
+    singly = [function(*each).tolist() for each in zip(x, limits, strict=True)]
+    once, twice = plugrad.vmap(function), plugrad.vmap(plugrad.vmap(function), (None, 0))
+    for transform in (lambda f: f, plugrad.jit):
+        assert transform(once)(x, limits).tolist() == singly
+        assert transform(twice)(x, limits[None]).tolist() == [singly]

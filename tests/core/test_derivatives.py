@@ -339,6 +339,13 @@ def draw_in_loop(x):
     return plugrad.scan(lambda carry, row: (carry + drop_without_seed(row), 0), 0.0, x)[0]
 
 
+def draw_by_seed_in_loop(x):
+    def add_product(carry, row):
+        return carry + plugrad.sum(plugrad.random.Generator(3).normal(row.shape) * row**2), 0
+
+    return plugrad.scan(add_product, 0.0, x)[0] * drop_without_seed(x)
+
+
 def draw_and_restart(x):
     before = plugrad.sum(shared_generator.normal(x.shape) * x)
     plugrad.random.seed(7)
@@ -355,6 +362,7 @@ FUNCTIONS_WITH_DRAWS = [
     drop_in_nested_checkpoints,
     drop_in_traced_function,
     drop_for_each_row,
+    draw_by_seed_in_loop,
     draw_and_restart,
     spawn_from_shared_generator,
 ]
@@ -387,6 +395,35 @@ def test_both_runs_of_a_checkpoint_draw_the_same_numbers(f, backend):
             strict=True,
         ):
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        plugrad.jit,
+        lambda f: plugrad.checkpoint(plugrad.jit(f)),
+        lambda f: plugrad.jit(plugrad.checkpoint(f)),
+        lambda f: plugrad.jit(
+            lambda x: plugrad.scan(lambda c, _: (c + f(x), None), 0.0, None, 1)[0]
+        ),
+        lambda f: plugrad.jit(lambda x: plugrad.cond(x[0, 0] > 0, f, plugrad.sum, x)),
+    ],
+    ids=["jit", "jit in checkpoint", "checkpoint in jit", "scan", "cond"],
+)
+def test_gradients_do_not_restart_generators_again(transform):
+    def gradient_and_later_draw(f):
+        """Return the first gradient after a seed, with a draw before the backward pass, and the next numbers."""
+        plugrad.random.seed(3)
+        shared_generator.seed(4)
+        scaled = plugrad.grad(lambda x: f(x) * plugrad.random.uniform(()))
+        return scaled(plugrad.ones((5, 8))).numpy(), plugrad.random.uniform((3,)).numpy()
+
+    for found, expected in zip(
+        gradient_and_later_draw(transform(draw_and_restart)),
+        gradient_and_later_draw(draw_and_restart),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("randomness", ["same", "different"])

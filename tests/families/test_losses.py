@@ -212,6 +212,16 @@ def test_whole_numbers_and_bools_are_labels_and_weights(backend, rng):
         case.check_values_of_arrays([y, x.astype("float32"), w])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_a_number_as_weight_takes_the_dtype_of_the_losses(dtype, backend):
+    if dtype not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    x = plugrad.ones((3,), dtype=dtype)
+    loss = losses.absolute_difference(x, 2 * x, 0.3, reduction="sum")
+    assert loss.dtype == dtype
+    assert loss.item() == plugrad.sum(0.3 * x).item()
+
+
 @pytest.mark.parametrize("y", [0.0, 0.25, 1.0])
 def test_sigmoid_cross_entropy_far_out_and_at_zero(y, backend):
     logits = np.array([-1e4, -30, -1e-4, 0, 1e-4, 30, 1e4], "float32")
@@ -229,6 +239,18 @@ def test_softmax_cross_entropy_of_large_logits(backend):
     labels, logits = np.eye(2, dtype="float32"), np.array([[1e4, -1e4], [1e4, 0]], "float32")
     case = Case(losses.softmax_cross_entropy, np_softmax, [], attrs={"reduction": "none"})
     case.check_values_of_arrays([labels, logits])
+
+
+@pytest.mark.parametrize("loss", [losses.sigmoid_cross_entropy, losses.softmax_cross_entropy])
+def test_labels_of_a_batch_have_a_gradient(loss, backend, rng):
+    labels, logits = (rng.normal(size=(3, 4)).astype("float32") for _ in range(2))
+    each = [
+        plugrad.grad(lambda y, x=x: loss(y, x))(y).numpy()
+        for y, x in zip(labels, logits, strict=True)
+    ]
+    for batched in (plugrad.vmap(loss), plugrad.jit(plugrad.vmap(loss))):
+        found = plugrad.grad(lambda y, f=batched: plugrad.sum(f(y, logits)))(labels)
+        np.testing.assert_allclose(found.numpy(), each, atol=1e-5)
 
 
 def test_huber_loss_has_both_derivatives_at_zero(backend):

@@ -12,12 +12,13 @@ from plugrad.engine.results import alias
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import binary, movement, normalization, unary
 from plugrad.ops.activation import relu, sigmoid
-from plugrad.ops.arguments import as_supported_dtype, as_tensor, promote_operands
+from plugrad.ops.arguments import as_supported_dtype, promote_operands
 from plugrad.ops.attributes import check_choice, check_real
 from plugrad.ops.binary import div_no_nan, squared_difference
 from plugrad.ops.reduction import mean, sum
 from plugrad.ops.statistics import count_nonzero
 from plugrad.ops.unary import abs, exp, log, log1p
+from plugrad.tensor.tracer import is_recorded
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.shapes import broadcasts_to, normalize_axis
 
@@ -66,15 +67,13 @@ def _weight_and_reduce(
         if reduction == "none":
             return alias(losses)
         return sum(losses) if reduction == "sum" or losses.size == 0 else mean(losses)
-    weights = as_tensor(weights, op, "weights", backend=losses.backend)
+    losses, weights = promote_operands(losses, weights, binary.multiply, f"{op} (weights)")
     if not broadcasts_to(weights.shape, losses.shape):
         raise ShapeError(
             f"{op}: weights of shape {weights.shape} do not broadcast to the losses, whose shape is {losses.shape}"
         )
     weights = movement.broadcast_to(weights, shape=losses.shape)
-    weighted = binary.multiply(
-        *promote_operands(losses, weights, binary.multiply, f"{op} (weights)")
-    )
+    weighted = binary.multiply(losses, weights)
     if reduction == "none":
         return weighted
     total = sum(weighted)
@@ -304,7 +303,7 @@ def _binary_cross_entropy(
     has a kink.
     """
     save(labels, logits)
-    are_constant = labels.node is None
+    are_constant = not is_recorded(labels)
 
     def gradient(dy: Tensor, saved: list[Tensor]) -> tuple[Tensor | None, Tensor]:
         """Return the gradients of the labels and of the logits from the tensors that were saved."""
@@ -368,7 +367,7 @@ def _make_cross_entropy(axis: int) -> Callable[..., Tensor]:
         """Return each example's loss, and its gradient function, for which the function `save` keeps tensors."""
         log_probabilities = normalization.log_softmax(logits, axis=axis)
         save(labels, log_probabilities)
-        are_constant = labels.node is None
+        are_constant = not is_recorded(labels)
 
         def gradient(dy: Tensor, saved: list[Tensor]) -> tuple[Tensor | None, Tensor]:
             """Return the gradients of the labels and of the logits from the tensors that were saved."""

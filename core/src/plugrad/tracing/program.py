@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from plugrad.discovery.selection import activate_backend
 from plugrad.errors import TracingError
 from plugrad.ops.creation import zeros_like
-from plugrad.passes.dead import has_effect, remove_dead_steps
+from plugrad.ops.streams import keep_positions
+from plugrad.passes.dead import has_effect
 from plugrad.passes.hosts import return_host_values
 from plugrad.passes.memory import plan_memory
 from plugrad.passes.simplify import simplify_graph
-from plugrad.passes.stops import remove_stop_gradients
 from plugrad.tape.nodes import (
     CustomNode,
     InputGradients,
@@ -22,8 +22,7 @@ from plugrad.tape.nodes import (
     Node,
     OutputNode,
     ResultBundle,
-    end_recording,
-    open_leaves,
+    recording,
 )
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.backend import check_device_alive
@@ -94,13 +93,16 @@ class Program:
         self.name = name
         self.function = function
         self.backend = backend
-        tracer = GraphTracer(backend, [x.array for x in tensors], may_move=may_move)
+        tracer = GraphTracer(
+            backend,
+            [x.array for x in tensors],
+            may_move=may_move,
+            keeps_stop_gradients=keeps_stop_gradients,
+        )
         self.graph, self.rebuild = _trace(name, function, tensors, tracer)
         self.guards = tracer.guards
+        self.graph = simplify_graph(self.graph)
         check_leaks(tracer, self.graph, name)
-        self.graph = simplify_graph(
-            self.graph if keeps_stop_gradients else remove_stop_gradients(self.graph)
-        )
         self.variables = list(self.graph.variables.values())
         self.updated = [v for v, _ in self.graph.updates]
         self.has_effects = any(map(has_effect, self.graph.steps))
@@ -235,12 +237,11 @@ class Program:
                 for _ in range(len(tensors) - len(needs_input_grad) - sum(has_result_grad))
             ]
             held = zip(self.variables, inputs[count:], strict=True)
-            open_leaves.update(leaves)
+            hosts_outside = tracer.bound_hosts
             with tracer.bind_values(dict(held), hosts):
-                try:
+                with recording(leaves):
                     results = [*iter_tensors(self.function(inputs[:count]))]
-                finally:
-                    end_recording(leaves)
+                tracer.bound_hosts = hosts_outside  # what runs again has host values of its own
                 ends = [
                     x.node for x, is_given in zip(results, has_result_grad, strict=True) if is_given
                 ]
@@ -325,7 +326,7 @@ def _trace(
     arguments = [tracer.new_value(Shaped(x.shape, x.dtype)) for x in tensors]
     stand_ins = [Tensor(array, tracer) for array in arguments]
     rebuilder = ResultRebuilder()
-    with trace_with(tracer):
+    with trace_with(tracer), keep_positions():
         text = rebuilder.expression(function(stand_ins))
         values = [tracer.value_of(x) for x in rebuilder.results]
     for position, (x, array) in enumerate(zip(stand_ins, arguments, strict=True)):
@@ -335,4 +336,4 @@ def _trace(
                 f"{array.shape}, which the tensor of the caller would not show; return the new value instead"
             )
     graph = tracer.finish([x.value for x in arguments], values)
-    return remove_dead_steps(graph), rebuilder.compile(text)
+    return graph, rebuilder.compile(text)
