@@ -9,7 +9,7 @@ import pytest
 import plugrad
 import plugrad_distributed as dist
 import plugrad_nn as nn
-from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad_distributed.reduction import make_buckets
 from plugrad_distributed.world import World
 
@@ -137,6 +137,20 @@ def test_fit_saves_and_continues_with_a_sharded_state(single_process_world, tmp_
     assert train(params, adam, sharded, initial_epoch=2, epochs=4) == whole
 
 
+def test_sharded_state_belongs_to_the_optimizer_and_its_variables(single_process_world, weights):
+    """Other lists of variables, and other objects with the same optimizer, go on with it."""
+    w, b = weights
+    copies = [plugrad.Variable(x) for x in weights]
+    inner, plain = plugrad.optimizers.Adam(0.1), plugrad.optimizers.Adam(0.1)
+    for chosen in ([0, 1], [1], [0, 1]):
+        sharded = dist.DataParallel(inner, shard_state=True)
+        sharded.minimize(lambda: loss(w, b), [weights[i] for i in chosen])
+        plain.minimize(lambda: loss(*copies), [copies[i] for i in chosen])
+    assert [x.tolist() for x in weights] == [x.tolist() for x in copies]
+    state = sharded.get_state(weights)
+    assert [entry["steps"] for entry in state["variables"]] == [2, 3]
+
+
 def test_traced_step_cannot_divide_a_state(single_process_world, weights):
     adam = plugrad.optimizers.Adam(0.1)
     adam.minimize(lambda: loss(*weights), weights)
@@ -159,6 +173,11 @@ def test_sharded_optimizer_rejects_transforms_and_groups(single_process_world, w
     inner.with_transforms().set_group([b], learning_rate=0.5)
     with pytest.raises(ArgumentError, match="leave out set_group or shard_state"):
         sharded.minimize(lambda: loss(w, b), [w, b])
+
+
+def test_sums_over_ranks_are_of_numbers(single_process_world):
+    with pytest.raises(DTypeError, match=r"x is bool, which has no sums; convert it"):
+        dist.all_reduce(plugrad.asarray([True]))
 
 
 def test_buckets_begin_with_the_last_variables_and_hold_one_dtype():
