@@ -164,6 +164,8 @@ class DataParallel:
     ) -> Tensor:
         """Take one step on all ranks, and return the mean of the function over the examples of all ranks.
 
+        After `accumulate`, step and mean are those for the examples of all these batches together.
+
         Args:
             function: a function without arguments that computes the mean over this rank's examples from variables.
             variables: the variables to move, in the same order on all ranks; see `Optimizer.minimize`.
@@ -194,7 +196,7 @@ class DataParallel:
     ) -> Tensor:
         """Accumulate gradients for the next step of `minimize`, and return this rank's function value.
 
-        The step is that for the examples of all these batches together. Arguments and errors are as for `minimize`.
+        Arguments and errors are as for `minimize`.
 
         Raises:
             ArgumentError: `minimize` was called before, in a way that keeps nothing; call `accumulate` first.
@@ -209,6 +211,7 @@ class DataParallel:
         factor = self._loss_factor(trained)
         value, gradients = step.differentiate(_scale(function, factor), variables, is_sent=False)
         step.send_remaining(gradients)
+        step.finish_accumulating()
         return value if factor is None else value / factor
 
     def apply_gradients(
@@ -352,7 +355,8 @@ class _TrainingStep:
         self.reduced: list[Tensor] = []
         self._backend = reduction.variables[0].backend
         kernels.ensure_registered(self._backend)
-        ticket = kernels.make_call_ticket(self._backend)
+        # Begins after what was accumulated before, also if both are in one traced function.
+        ticket = kernels.make_call_ticket(self._backend) + reduction.kept_token
         self._token: Any = kernels.begin_reduction(ticket, reduction=reduction, examples=examples)
         self._gradients: dict[Variable, Tensor] = {}
         self._next = 0
@@ -432,6 +436,10 @@ class _TrainingStep:
         last = len(self.reduction.buckets) - 1
         if self._loss is not None and not self._carries_loss(last):
             self._send_or_accumulate(last + 1, self._loss.reshape(-1), True)
+
+    def finish_accumulating(self) -> None:
+        """Assign the last token to a variable, without which a traced program would leave out what nothing reads."""
+        self.reduction.kept_token.assign(self._token)
 
     def receive_all(self, gradients: Sequence[Tensor]) -> Tensor | None:
         """Wait for the reduced buckets, and return the reduced function value, if there is one."""
