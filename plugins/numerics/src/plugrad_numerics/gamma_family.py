@@ -174,7 +174,7 @@ class Beta(Distribution):
     """The beta distribution between 0 and 1.
 
     >>> distributions.Beta(2.0, 2.0).log_prob(0.5)
-    tensor(0.40546513, dtype=float32)
+    tensor(0.4054651, dtype=float32)
     """
 
     a: Any
