@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from plugrad.engine.autocast import keep_precision
 from plugrad.engine.results import wrap_array
-from plugrad.engine.transfer import lift_arguments
+from plugrad.engine.transfer import lift_arguments, make_leaf
 from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
@@ -399,13 +399,18 @@ class _CheckpointedCall(CustomNode):
         self, dy: Tensor, needs_input_grad: Sequence[bool] | None, create_graph: bool
     ) -> InputGradients:
         """Run the function again with recording, and return the gradients of its inputs."""
-        leaves = [Leaf((parent if create_graph else None,)) for parent in self.parents]
-        unused = iter(leaves)
-        args = [
-            Tensor(x.array, x.backend, next(unused)) if type(x) is Tensor else x for x in self.args
+        nodes = [parent if create_graph else None for parent in self.parents]
+        tensors = [x for x in self.args if type(x) is Tensor]
+        made = [
+            make_leaf(Tensor(x.array, x.backend, node))
+            for x, node in zip(tensors, nodes, strict=False)
         ]
+        own = [Leaf((node,)) for node in nodes[len(made) :]]
+        leaves = [*[leaf for _, leaf in made], *own]
+        remaining = iter(made)
+        args = [next(remaining)[0] if type(x) is Tensor else x for x in self.args]
         kwargs = {name: _detach_leaf(x) for name, x in self.kwargs.items()}
-        watched = watched_variables.set(dict(zip(self.variables, unused, strict=True)))
+        watched = watched_variables.set(dict(zip(self.variables, own, strict=True)))
         run = repeated_run.set(RepeatedRun(self.first_run))
         try:
             with recording(leaves), keep_positions(), use_arrays(self.arrays):
