@@ -110,9 +110,8 @@ def test_the_results_of_narrow_dtypes_wrap_around(run):
 
 
 def test_comments_of_the_author(run):
-    source = "/* As in https://example.com,\n   the paper. */\n" + shader_with_value(
-        "x[index] /* the input; // and nothing else */ + 1.0"
-    )
+    head = "/* As in https://example.com,\n   the paper /* with { an erratum // */, p. 9. */ // a name:\r"
+    source = head + shader_with_value("x[index] /* the input; // and nothing else */ + 1.0")
     y = load_wgsl_kernel(source, make_contract(same_shape_rule))(run.to_device(np.float32([2, 3])))
     assert run.to_host(y).tolist() == [3, 4]
 

@@ -23,6 +23,7 @@ from plugrad.extend import (
     is_interruption,
 )
 from plugrad_webgpu.algorithms.expressions import elementwise
+from plugrad_webgpu.driver.comments import remove_comments
 from plugrad_webgpu.shaders.elements import (
     NUMBER_DTYPES,
     SHADER_DTYPES,
@@ -31,7 +32,6 @@ from plugrad_webgpu.shaders.elements import (
     WORD_DTYPES_BY_NARROW_DTYPE,
     require_dtype,
 )
-from plugrad_webgpu.shaders.parts import remove_comments
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import linked
 

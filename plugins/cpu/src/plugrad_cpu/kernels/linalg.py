@@ -28,7 +28,8 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
     if a.dtype.kind in "iu" and has_terms and is_exact_in_float64(a, b, a.shape[-1]):
         product = np.matmul(a, b, dtype=np.float64, casting="unsafe")
         return track_allocation(product.astype(np.int64).astype(a.dtype))
-    if b.ndim == 2 and a.ndim > 2 and has_terms and a.flags.c_contiguous:  # one large product is faster than many
+    if b.ndim == 2 and a.ndim > 2 and has_terms and a.flags.c_contiguous:
+        # One large product is faster than many.
         rows, shape = a.reshape(-1, a.shape[-1]), (*a.shape[:-1], b.shape[1])
         if is_small and a.dtype.char in "fd":
             return track_allocation(rows.dot(b).reshape(shape))
