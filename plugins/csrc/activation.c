@@ -154,20 +154,24 @@ static inline floats tail_factor(floats m) {
 // exp(-m^2 / 2) 2^64 of 0 <= m <= 14.6. Its square needs more digits than a float has: the square of the upper half
 // of the digits is exact.
 typedef struct {
-    floats rest, shifted;  // of the exponent
+    floats rest, shifted;  // m^2 = rest - 2 n ln(2), and n + 64 in the last bits
 } bell_exponent;
 static inline bell_exponent split_bell(floats m) {
     const floats upper = (floats)((ints)m & ~0xfff);
-    floats magic = splat(MAGIC + 64);
+    floats magic = splat(MAGIC - 127 + 64);
     OPAQUE(magic);
     const floats shifted = multiply_add(m * m, splat(-0.72134752f), magic), n = shifted - magic;
-    floats r = multiply_add(n, splat(-LN2_HIGH), upper * upper * -0.5f);
-    r = multiply_add((upper - m) * (upper + m), splat(0.5f), r);
-    return (bell_exponent){multiply_add(n, splat(-LN2_LOW), r), shifted};
+    floats rest = multiply_add(n, splat(2 * LN2_HIGH), upper * upper);
+    rest = multiply_add(m - upper, m + upper, rest);
+    return (bell_exponent){multiply_add(n, splat(2 * LN2_LOW), rest), shifted};
+}
+// The power of two is added to the exponent, because products are what takes the time.
+static inline floats bell_of(floats rest, floats shifted) {
+    return (floats)((ints)exp_near_0(rest, -0.5f) + ((ints)shifted << 23));
 }
 static inline floats bell_times(floats m) {
     const bell_exponent e = split_bell(m);
-    return exp_of_rest(e.rest, e.shifted);
+    return bell_of(e.rest, e.shifted);
 }
 
 // x P(x) = max(x, 0) - |x| P(-|x|), which is -0 far below 0
@@ -280,7 +284,7 @@ ONCE static void join_gelus(const float *values, const float *sizes, const float
                             const float *rest, const float *shifted, float *out, int count) {
     EACH_VECTOR {
         const floats x = load(values + i);
-        const floats bell = exp_of_rest(load(rest + i), load(shifted + i));
+        const floats bell = bell_of(load(rest + i), load(shifted + i));
         store(out + i, gelu_of(x, load(sizes + i), bell, load(factors + i)));
     }
 }
@@ -289,7 +293,7 @@ ONCE static void join_gelu_gradients(const float *dy, const float *values, const
                                      const float *factors, const float *rest, const float *shifted,
                                      float *out, int count) {
     EACH_VECTOR {
-        const floats x = load(values + i), bell = exp_of_rest(load(rest + i), load(shifted + i));
+        const floats x = load(values + i), bell = bell_of(load(rest + i), load(shifted + i));
         store(out + i,
               gelu_gradient_of(load(dy + i), x, load(sizes + i), bell, load(factors + i)));
     }

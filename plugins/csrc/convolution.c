@@ -268,7 +268,7 @@ static void convolve_groups(const float *x, const float *filter, float *out, con
                 for (int k = 0; k < channels; k += GROUP)
                     store_quad(target + k * rows, load_quad(places[p] + k));
         }
-        multiply_groups(packed, filter, out_channels, SLAB, out + (ptrdiff_t)first * out_channels,
+        multiply_groups(packed, rows * GROUP, filter, out_channels, SLAB, out + (ptrdiff_t)first * out_channels,
                         out_channels, rows, out_channels, depth, 0, bias, least, most);
     }
 }
@@ -309,7 +309,7 @@ static void add_filter_gradient(const float *x, const float *dy, float *dfilter,
         for (int first = 0; first < size; first += most) {
             const int rows = smaller(most, size - first);
             pack_patches(w, x, zeros, pixel, count, first, rows, packed);
-            multiply_into_slabs(packed, dy + (ptrdiff_t)pixel * out_channels, sums, rows,
+            multiply_into_slabs(packed, dy + (ptrdiff_t)pixel * out_channels, sums, rows, rows,
                                 out_channels, count);
             float *target = dfilter + (ptrdiff_t)first * out_channels;
             for (int left = 0; left < out_channels; left += SLAB) {

@@ -88,15 +88,16 @@ static inline void interleave_doubles(const double *const sources[4], int count,
 #define MOST_ROWS 200 // of a that are packed together, a multiple of eight
 #define MOST_SUMS 256 // rows of a whose sums stay in the L1 cache
 
-// out = a * b. Element k of row i of a is at a[(k / GROUP * rows + i) * GROUP + k % GROUP], with zeros behind
-// each row up to a whole group; b is dense; column j of row i of the product is at
-// out[(j / SLAB * rows + i) * SLAB + j % SLAB]. There are MOST_SUMS rows at most.
-void multiply_into_slabs(const float *a, const float *b, float *out, int rows, int columns,
+// out = a * b, for some of all rows. Element k of row i of a is at a[(k / GROUP * all_rows + i) * GROUP + k % GROUP], with
+// zeros behind each row up to a whole group; b is dense; column j of row i of the product is at
+// out[(j / SLAB * all_rows + i) * SLAB + j % SLAB]. There are MOST_SUMS rows at most.
+void multiply_into_slabs(const float *a, const float *b, float *out, int rows, int all_rows, int columns,
                          int depth);
 
 // out (rows x columns, row stride `stride`) = or += a * b, plus a bias that may be absent, within limits, for MOST_SUMS
-// rows at most. Rows of b are `b_row` apart, and SLAB columns are `b_slab` behind those before them.
-void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab, float *out,
+// rows at most. Groups of columns of a are `a_group` apart, rows of b `b_row`, and SLAB columns are `b_slab` behind those
+// before them.
+void multiply_groups(const float *a, ptrdiff_t a_group, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab, float *out,
                      ptrdiff_t stride, int rows, int columns, int depth, int accumulate,
                      const float *bias, float least, float most);
 

@@ -240,9 +240,9 @@ static inline unsigned_shorts unusual(unsigned_shorts odd, unsigned_shorts y,
 static inline unsigned_shorts multiply_usual(shorts a, shorts b, shorts *y) {
     const unsigned_shorts m = magnitude(a), n = magnitude(b);
     const unsigned_shorts infinity = (unsigned_shorts){} + 0x7c00;
-    const float_pair narrow = scaled_magnitudes(m), wide = widened_pair(scaled_magnitudes(n));
-    const unsigned_shorts product =
-        rounded_magnitudes((float_pair){narrow.low * wide.low, narrow.high * wide.high});
+    const neighbours x = scaled_sizes(m), z = scaled_sizes(n);
+    const unsigned_shorts product = (unsigned_shorts)joined_magnitudes(
+        rounded_to_half(x.even * (z.even * 0x1p112f)), rounded_to_half(x.odd * (z.odd * 0x1p112f)));
     *y = (shorts)__builtin_elementwise_min(product, infinity) | ((a ^ b) & (short)0x8000);
     return unusual(is_special(__builtin_elementwise_max(m, n)), product,
                    __builtin_elementwise_min(m, n));
@@ -251,9 +251,9 @@ static inline unsigned_shorts multiply_usual(shorts a, shorts b, shorts *y) {
 // Quotients of numbers times 2^-112 are of usual size.
 static inline unsigned_shorts divide_usual(shorts a, shorts b, shorts *y) {
     const unsigned_shorts m = magnitude(a), n = magnitude(b);
-    const float_pair x = scaled_magnitudes(m), z = scaled_magnitudes(n);
-    const unsigned_shorts quotient = rounded_magnitudes(
-        (float_pair){x.low / z.low * 0x1p-112f, x.high / z.high * 0x1p-112f});
+    const neighbours x = scaled_sizes(m), z = scaled_sizes(n);
+    const unsigned_shorts quotient = (unsigned_shorts)joined_magnitudes(
+        rounded_to_half(x.even / z.even * 0x1p-112f), rounded_to_half(x.odd / z.odd * 0x1p-112f));
     const unsigned_shorts infinity = (unsigned_shorts){} + 0x7c00;
     *y = (shorts)__builtin_elementwise_min(quotient, infinity) | ((a ^ b) & (short)0x8000);
     return unusual(is_special(__builtin_elementwise_max(m, n)) | (unsigned_shorts)(n == 0), quotient,

@@ -60,6 +60,11 @@ static inline neighbours scaled_neighbours(shorts x) {
     return (neighbours){(floats)(shifted_even(x) & (int)0x8fffffff),
                         (floats)(shifted_odd(x) & (int)0x8fffffff)};
 }
+// The same of numbers that are not negative.
+static inline neighbours scaled_sizes(unsigned_shorts x) {
+    return (neighbours){(floats)shifted_even((shorts)x), (floats)shifted_odd((shorts)x)};
+}
+
 // The nearest numbers, half to even, that have the digits of a half: a number is added to 2^13 times the power of two
 // that begins it, whose last bit is there.
 static inline floats rounded_to_half(floats x) {

@@ -34,19 +34,17 @@
 
 // sums += a * b, for some groups, for slabs and for narrow ones of one vector. Most steps of a deep product are such.
 // The distance of rows is known, so that the instructions have the addresses of eight.
-ONCE static void add_products(const float *a, const float *b, ptrdiff_t b_row, float *sums, int rows,
-                              int groups) {
-    for (; groups > 0; groups--, b += GROUP * b_row) {
+ONCE static void add_products(const float *groups, ptrdiff_t a_group, const float *b, ptrdiff_t b_row, float *sums,
+                              int rows, int count) {
+    for (; count > 0; count--, groups += a_group, b += GROUP * b_row) {
+        const float *a = groups;
         float *line = sums;
         EACH_ROW(2, line, line, line += SLAB, (void)0)
     }
 }
 ONCE static void add_narrow_products(const float *a, const float *b, ptrdiff_t b_row, float *sums,
-                                     int rows, int groups) {
-    for (; groups > 0; groups--, b += GROUP * b_row) {
-        float *line = sums;
-        EACH_ROW(1, line, line, line += 4, (void)0)
-    }
+                                     int rows) {
+    EACH_ROW(1, sums, sums, sums += 4, (void)0)
 }
 
 // to = from + a * b, perhaps plus a bias and within limits: the first and the last step.
@@ -76,14 +74,14 @@ SHORT_LOOPS static void copy_cells(const float *b, ptrdiff_t b_row, int rows, in
 }
 
 // to (rows x SLAB) = from + a * b + bias, within limits. The bias comes last, as if it were added to a finished product.
-static void multiply_slab(const float *a, const float *b, ptrdiff_t b_row, const float *from,
+static void multiply_slab(const float *a, ptrdiff_t a_group, const float *b, ptrdiff_t b_row, const float *from,
                           ptrdiff_t from_row, float *to, ptrdiff_t to_row, int rows, int depth,
                           const float *bias, float least, float most) {
     float sums[MOST_SUMS * SLAB], cells[GROUP * SLAB];
-    for (int k = 0; k < depth; k += GROUP, a += rows * GROUP, b += GROUP * b_row) {
+    for (int k = 0; k < depth; k += GROUP, a += a_group, b += GROUP * b_row) {
         const int between = from == sums ? (depth - 1 - k) / GROUP : 0;  // the first and the last
-        add_products(a, b, b_row, sums, rows, between);
-        k += between * GROUP, a += between * rows * GROUP, b += between * GROUP * b_row;
+        add_products(a, a_group, b, b_row, sums, rows, between);
+        k += between * GROUP, a += between * a_group, b += between * GROUP * b_row;
         const int is_last = k + GROUP >= depth;
         if (k + GROUP > depth) {
             copy_cells(b, b_row, depth - k, SLAB, SLAB, cells);
@@ -99,8 +97,8 @@ static void multiply_slab(const float *a, const float *b, ptrdiff_t b_row, const
 }
 
 // The same for the columns of b behind whole slabs: out (rows x columns) = or += a * b + bias, within limits.
-SHORT_LOOPS ONCE static void multiply_edge(const float *a, const float *b, ptrdiff_t b_row, float *out,
-                                           ptrdiff_t stride, int rows, int columns, int depth,
+SHORT_LOOPS ONCE static void multiply_edge(const float *a, ptrdiff_t a_group, const float *b, ptrdiff_t b_row,
+                                           float *out, ptrdiff_t stride, int rows, int columns, int depth,
                                            int accumulate, const float *bias, float least, float most) {
     const int width = columns > 4 ? SLAB : 4;
     float sums[MOST_SUMS * SLAB], cells[GROUP * SLAB], constants[SLAB] = {};
@@ -108,9 +106,12 @@ SHORT_LOOPS ONCE static void multiply_edge(const float *a, const float *b, ptrdi
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < width; j++)
             sums[i * width + j] = accumulate && j < columns ? out[i * stride + j] : 0;
-    for (int k = 0; k < depth; k += GROUP, a += rows * GROUP, b += GROUP * b_row) {
+    for (int k = 0; k < depth; k += GROUP, a += a_group, b += GROUP * b_row) {
         copy_cells(b, b_row, smaller(GROUP, depth - k), columns, width, cells);
-        (columns > 4 ? add_products : add_narrow_products)(a, cells, width, sums, rows, 1);
+        if (columns > 4)
+            add_products(a, a_group, cells, width, sums, rows, 1);
+        else
+            add_narrow_products(a, cells, width, sums, rows);
     }
     for (int i = 0; i < rows; i++) {
         float *line = sums + i * width;
@@ -120,7 +121,7 @@ SHORT_LOOPS ONCE static void multiply_edge(const float *a, const float *b, ptrdi
     }
 }
 
-void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab, float *out,
+void multiply_groups(const float *a, ptrdiff_t a_group, const float *b, ptrdiff_t b_row, ptrdiff_t b_slab, float *out,
                      ptrdiff_t stride, int rows, int columns, int depth, int accumulate,
                      const float *bias, float least, float most) {
     const float zeros[SLAB] = {};
@@ -128,19 +129,19 @@ void multiply_groups(const float *a, const float *b, ptrdiff_t b_row, ptrdiff_t 
         const float *constants = bias ? bias + left : no_bias;
         float *to = out + left;
         if (columns - left < SLAB)
-            multiply_edge(a, b, b_row, to, stride, rows, columns - left, depth, accumulate, constants,
+            multiply_edge(a, a_group, b, b_row, to, stride, rows, columns - left, depth, accumulate, constants,
                           least, most);
         else
-            multiply_slab(a, b, b_row, accumulate ? to : zeros, accumulate ? stride : 0, to, stride,
+            multiply_slab(a, a_group, b, b_row, accumulate ? to : zeros, accumulate ? stride : 0, to, stride,
                           rows, depth, constants, least, most);
     }
 }
 
-void multiply_into_slabs(const float *a, const float *b, float *out, int rows, int columns,
+void multiply_into_slabs(const float *a, const float *b, float *out, int rows, int all_rows, int columns,
                          int depth) {
-    for (int left = 0; left < columns; left += SLAB, out += rows * SLAB)
-        multiply_groups(a, b + left, columns, 0, out, SLAB, rows, smaller(SLAB, columns - left), depth,
-                        0, NULL, -INFINITY, INFINITY);
+    for (int left = 0; left < columns; left += SLAB, out += all_rows * SLAB)
+        multiply_groups(a, all_rows * GROUP, b + left, columns, 0, out, SLAB, rows, smaller(SLAB, columns - left),
+                        depth, 0, NULL, -INFINITY, INFINITY);
 }
 
 // The last numbers of a row, which end before `end`, with zeros behind them; there are four before `end`.
@@ -250,7 +251,7 @@ void multiply_within(matrix a, matrix b, float *out, int rows, int columns, int 
                 pack_groups(lines, height, length, packed_a);
                 float *target = out + (ptrdiff_t)i * columns + left;
                 const int is_last = k + length == depth;
-                multiply_groups(packed_a, has_rows ? cells.data : packed_b,
+                multiply_groups(packed_a, height * GROUP, has_rows ? cells.data : packed_b,
                                 has_rows ? b.row_stride : SLAB,
                                 has_rows ? SLAB : (ptrdiff_t)length * SLAB, target, columns, height,
                                 width, length, accumulate || k > 0,

@@ -87,17 +87,22 @@ static inline floats shifted_exponent(floats x) {
     return multiply_add(x, splat(1.44269504088896341f), magic);
 }
 
-// exp(r) 2^(n + k) of |r| <= ln(2) / 2, for an n that is shifted by k more. The polynomial has the least relative
-// error, 3e-9.
+// exp(factor x) of |factor x| <= ln(2) / 2, where the factor is a power of two, with which no bit of the result changes. The
+// polynomial has the least relative error, 3e-9.
+static inline floats exp_near_0(floats x, float factor) {
+    const float square = factor * factor, cube = square * factor;
+    floats p = splat(1.3814467e-3f * cube * cube);
+    p = multiply_add(p, x, splat(8.368781e-3f * cube * square));
+    p = multiply_add(p, x, splat(4.1668393e-2f * cube * factor));
+    p = multiply_add(p, x, splat(1.666652e-1f * cube));
+    p = multiply_add(p, x, splat(4.9999994e-1f * square));
+    p = multiply_add(p, x, splat(factor));
+    return multiply_add(p, x, splat(1.f));
+}
+
+// exp(r) 2^(n + k) of |r| <= ln(2) / 2, for an n that is shifted by k more.
 static inline floats exp_of_rest(floats r, floats shifted) {
-    floats p = splat(1.3814467e-3f);
-    p = multiply_add(p, r, splat(8.368781e-3f));
-    p = multiply_add(p, r, splat(4.1668393e-2f));
-    p = multiply_add(p, r, splat(1.666652e-1f));
-    p = multiply_add(p, r, splat(4.9999994e-1f));
-    p = multiply_add(p, r, splat(1.f));
-    p = multiply_add(p, r, splat(1.f));
-    return p * (floats)((ints)shifted << 23);
+    return exp_near_0(r, 1) * (floats)((ints)shifted << 23);
 }
 
 // exp(x) 2^k for an n that is shifted by k more. If `is_near`, |n| <= 32, and n * ln(2) is not rounded before it is

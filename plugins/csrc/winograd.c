@@ -40,17 +40,56 @@ ONCE static void convolve_pixel(const window *w, scheme down, scheme across, con
         store_quad(out + j, limited(load_quad(out + j) + load_bias(bias, j), least, most));
 }
 
-// The products of rows of tiles with transformed filters. Sums of CHANNELS at most are apart, because the transforms
-// multiply the errors of long sums.
+// The products of rows of tiles, from `begin` to `end`, with transformed filters, and zeros for other rows. Sums of
+// CHANNELS at most are apart, because the transforms multiply the errors of long sums.
 #define CHANNELS 64
-static void multiply_channels(const float *rows, const float *weights, float *products, float *some,
-                              int count, int out_channels, int channels) {
-    for (int first = 0; first < channels; first += CHANNELS) {
-        multiply_into_slabs(rows + first * count, weights + (ptrdiff_t)first * out_channels,
-                            first ? some : products, count, out_channels,
+static void multiply_channels(const float *rows, const float *weights, float *products, float *some, int begin,
+                              int end, int count, int out_channels, int channels) {
+    const int some_rows = end - begin, slabs = round_up(out_channels, SLAB) / SLAB;
+    float *target = products + begin * SLAB;
+    for (int first = 0; first < channels && some_rows; first += CHANNELS) {
+        multiply_into_slabs(rows + first * count + begin * GROUP, weights + (ptrdiff_t)first * out_channels,
+                            first ? some : target, some_rows, count, out_channels,
                             smaller(CHANNELS, channels - first));
-        if (first) add_numbers(products, some, count * round_up(out_channels, SLAB));
+        for (int i = 0; i < slabs && first; i++)
+            add_numbers(target + i * count * SLAB, some + i * count * SLAB, some_rows * SLAB);
     }
+    for (int i = 0; i < slabs && some_rows < count; i++, products += count * SLAB) {
+        memset(products, 0, begin * SLAB * sizeof *products);
+        memset(products + end * SLAB, 0, (count - end) * SLAB * sizeof *products);
+    }
+}
+
+// Where the tiles of a block are. Those at the end of an image need fewer points along an axis, so in order are those with
+// fewer across, with all, with fewer down, and with fewer along both: the tiles that need a point are neighbours.
+typedef struct {
+    int starts[5], points_down, points_across;  // of those with fewer
+} tile_order;
+
+INLINE int place_in_order(scheme down, scheme across, const window *w, corner c) {
+    const int is_short = points_at(across, &w->width, c.column) < points_of(across);
+    return points_at(down, &w->height, c.row) < points_of(down) ? 2 + is_short : 1 - is_short;
+}
+
+// Write the corners of the next tiles in this order.
+INLINE tile_order order_tiles(scheme down, scheme across, const window *w, grid g, int count, corner *next,
+                              corner *corners) {
+    corner found[MOST_TILES];
+    tile_order order = {.starts = {0, 0, count, count, count},
+                        .points_down = points_at(down, &w->height, first_result(down, &w->height, g.rows - 1)),
+                        .points_across = points_at(across, &w->width, first_result(across, &w->width, g.columns - 1))};
+    const int are_whole = order.points_down == points_of(down) && order.points_across == points_of(across);
+    int places[4] = {};
+    for (int t = 0; t < count; t++, *next = next_corner(down, across, w, g, *next))
+        (are_whole ? corners : found)[t] = *next;
+    if (are_whole) return order;
+    for (int t = 0; t < count; t++) places[place_in_order(down, across, w, found[t])]++;
+    for (int i = 0; i < 4; i++) {
+        order.starts[i + 1] = order.starts[i] + places[i];
+        places[i] = order.starts[i];
+    }
+    for (int t = 0; t < count; t++) corners[places[place_in_order(down, across, w, found[t])]++] = found[t];
+    return order;
 }
 
 // The results along an axis.
@@ -146,20 +185,30 @@ INLINE void convolve_in_tiles(scheme down, scheme across, const float *x, const 
         count = smaller(round_up((tiles - done) / (blocks - block), 8), tiles - done);
         const ptrdiff_t unit = (ptrdiff_t)count * channels;
         const ptrdiff_t of_products = (ptrdiff_t)count * round_up(out_channels, SLAB);
-        for (int t = 0; t < count; t++, next = next_corner(down, across, w, g, next)) {
-            corners[t] = next;
-            find_pixels(down, across, w, x, channels, scratch, next, pixels + t * pixels_of_tile);
-        }
+        const tile_order order = order_tiles(down, across, w, g, count, &next, corners);
+        const int *starts = order.starts;
+        for (int t = 0; t < count; t++)
+            find_pixels(down, across, w, x, channels, scratch, corners[t], pixels + t * pixels_of_tile);
         for (int t = 0; t < count; t += tiles_at_a_time)
             for (int k = 0; k < channels; k += GROUP)
-                for (int u = t; u < smaller(t + tiles_at_a_time, count); u++)
-                    transform_pixels(down, across, w, pixels + u * pixels_of_tile, k,
-                                     rows + u * GROUP + (has_phases(across) ? 0 : k * count), unit, APART,
-                                     count * GROUP, has_phases(across) ? k * count : 0);
+                for (int u = t; u < smaller(t + tiles_at_a_time, count); u++) {
+#define TRANSFORM(points_down, points_across)                                                      \
+    transform_pixels(down, across, w, pixels + u * pixels_of_tile, k,                              \
+                     rows + u * GROUP + (has_phases(across) ? 0 : k * count), unit, APART,         \
+                     count * GROUP, has_phases(across) ? k * count : 0, points_down, points_across)
+                    if (u >= starts[1] && u < starts[2])
+                        TRANSFORM(points_of(down), points_of(across));
+                    else
+                        TRANSFORM(u < starts[2] ? points_of(down) : order.points_down,
+                                  u < starts[1] || u >= starts[3] ? order.points_across : points_of(across));
+                }
         EACH_WEIGHT(down, across, {
+            const int is_whole_down = i >= order.points_down, is_whole_across = j >= order.points_across;
             multiply_channels(rows + matrix_place(down, across, i, j, unit, APART), weights + (i * SIDE + j) * matrix,
                               products + matrix_place(down, across, i, j, of_products, APART), some,
-                              numbers * count, out_channels, channels);
+                              numbers * (is_whole_across ? starts[1] : 0),
+                              numbers * (is_whole_down ? starts[2] : is_whole_across ? starts[3] : count), numbers * count,
+                              out_channels, channels);
         })
         for (int t = 0; t < count; t++) {
             const corner c = corners[t];

@@ -88,6 +88,14 @@ INLINE void combine_six(const quad *d, quad *out, int out_step) {
     out[4 * out_step] = minus_product(even_b, B, odd_b);
 }
 
+// Six pixels of a tile at the end of an image, which has fewer results than others and so needs no numbers from `points`
+// on. Pixels that no result depends on may be any, and are chosen such that number 4 is 0; number 5 would be with the last one.
+INLINE void complete_six(quad *d, int points) {
+    if (points > 4) return;
+    if (points == 3) d[3] = d[1] * (A * A);
+    d[4] = multiply_add(splat(B), minus_product(d[3], A * A, d[1]), d[2] * (A * A));
+}
+
 // The FACTORS numbers of five pixels.
 INLINE void combine_five(const quad *d, quad *out, int out_step) {
     const quad even = minus_product(d[2], D * D, d[0]), odd = minus_product(d[3], D * D, d[1]);
@@ -255,6 +263,12 @@ static inline int first_pixel(scheme s, const axis *a, int result) {
     return result * (s == STRIDED ? 2 : 1) - a->before;
 }
 
+// How many points the tile with a first result needs: a number for each of its results and cells, but one.
+INLINE int points_at(scheme s, const axis *a, int first) {
+    if (a->dilation > 1 || has_phases(s)) return points_of(s);
+    return smaller(result_count(s, a) - first, results_of(s)) + cells_of(s) - 1;
+}
+
 // The last pixel that counts: gradients behind it reach only the padding, and parts of the images do not have them.
 INLINE int last_pixel(scheme s, const axis *a) {
     return s == REVERSED ? smaller(a->out - 1, (a->size - 1 + a->before) >> 1) : a->size - 1;
@@ -311,9 +325,11 @@ static inline float *next_matrix(const float *place, ptrdiff_t step) {
     return (float *)place;
 }
 
-// Transform a group of channels of the pixels of a tile. For the places of the results, see line_at.
+// Transform a group of channels of the pixels of a tile, which needs only the first points. For the places of the
+// results, see line_at.
 INLINE void transform_pixels(scheme down, scheme across, const window *w, const float *const *pixels, int k,
-                             float *out, ptrdiff_t unit, int apart, ptrdiff_t number, ptrdiff_t behind) {
+                             float *out, ptrdiff_t unit, int apart, ptrdiff_t number, ptrdiff_t behind,
+                             int points_down, int points_across) {
     const int width = pixels_of(across), regular = has_phases(across) ? FACTORS : SIDE;
     quad lines[MOST_POINTS * MOST_PIXELS];
     ONE_AT_A_TIME for (int j = 0; j < width; j++) {
@@ -323,6 +339,7 @@ INLINE void transform_pixels(scheme down, scheme across, const window *w, const 
             lines[j] = load_quad(column[0] + k);
         } else if (!has_phases(down)) {
             UNROLLED for (int i = 0; i < SIDE; i++) d[i] = load_quad(column[width * i] + k);
+            complete_six(d, points_down);
             combine_six(d, lines + j, width);
         } else {
             const int distance = down == STRIDED ? 2 : 1;
@@ -334,11 +351,12 @@ INLINE void transform_pixels(scheme down, scheme across, const window *w, const 
         }
     }
     float *place = out;
-    ONE_AT_A_TIME for (int i = 0; i < points_of(down); i++) {
-        const quad *source = lines + width * i;
+    ONE_AT_A_TIME for (int i = 0; i < points_down; i++) {
+        quad *source = lines + width * i;
         const line at = line_at(down, across, i, unit, apart, number, behind);
         quad points[SIDE], d[FACTORS];
         if (!has_phases(across)) {
+            complete_six(source, points_across);
             combine_six(source, points, 1);
         } else {
             UNROLLED for (int j = 0; j < FACTORS; j++) d[j] = source[across == STRIDED ? 2 * j : j];

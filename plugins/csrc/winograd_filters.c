@@ -13,7 +13,8 @@ INLINE void transform_pixels_of_four(scheme down, scheme across, const window *w
     for (int k = top; k < top + length; k += GROUP, rows += GROUP * GROUP) {
         float points[GROUP][MOST_POINTS * MOST_POINTS * GROUP], *number = points[0];
         for (int t = 0; t < GROUP; t++)
-            transform_pixels(down, across, w, pixels[t], k, points[t], GROUP, 0, GROUP, 0);
+            transform_pixels(down, across, w, pixels[t], k, points[t], GROUP, 0, GROUP, 0, points_of(down),
+                             points_of(across));
         EACH_WEIGHT(down, across, {
             float *place = rows + matrix_place(down, across, i, j, unit, APART) + (ptrdiff_t)numbers * top * count;
             for (int n = 0; n < numbers; n++, number += GROUP, place += count * length) {
@@ -134,7 +135,7 @@ INLINE void correlate_in_tiles(scheme down, scheme across, const float *x, const
             for (int top = 0; top < channels; top += height) {
                 const int length = smaller(height, channels - top);
                 multiply_into_slabs(numbers_of_pixels + (ptrdiff_t)numbers * top * count, others, some, length,
-                                    columns, numbers * count);
+                                    length, columns, numbers * count);
                 float *total = sums + (i * SIDE + j) * of_sums + top * round_up(columns, SLAB);
                 add_numbers(total, some, length * round_up(columns, SLAB));
             }

@@ -379,3 +379,31 @@ def test_control_flow_rejects_assignments_and_leaks_in_traced_bodies():
 
     with pytest.raises(TracingError, match="reachable"):
         plugrad.jit(lambda x: plugrad.scan(leaking, x, length=2)[0])(x)
+
+
+@plugrad.custom_grad
+def square_with_custom_gradient(x, save):
+    save(x)
+    return x * x, lambda dy, saved: 2 * dy * saved[0]
+
+
+@pytest.mark.parametrize(
+    "square",
+    [square_with_custom_gradient, plugrad.checkpoint(lambda x: x * x)],
+    ids=["custom_grad", "checkpoint"],
+)
+def test_functions_with_own_gradients_take_tensors_from_outside_of_a_loop(square):
+    def total(weights, start):
+        def multiply(carry, _):
+            return carry * plugrad.sum(square(weights)) + square(start), None
+
+        last, _ = plugrad.scan(multiply, start, length=2)
+        return plugrad.sum(
+            plugrad.cond(last[0] > 0, lambda: last * square(weights[0]), lambda: last)
+        )
+
+    args = as_tensors(WEIGHTS, np.abs(INITIAL_CARRY))
+    plain = plugrad.grads(total)(*args)
+    for traced in (plugrad.jit(plugrad.grads(total)), plugrad.grads(plugrad.jit(total))):
+        for found, expected in zip(traced(*args), plain, strict=True):
+            np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-12)

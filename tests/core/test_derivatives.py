@@ -389,6 +389,35 @@ def test_both_runs_of_a_checkpoint_draw_the_same_numbers(f, backend):
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "transform",
+    [
+        plugrad.jit,
+        lambda f: plugrad.checkpoint(plugrad.jit(f)),
+        lambda f: plugrad.jit(plugrad.checkpoint(f)),
+        lambda f: plugrad.jit(
+            lambda x: plugrad.scan(lambda c, _: (c + f(x), None), 0.0, None, 1)[0]
+        ),
+        lambda f: plugrad.jit(lambda x: plugrad.cond(x[0, 0] > 0, f, plugrad.sum, x)),
+    ],
+    ids=["jit", "jit in checkpoint", "checkpoint in jit", "scan", "cond"],
+)
+def test_gradients_do_not_restart_generators_again(transform):
+    def gradient_and_later_draw(f):
+        """Return the first gradient after a seed, with a draw before the backward pass, and the next numbers."""
+        plugrad.random.seed(3)
+        shared_generator.seed(4)
+        scaled = plugrad.grad(lambda x: f(x) * plugrad.random.uniform(()))
+        return scaled(plugrad.ones((5, 8))).numpy(), plugrad.random.uniform((3,)).numpy()
+
+    for found, expected in zip(
+        gradient_and_later_draw(transform(draw_and_restart)),
+        gradient_and_later_draw(draw_and_restart),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("randomness", ["same", "different"])
 def test_both_runs_of_a_batched_checkpoint_draw_the_same_numbers(randomness):
     x = plugrad.asarray(np.random.default_rng(0).normal(size=(4, 5, 8)).astype("f4"))

@@ -93,6 +93,10 @@ def test_states_contain_the_loss_scale(backend, tmp_path):
     assert other.loss_scale.get_state() == optimizer.loss_scale.get_state()
     assert "loss_scale" not in Adam().get_state([])
 
+    late = Adam(0.1)  # as before `fit`, which adds a loss scale
+    late.set_state([v], state)
+    assert late.loss_scale.get_state() == state["loss_scale"]
+
 
 def test_losses_are_unscaled_without_a_loss_scale():
     with plugrad.use("cpu"):

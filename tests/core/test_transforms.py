@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError
+from plugrad.errors import ArgumentError, DTypeError, GradientLost, GradientNotFound, ShapeError
 
 tensor = plugrad.asarray
 
@@ -445,6 +445,59 @@ def test_ops_inside_a_custom_gradient_function_are_not_differentiated():
     """The ops of the function are not differentiated; only its gradient function is."""
     rounded = plugrad.custom_grad(lambda x, save: (plugrad.round(x), lambda dy, saved: dy))
     assert plugrad.grad(lambda x: rounded(x) * x)(2.4).item() == pytest.approx(4.4)
+
+
+def scale_with_custom_gradient(x, w):
+    """Return x * w by a function with a custom gradient that does not take w."""
+    return plugrad.custom_grad(lambda x, save: (x * w, lambda dy, saved: dy * w))(x)
+
+
+def scan_with_custom_gradient(w):
+    """Return the last carry of a loop whose iterations read w in a function with a custom gradient."""
+    steps = tensor([1.0, 2.0])
+    return plugrad.scan(lambda c, x: (scale_with_custom_gradient(c, w), None), tensor(1.0), steps)[
+        0
+    ]
+
+
+@pytest.mark.parametrize("is_traced", [False, True], ids=["untraced", "traced"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda w: scale_with_custom_gradient(tensor(2.0), w),
+        lambda w: scale_with_custom_gradient(w * w, w),
+        lambda w: plugrad.sum(
+            plugrad.vmap(lambda x: scale_with_custom_gradient(x, w))(tensor([1.0, 2.0]))
+        ),
+        lambda w: plugrad.sum(
+            plugrad.vmap(lambda w: scale_with_custom_gradient(w * w, w))(plugrad.stack([w, w]))
+        ),
+        lambda w: plugrad.checkpoint(lambda w: scale_with_custom_gradient(w * w, w))(w),
+        lambda w: plugrad.cond(w > 0, lambda w: scale_with_custom_gradient(w * w, w), abs, w),
+        scan_with_custom_gradient,
+    ],
+    ids=["constant", "argument", "vmap", "examples", "checkpoint", "cond", "scan"],
+)
+def test_custom_gradients_of_what_functions_do_not_take_are_not_lost_silently(function, is_traced):
+    differentiated = plugrad.jit(function) if is_traced else function
+    for gradient in (plugrad.grad(differentiated), plugrad.jit(plugrad.grad(function))):
+        with pytest.raises(GradientLost, match=r"custom_grad: .* pass it as an argument"):
+            gradient(tensor(3.0))
+
+
+def test_functions_with_custom_gradients_may_read_constants_and_their_own_arguments():
+    def function(w):
+        constant, own = plugrad.stop_gradient(w), w
+        read = plugrad.custom_grad(lambda x, save: (x * constant + own, lambda dy, saved: 5 * dy))
+        return read(w)
+
+    variable = plugrad.Variable(3.0)
+    assert plugrad.grad(function)(3.0).item() == 5
+    assert scale_with_custom_gradient(tensor(2.0), variable).item() == 6
+    with pytest.raises(GradientLost):
+        plugrad.variable_grads(
+            lambda: scale_with_custom_gradient(variable * 2, variable), [variable]
+        )
 
 
 @pytest.mark.parametrize(

@@ -294,6 +294,13 @@ def test_mixed_derivatives_of_pow_agree_at_the_exponent_0(backend):
     assert mixed.item() == swapped.item() == 0.25
 
 
+def test_mixed_derivatives_of_pow_under_vmap_agree_at_the_exponent_0(backend):
+    slopes = plugrad.vmap(plugrad.grad(lambda a, b: a**b), (0, None))
+    bases = plugrad.asarray([2.0, 4.0])
+    # the derivative of b * a**(b - 1) is 1 / a at b = 0
+    assert plugrad.grad(lambda b: plugrad.sum(slopes(bases, b)))(0.0).item() == pytest.approx(0.75)
+
+
 def test_constant_power_of_tiny_numbers_is_differentiated_twice(backend):
     for exponent, expected in [(0, 0.0), (1, 0.0), (2, 2.0)]:
         second = plugrad.grad(plugrad.grad(lambda x, n=exponent: x**n))

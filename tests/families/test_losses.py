@@ -231,6 +231,18 @@ def test_softmax_cross_entropy_of_large_logits(backend):
     case.check_values_of_arrays([labels, logits])
 
 
+@pytest.mark.parametrize("loss", [losses.sigmoid_cross_entropy, losses.softmax_cross_entropy])
+def test_labels_of_a_batch_have_a_gradient(loss, backend, rng):
+    labels, logits = (rng.normal(size=(3, 4)).astype("float32") for _ in range(2))
+    each = [
+        plugrad.grad(lambda y, x=x: loss(y, x))(y).numpy()
+        for y, x in zip(labels, logits, strict=True)
+    ]
+    for batched in (plugrad.vmap(loss), plugrad.jit(plugrad.vmap(loss))):
+        found = plugrad.grad(lambda y, f=batched: plugrad.sum(f(y, logits)))(labels)
+        np.testing.assert_allclose(found.numpy(), each, atol=1e-5)
+
+
 def test_huber_loss_has_both_derivatives_at_zero(backend):
     slope = plugrad.grad(lambda x: losses.huber_loss([0.0], x))
     assert slope(plugrad.asarray([0.0])).tolist() == [0]

@@ -1,4 +1,4 @@
-"""Seeds that are functions: each draw asks for the seed."""
+"""Seeds that are functions, and draws in traced functions, which ask for new numbers in each call."""
 
 import numpy as np
 import pytest
@@ -31,3 +31,47 @@ def test_a_seed_may_be_a_function(backend):
     assert generator.state == plugrad.random.Generator(step[0]).state
     with pytest.raises(ArgumentValueError, match="seed=-1"):
         plugrad.random.Generator(lambda: -1).uniform(2)
+
+
+DRAWS_FOR_A_TENSOR = {
+    "dropout": lambda x: plugrad.dropout(x, 0.5),
+    "multinomial": lambda x: plugrad.random.multinomial(x[None], 8),
+    "normal": lambda x: plugrad.random.normal((8,), device=x.backend),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS_FOR_A_TENSOR.values(), ids=DRAWS_FOR_A_TENSOR)
+def test_traced_functions_draw_anew_for_a_tensor_from_outside(draw, backend):
+    """Each call, each iteration of a loop, and only the branch that is chosen draw numbers."""
+    ones = plugrad.ones(8)
+
+    def draw_in_loop(x):
+        _, rows = plugrad.scan(lambda carry, _: (carry, draw(x)), 0.0, length=3)
+        return plugrad.cond(x[0] > 0, lambda: rows, lambda: rows + draw(x))
+
+    def results_after_seed(read_constant, read_argument):
+        plugrad.random.seed(1)
+        results = [*(read_constant() for _ in range(2)), read_argument(ones)]
+        return [x.numpy() for x in (*results, plugrad.random.uniform((3,)))]
+
+    found = results_after_seed(plugrad.jit(lambda: draw(ones)), plugrad.jit(draw_in_loop))
+    expected = results_after_seed(lambda: draw(ones), draw_in_loop)
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_gradients_of_traced_loops_drop_elements_of_a_tensor_from_outside(backend):
+    def total(x):
+        return plugrad.scan(
+            lambda c, _: (c + plugrad.sum(plugrad.dropout(x, 0.5) * x), None), 0.0, length=3
+        )[0]
+
+    gradients = []
+    for traced in (
+        plugrad.jit(plugrad.grad(total)),
+        plugrad.grad(plugrad.jit(total)),
+        plugrad.grad(total),
+    ):
+        plugrad.random.seed(1)
+        gradients.append(traced(plugrad.ones(8)).tolist())
+    assert gradients[0] == gradients[1] == gradients[2]

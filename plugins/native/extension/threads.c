@@ -1,8 +1,9 @@
 // Threads that compute parts of a call, see threads.h.
 //
-// Whoever is there takes the next part, the caller, too. So nobody waits for a thread that has not begun: it comes too
-// late and finds nothing. Where calls follow each other, a thread that has computed looks for more for a while before it
-// sleeps, because waking it takes longer than many a call.
+// Each thread has a share of the parts, the same of every call: so it finds in its own cache what it has written in the
+// call before. Nobody waits for a thread that has not begun: others take its parts, and it comes too late and finds nothing.
+// Where calls follow each other, a thread that has computed looks for more for a while before it sleeps, because waking it
+// takes longer than many a call.
 //
 // Threads and locks are those of CPython's ABI, which has them for all systems. A helper never takes Python's lock.
 #include "threads.h"
@@ -28,8 +29,13 @@ static _Atomic(uint32_t) gate; // how many helpers are inside, and a SEAT for ea
 static struct {
     void (*run)(void *job, int part);
     void *job;
-    _Atomic(uint64_t) left; // the first part that nobody has taken, and, in the high half, the end of them
+    int count, shares;
 } current; // is written while nobody is inside
+
+// Of each share, in a cache line of its own: the first part that nobody has taken, and, in the high half, the end of them.
+static struct {
+    _Alignas(64) _Atomic(uint64_t) left;
+} shares[MOST_HELPERS + 1];
 
 // What the processor counts all the time.
 static uint64_t now(void) {
@@ -53,13 +59,18 @@ static uint64_t patience(void) {
 #endif
 }
 
-// Let the other thread of a core compute for some cycles; return whether this one has waited long enough since `begin`.
-static int pause_until(uint64_t begin) {
+// Let the other thread of a core compute for some cycles.
+static void pause_processor(void) {
 #ifdef __x86_64__
     __builtin_ia32_pause();
 #else
     __asm__ volatile("isb");
 #endif
+}
+
+// Pause; return whether this thread has waited long enough since `begin`.
+static int pause_until(uint64_t begin) {
+    pause_processor();
     return !atomic_load(&is_patient) || now() - begin > patience();
 }
 
@@ -76,22 +87,41 @@ static void sleep_at_gate(bed *b, int is_helper) {
     PyThread_acquire_lock(b->lock, 1);
 }
 
-// Take the first part that is left, or the last one; return -1 if there is none.
-static int take_part(int is_helper) {
-    uint64_t left = atomic_load(&current.left);
-    for (;;) {
-        const uint32_t first = (uint32_t)left, end = (uint32_t)(left >> 32);
-        if (first >= end) return -1;
-        const uint64_t after = is_helper ? (uint64_t)(end - 1) << 32 | first : left + 1;
-        if (atomic_compare_exchange_weak(&current.left, &left, after))
-            return (int)(is_helper ? end - 1 : first);
+static uint32_t begin_of(int share) {
+    return (uint32_t)((int64_t)current.count * share / current.shares);
+}
+
+enum taken { OWN, NOT_BEGUN, ANY };
+
+// Compute parts of a share while there are any: the first ones of one's own, the last ones of another's.
+static void take_parts_of(int share, enum taken which) {
+    const int is_own = which == OWN;
+    uint64_t left = atomic_load(&shares[share].left);
+    for (uint32_t first, end; (first = (uint32_t)left) < (end = (uint32_t)(left >> 32));) {
+        if (which == NOT_BEGUN && first != begin_of(share)) return;
+        const uint64_t after = is_own ? left + 1 : (uint64_t)(end - 1) << 32 | first;
+        if (!atomic_compare_exchange_weak(&shares[share].left, &left, after)) continue;
+        current.run(current.job, (int)(is_own ? first : end - 1));
+        left = atomic_load(&shares[share].left);
     }
 }
 
-// Compute parts until none is left; then nobody else need come. Callers take the first ones and helpers the last ones, so
-// that each finds in its own cache what it has written in the call before.
-static void take_parts(int is_helper) {
-    for (int part; (part = take_part(is_helper)) >= 0;) current.run(current.job, part);
+// Compute the parts of the thread's own share, and of those that nobody has begun. The other threads may finish theirs,
+// which are in their caches, in one and a half times the time; then help them. When none is left, nobody else need come.
+static void take_parts(int self) {
+    const uint64_t begin = now();
+    take_parts_of(self, OWN);
+    for (int i = 1; i < current.shares; i++) take_parts_of((self + i) % current.shares, NOT_BEGUN);
+    const uint64_t own_end = now();
+    for (int i = 1; i < current.shares; i++) {
+        const int share = (self + i) % current.shares;
+        for (uint64_t left; left = atomic_load(&shares[share].left), (uint32_t)left < left >> 32;) {
+            if (atomic_load(&is_patient) && now() - own_end < (own_end - begin) / 2)
+                pause_processor();
+            else
+                take_parts_of(share, ANY);
+        }
+    }
     atomic_fetch_and(&gate, INSIDE);
 }
 
@@ -105,11 +135,12 @@ static int enter(void) {
 // A thread waits awake if one of its last calls came soon after the one before: then the next one may, too. Else it would
 // only burn the time of its processor.
 static void help(void *own) {
+    const int number = (int)((bed *)own - helpers) + 1;
     int hope = HOPEFUL_CALLS;
     for (uint64_t begin = now();;) {
         if (enter()) {
             hope = now() - begin < patience() ? HOPEFUL_CALLS : hope - (hope > 0);
-            take_parts(1);
+            take_parts(number % current.shares);
             if (atomic_fetch_sub(&gate, 1) == 1) wake(&caller);
             begin = now();
         } else if (!hope || pause_until(begin)) {
@@ -151,8 +182,9 @@ void run_parts(void (*run)(void *job, int part), void *job, int count, int threa
         return;
     }
     const int there = helper_count, seats = most - 1 < there ? most - 1 : there;
-    current.run = run, current.job = job;
-    atomic_store(&current.left, (uint64_t)count << 32);
+    current.run = run, current.job = job, current.count = count, current.shares = seats + 1;
+    for (int i = 0; i <= seats; i++)
+        atomic_store(&shares[i].left, (uint64_t)begin_of(i + 1) << 32 | begin_of(i));
     atomic_store(&gate, (uint32_t)seats * SEAT);
     int awake = 0;
     for (int i = 0; i < there; i++) awake += !atomic_load(&helpers[i].is_asleep);

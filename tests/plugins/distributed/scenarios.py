@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -150,10 +151,49 @@ def average_float16_gradients(world):
     return {"half": w.tolist(), "single": b.tolist()}
 
 
+def train_with_loss_scale(world):
+    """Return the weights of trainings whose losses are scaled, and what is kept after a step that was skipped."""
+    x, y = make_examples()
+    found = {}
+    for name, options in {
+        "plain": {},
+        "clipped": {"clip": lambda g: plugrad.optimizers.clip_by_global_norm(g, 0.2)},
+        "clipped by value": {"clip": lambda g: plugrad.optimizers.clip_by_value(g, 0.01)},
+        "sharded": {"shard_state": True},
+        "accumulated": {},
+    }.items():
+        w, b = plugrad.Variable(plugrad.zeros((6, 3))), plugrad.Variable(plugrad.zeros(3))
+        inner = plugrad.optimizers.Momentum(0.1).with_loss_scale(plugrad.optimizers.LossScale(8.0))
+        optimizer = dist.DataParallel(inner, **options)
+        losses = []
+        for number, (part, labels) in enumerate(dist.shard([(x, y)] * 4)):
+
+            def loss(
+                part=part, labels=labels, w=w, b=b, extra=float("inf") if number == 1 else 0.0
+            ):
+                logits = plugrad.asarray(part) @ w + b
+                # The infinite gradient is that of one element, which one rank of several updates.
+                return nn.losses.sparse_softmax_cross_entropy(labels, logits) + b[2] * b[2] * extra
+
+            if name == "accumulated":
+                losses.append(optimizer.accumulate(loss, [w, b]).item())
+            losses.append(optimizer.minimize(loss, [w, b]).item())
+        state = optimizer.get_state([w, b])
+        found[name] = gather_results(
+            world,
+            losses=losses[:1] + losses[-1:],
+            weights=[*w.reshape(-1).tolist(), *b.tolist()],
+            scale=state["loss_scale"]["scale"],
+            digest=hash_variables([w, b]),
+        )
+    return found
+
+
 def fit_distributed(world):
     x, y = make_examples()
     model = nn.Sequential(nn.Dense(8, use_bias=False), nn.BatchNorm(), nn.Dense(3))
     params = model.init(world.rank, (6,))
+    log = Path(os.environ["DISTRIBUTED_FOLDER"]) / f"log-{world.size}.csv"
     results = nn.fit(
         model,
         params,
@@ -165,20 +205,25 @@ def fit_distributed(world):
         batch_size=19,
         validation_data=(x[:20], y[:20]),
         metrics={"accuracy": nn.metrics.accuracy, "f1": nn.metrics.F1(3)},
+        callbacks=[nn.CSVLogger(log)],
         strategy=dist.DataParallel(),
     )
     return gather_results(
         world,
         results=results,
+        logged=len(log.read_text().splitlines()) if world.rank == 0 else None,
         digest=hash_variables(nn.leaves(params)),
         weighted=fit_with_sample_weights(),
     )
 
 
 def fit_with_sample_weights():
-    """Return the results and weights of a training with sample weights and accumulated gradients."""
+    """Return the results and weights of a training with sample weights and accumulated gradients.
+
+    Examples without weight are part of the batches that `BatchNorm` normalizes. The examples of some ranks have none.
+    """
     x, y = make_examples()
-    model = nn.Dense(3)
+    model = nn.Sequential(nn.BatchNorm(), nn.Dense(3))
     params = model.init(1, (6,))
     results = nn.fit(
         model,
@@ -192,13 +237,13 @@ def fit_with_sample_weights():
         class_weight=[1.0, 0.25, 3.0],
         sample_weight=(np.arange(len(x)) % 3 > 0).astype(np.float32),
         accumulate=2,
-        validation_data=(x[:20], y[:20], np.linspace(0, 1, 20, dtype=np.float32)),
+        validation_data=(x[:20], y[:20], np.maximum(np.linspace(-1, 1, 20, dtype=np.float32), 0)),
         metrics={"accuracy": nn.metrics.accuracy},
         strategy=dist.DataParallel(),
     )
     return [
         *(x for epoch in results for x in epoch.values()),
-        *params["kernel"].reshape(-1).tolist(),
+        *params["dense"]["kernel"].reshape(-1).tolist(),
     ]
 
 

@@ -43,6 +43,63 @@ def test_distributed_steps_match_the_plain_optimizer(single_process_world, weigh
     assert [x.tolist() for x in weights] == [x.tolist() for x in copies]
 
 
+@pytest.mark.parametrize("limit", [None, 0.5])
+def test_losses_are_scaled_once_and_gradients_clipped_without_the_scale(
+    single_process_world, weights, limit
+):
+    """A step with an infinite gradient is skipped, also if it becomes finite by clipping."""
+
+    def clip(gradients):
+        return plugrad.optimizers.clip_by_value(gradients, limit)
+
+    copies = [plugrad.Variable(x) for x in weights]
+    inner, plain = (
+        plugrad.optimizers.SGD(0.1).with_loss_scale(plugrad.optimizers.LossScale(8.0))
+        for _ in range(2)
+    )
+    if limit:
+        plain.with_transforms(clip)
+    wrapped = dist.DataParallel(inner, clip=clip if limit else None)
+    for factor in (1.0, float("inf"), 1.0):
+        values = (
+            wrapped.minimize(lambda f=factor: loss(*weights) * f, weights),
+            plain.minimize(lambda f=factor: loss(*copies) * f, copies),
+        )
+        assert values[0].item() == values[1].item()
+    assert [x.tolist() for x in weights] == [x.tolist() for x in copies]
+    assert inner.loss_scale.value == plain.loss_scale.value == 4.0
+
+
+def test_fit_in_one_process_scales_the_loss_once(single_process_world):
+    found = []
+    for strategy in (None, dist.DataParallel()):
+        model = nn.Dense(1)
+        params = model.init(0, (2,))
+        optimizer = plugrad.optimizers.SGD(0.1).with_loss_scale(plugrad.optimizers.LossScale(8.0))
+        nn.fit(
+            model,
+            params,
+            plugrad.ones((4, 2)),
+            plugrad.ones((4, 1)),
+            loss=plugrad.losses.mean_squared_error,
+            optimizer=optimizer,
+            strategy=strategy,
+        )
+        found.append(params["kernel"].tolist())
+    assert found[0] == found[1]
+
+
+def test_sharded_optimizer_state_has_the_loss_scale(single_process_world, weights):
+    inner = plugrad.optimizers.Adam(0.1).with_loss_scale(plugrad.optimizers.LossScale(8.0))
+    sharded = dist.DataParallel(inner, shard_state=True)
+    sharded.minimize(lambda: loss(*weights) * float("inf"), weights)
+    state = sharded.get_state(weights)
+    assert state["loss_scale"] == {"scale": 4.0, "good_steps": 0.0}
+    inner.loss_scale.set_state({"scale": 2.0, "good_steps": 1.0})
+    sharded.set_state(weights, state)
+    assert inner.loss_scale.get_state() == state["loss_scale"]
+
+
 def test_sharded_optimizer_state_matches_the_full_state(single_process_world, weights):
     sharded = dist.DataParallel(plugrad.optimizers.Adam(0.1), shard_state=True)
     sharded.minimize(lambda: loss(*weights), weights)
@@ -56,6 +113,41 @@ def test_sharded_optimizer_state_matches_the_full_state(single_process_world, we
         np.testing.assert_array_equal(entry["m"], other["m"])
     with pytest.raises(ArgumentError, match="2 variables, but 1"):
         sharded.set_state(weights[:1], state)
+
+
+def test_fit_saves_and_continues_with_a_sharded_state(single_process_world, tmp_path):
+    x, y = np.float32([[0, 1], [1, 0], [2, 2]]), np.float32([[1], [2], [3]])
+
+    def train(params, optimizer, strategy, **options):
+        loss = plugrad.losses.mean_squared_error
+        nn.fit(model, params, x, y, loss=loss, optimizer=optimizer, strategy=strategy, **options)
+        return params["kernel"].tolist()
+
+    model = nn.Dense(1)
+    sharded = dist.DataParallel(shard_state=True)
+    save = nn.Checkpoint(tmp_path / "{epoch}.safetensors")
+    adam = plugrad.optimizers.Adam(0.1)
+    whole = train(model.init(0, (2,)), adam, sharded, epochs=4, callbacks=[save])
+    assert whole == train(model.init(0, (2,)), plugrad.optimizers.Adam(0.1), None, epochs=4)
+
+    params, state = plugrad.load(tmp_path / "2.safetensors")
+    assert [entry["steps"] for entry in state["variables"]] == [2, 2]
+    adam = plugrad.optimizers.Adam(0.1)
+    adam.set_state(nn.leaves(params), state)
+    assert train(params, adam, sharded, initial_epoch=2, epochs=4) == whole
+
+
+def test_traced_step_cannot_divide_a_state(single_process_world, weights):
+    adam = plugrad.optimizers.Adam(0.1)
+    adam.minimize(lambda: loss(*weights), weights)
+    sharded = dist.DataParallel(adam, shard_state=True)
+    step = plugrad.jit(lambda: sharded.minimize(lambda: loss(*weights), weights))
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match=r"call prepare\(variables\)"):
+            step()
+    sharded.prepare(weights)
+    step()
+    assert sharded.get_state(weights)["variables"][0]["steps"] == 2
 
 
 def test_sharded_optimizer_rejects_transforms_and_groups(single_process_world, weights):

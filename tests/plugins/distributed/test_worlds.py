@@ -25,6 +25,7 @@ SCENARIO_NAMES = (
         "train_on_mixed_backends",
         "train_in_variants",
         "average_float16_gradients",
+        "train_with_loss_scale",
         "fit_distributed",
         "compare_dropout",
         "resume_from_checkpoint",
@@ -188,12 +189,24 @@ def test_float16_gradients_are_averaged_in_float32(results_of_world, size):
 
 
 @pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("name", ["plain", "clipped", "clipped by value", "sharded", "accumulated"])
+def test_scaled_losses_give_the_results_of_one_process(results_of_world, size, name):
+    found = results_of_world(size)["train_with_loss_scale"][name]
+    expected = results_of_world(1)["train_with_loss_scale"][name]
+    assert found["equal"]
+    assert found["scale"] == expected["scale"] == 4.0  # after a step that was skipped
+    np.testing.assert_allclose(found["weights"], expected["weights"], atol=1e-6)
+    np.testing.assert_allclose(found["losses"][-1], expected["losses"][-1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [2, 3])
 def test_fit_gives_the_results_of_one_process(results_of_world, size):
     found, expected = (
         results_of_world(size)["fit_distributed"],
         results_of_world(1)["fit_distributed"],
     )
     assert found["equal"]
+    assert found["logged"] == 1 + 3  # a header, and one line for each epoch
     for epoch, wanted in zip(found["results"], expected["results"], strict=True):
         assert epoch == pytest.approx(wanted, rel=1e-5)
     assert found["weighted"] == pytest.approx(expected["weighted"], rel=1e-4, abs=1e-6)

@@ -39,6 +39,11 @@ def test_batches_in_order_and_shuffled(backend):
         np.testing.assert_array_equal(a.numpy()[:, 0], 2 * b.numpy())
 
 
+def test_lists_have_the_dtypes_of_tensors(backend):
+    ((x, y, z),) = nn.batches([1.5, 2.5], [0, 1], [np.float16(1), np.float16(2)])
+    assert (x.dtype, y.dtype, z.dtype) == ("float32", "int32", "float16")
+
+
 def test_arrays_are_shuffled_together(backend):
     x, y = nn.shuffled(np.arange(20), plugrad.arange(20), seed=3)
     assert isinstance(x, np.ndarray)

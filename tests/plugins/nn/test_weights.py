@@ -143,6 +143,21 @@ def test_weighted_results_of_batches_match_those_of_all_examples(inputs_and_labe
     assert found["accuracy"] == pytest.approx((right * weights * counted).sum() / total, rel=1e-5)
 
 
+def test_a_batch_without_weight_does_not_change_metrics(backend):
+    labels, weights = [0, 1, 0, 1], [0.0, 0.0, 3.0, 1.0]
+    found = nn.evaluate(
+        lambda params, x, mode: x,
+        {},
+        np.float32([[2, 1], [1, 2], [2, 1], [2, 1]]),
+        labels,
+        weights,
+        loss=nn.losses.sparse_softmax_cross_entropy,
+        metrics={"accuracy": nn.metrics.accuracy},
+        batch_size=2,
+    )
+    assert found["accuracy"] == 0.75
+
+
 def test_metrics_have_weights(backend, rng):
     """The formulas are those of scikit-learn's sample_weight."""
     truth, scores = rng.random(30) < 0.4, rng.normal(size=30).astype(np.float32)

@@ -158,6 +158,28 @@ def test_convolution_by_tiles_is_as_accurate_as_products_of_matrices(
 
 
 @pytest.mark.parametrize("cells", [(3, 3), (5, 5), (1, 3), (1, 5)], ids=str)
+@pytest.mark.parametrize("out", [(5, 6), (6, 7), (7, 5), (13, 4), (4, 14)], ids=str)
+@pytest.mark.parametrize("channels", [(16, 20), (132, 16)], ids=str)
+def test_last_tiles_of_images_with_fewer_results(run, rng, cells, out, channels):
+    size = tuple(length + cell - 1 for length, cell in zip(out, cells, strict=True))
+    window = sliding_window(size, cells, (1, 1), "valid", (1, 1))
+    x, f = rng.standard_normal((5, *size, channels[0])), rng.standard_normal((*cells, *channels))
+    y = reference_convolution(x, f, window)
+    x, f = x.astype(np.float32), f.astype(np.float32)
+    found = run("Conv2D", x, f, window=window)
+    error = (found - y) / np.sqrt(np.mean(y * y))
+    assert np.sqrt(np.mean(error * error)) <= 1.2e-6
+    assert np.abs(error).max() <= 1e-5
+    # The bits do not depend on the place in the batch.
+    np.testing.assert_array_equal(run("Conv2D", x[1:], f, window=window), found[1:])
+    x[2, -1, -1, 3] = np.inf
+    spoiled = run("Conv2D", x, f, window=window)
+    assert np.isinf(spoiled[2, -1, -1]).all()
+    np.testing.assert_array_equal(spoiled[:2], found[:2])
+    assert np.isfinite(spoiled[2]).sum() == found[2].size - channels[1]
+
+
+@pytest.mark.parametrize("cells", [(3, 3), (5, 5), (1, 3), (1, 5)], ids=str)
 @pytest.mark.parametrize("dilations", [(1, 1), (2, 1), (2, 3)])
 def test_infinite_pixels_spoil_only_the_results_that_depend_on_them(run, rng, dilations, cells):
     x = rng.standard_normal((2, 11, 12, 16)).astype(np.float32)

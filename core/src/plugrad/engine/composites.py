@@ -17,7 +17,7 @@ from plugrad.discovery.selection import activate_backend
 from plugrad.errors import ArgumentError, KernelFailed, RegistrationError, short_repr
 from plugrad.registry.composites import Composite, register_composite
 from plugrad.registry.gradients import RegisteredGradient
-from plugrad.tape.nodes import Call, Leaf, ResultBundle, end_recording, open_leaves
+from plugrad.tape.nodes import Call, Leaf, ResultBundle, recording
 from plugrad.tape.plans import ALL_INPUT_POSITIONS, GradientPlan, RuleApplication
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.context import use_precision
@@ -194,11 +194,8 @@ def _vjp_through_body(
         if is_wanted and as_dtype(array.dtype).is_inexact:
             node = leaves[index] = Leaf((node,))
         inputs.append(None if array is None else Tensor(array, call.backend, node))
-    open_leaves.update(leaves.values())
-    try:
+    with recording(leaves.values()):
         result = _run_body(kernel, body, inputs, call.attrs, call.backend)
-    finally:
-        end_recording(leaves.values())
     several = isinstance(result, list)
     root = ResultBundle(tuple([y.node for y in result])) if several else result.node
     walk = BackwardPass(root, list(leaves.values()))

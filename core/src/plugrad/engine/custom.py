@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from plugrad.engine.autocast import cast_floats
 from plugrad.engine.results import wrap_array
 from plugrad.engine.transfer import lift_arguments
-from plugrad.errors import ArgumentError, DTypeError, ShapeError, short_repr
+from plugrad.errors import ArgumentError, DTypeError, GradientLost, ShapeError, short_repr
 from plugrad.kernels.complex import conj
 from plugrad.tape.nodes import (
     CustomNode,
@@ -51,12 +51,12 @@ def custom_grad(
     >>> plugrad.grad(lambda x: 5 * clipped_identity(x))(2.0)
     tensor(1., dtype=float32)
 
-    A saved tensor remembers how it was computed, so the gradient can be differentiated again. Tensors that `function`
-    reads and does not take get no gradient.
+    A saved tensor remembers how it was computed, so the gradient can be differentiated again.
 
     Raises:
         ArgumentError: an argument is not a tensor, or `function` or `grad_func` returns something
             else.
+        GradientLost: the value depends on a differentiated tensor or variable that is not among the arguments.
         ShapeError, DTypeError: a gradient's shape or dtype differs from its argument's.
     """
     check_callable("custom_grad", function)
@@ -79,8 +79,12 @@ def custom_grad(
             """Save tensors for the gradient function; they are given one by one or as a list."""
             saved.extend((x, Tensor(x.array, x.backend, x.node)) for x in as_tensor_list(tensors))
 
-        # What the function makes of its arguments has the gradient that it returns, also if it reads them.
-        token = constants_before_order.set(next_node_order())
+        # What the function makes of its arguments has the gradient that it returns, also if it reads them. Under vmap
+        # the call on the level outside, which is part of this one, says so.
+        call_order = next_node_order()
+        is_on_last_level = tracer is None or tracer.outer is None
+        constant_order = call_order if is_on_last_level else constants_before_order.get()
+        token = constants_before_order.set(constant_order)
         try:
             result: Any = _call_checking_arguments(
                 function if tracer is None else _call_through_tracer(tracer, function),
@@ -90,17 +94,8 @@ def custom_grad(
             )
         finally:
             constants_before_order.reset(token)
-        if not (
-            isinstance(result, tuple)
-            and len(result) == 2
-            and isinstance(result[0], Tensor)
-            and callable(result[1])
-        ):
-            raise ArgumentError(
-                f"custom_grad: the function returned {_type_name(result)}; it must return a tensor and a gradient "
-                "function, as in return y, lambda dy, saved: dy"
-            )
-        value, grad_func = cast("tuple[Tensor, Callable[..., Any]]", result)
+        value, grad_func = check_value_and_gradient(result)
+        _check_captures(value, parents, call_order)
         out = wrap_array(value.array, value.backend)
         if any(parent is not None for parent in parents):
             is_new = not any(value is x for x in args)  # an argument has its own node
@@ -119,6 +114,28 @@ def _call_through_tracer(tracer: Tracer, function: Callable[..., Any]) -> Callab
         return tracer.call_with_custom_gradient(function, args[:-1], args[-1])
 
     return call
+
+
+def _check_captures(value: Tensor, parents: Sequence[Node | None], call_order: int) -> None:
+    """Raise if a value depends on a differentiated tensor other than the arguments, whose nodes are `parents`.
+
+    Raises:
+        GradientLost: it does.
+    """
+    known: set[Node | None] = {None, *parents}
+    nodes = [value.node]
+    for node in nodes:  # it grows
+        if node is None or node in known:
+            continue
+        known.add(node)
+        if node.order >= call_order:
+            nodes.extend(node.parents)
+        elif node.is_being_differentiated():
+            raise GradientLost(
+                "custom_grad: the function reads a tensor or variable that is being differentiated and is not among "
+                "its arguments, so its gradient would be lost; pass it as an argument, or write "
+                "plugrad.stop_gradient(x) for a constant"
+            )
 
 
 class _CustomGradientCall(CustomNode):
@@ -201,6 +218,25 @@ def _call_checking_arguments(
         except ValueError:  # Python cannot inspect a compiled function
             pass
         raise
+
+
+def check_value_and_gradient(result: Any) -> tuple[Tensor, Callable[..., Any]]:
+    """Return the result of a function with its own gradient, which must be a tensor and a gradient function.
+
+    Raises:
+        ArgumentError: it is something else.
+    """
+    if not (
+        isinstance(result, tuple)
+        and len(pair := cast("tuple[Any, ...]", result)) == 2
+        and isinstance(pair[0], Tensor)
+        and callable(pair[1])
+    ):
+        raise ArgumentError(
+            f"custom_grad: the function returned {_type_name(result)}; it must return a tensor and a gradient "
+            "function, as in return y, lambda dy, saved: dy"
+        )
+    return cast("tuple[Tensor, Callable[..., Any]]", result)
 
 
 def as_tensor_list(tensors: tuple[Any, ...]) -> list[Tensor]:

@@ -49,8 +49,9 @@ def bind(kernel, convert_and_call):
         {guard}
         context = current_context()
         if context is not None:
-            if context.transfer_target is not None:
-                {inputs} = copy_inputs_to_backend({inputs}, context.transfer_target)
+            target = context.transfer_target
+            if target is not None and ({are_off_target}):
+                {inputs} = copy_inputs_to_backend({inputs}, target)
             if context.precision is not None:
                 {inputs} = cast_inputs(kernel, {inputs}, context.precision)
         {unwrap}
@@ -106,6 +107,7 @@ def bind(kernel, convert_and_call):
 TEMPLATE_PLACEHOLDERS: Final = {
     "parameters": ("<x#|, >", "inputs", "backend"),
     "inputs": ("(<x#,| >)", "inputs", "()"),
+    "are_off_target": ("<x#.backend is not target| or >", "True", "False"),
     "unwrap": (
         "<array# = x#.array; node# = x#.node; >backend = x0.backend",
         "arrays, nodes, backend = unwrap_inputs(inputs)",

@@ -31,12 +31,12 @@ def copy_to_backend(x: Tensor, backend: Backend) -> Tensor:
 
 
 def lift_arguments(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the arguments with their tensors lifted to the innermost tracer of `vmap`, if there is one.
+    """Return the arguments with their tensors lifted to the innermost tracer, if there is one.
 
     One from outside would bring its node, which belongs to a tape outside.
     """
     tracer = current_tracer()
-    if tracer is None or tracer.outer is None:
+    if tracer is None:
         return args
     return tuple([copy_to_backend(x, tracer) if type(x) is Tensor else x for x in args])
 

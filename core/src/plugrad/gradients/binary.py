@@ -16,6 +16,7 @@ from plugrad.ops.binary import (
 from plugrad.ops.unary import isinf, log
 from plugrad.tape.rules import gradient, not_differentiable
 from plugrad.tensor.tensor import Tensor
+from plugrad.tensor.tracer import is_recorded
 
 # arithmetic
 gradient(binary.add, a=lambda dy: dy, b=lambda dy: dy)
@@ -39,7 +40,9 @@ def _power_base_vjp(dy: Tensor, a: Tensor, b: Tensor) -> Tensor:
     differentiated itself, a later derivative depends on ``a**-1``, which is then replaced only where
     the base is 0, too.
     """
-    is_constant = equal(b, 0) if b.node is None else logical_and(equal(a, 0), equal(b, 0))
+    is_constant = equal(b, 0)
+    if is_recorded(b):
+        is_constant = logical_and(is_constant, equal(a, 0))
     return dy * b * a ** where(is_constant, 1, b - 1)
 
 

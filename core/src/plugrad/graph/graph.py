@@ -41,10 +41,11 @@ class SourceLine(NamedTuple):
         return f"{self.file}:{self.number}, in {self.function}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=TYPE_CHECKING, slots=True, eq=False)
 class Call:
     """A step that calls a kernel."""
 
+    # Frozen for type checkers only: a trace makes many calls, and `frozen=True` takes four times as long for each.
     kernel: Kernel[..., Any]
     """The contract of the kernel."""
     inputs: tuple[Value | None, ...]

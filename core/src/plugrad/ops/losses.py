@@ -18,6 +18,7 @@ from plugrad.ops.binary import div_no_nan, squared_difference
 from plugrad.ops.reduction import mean, sum
 from plugrad.ops.statistics import count_nonzero
 from plugrad.ops.unary import abs, exp, log, log1p
+from plugrad.tensor.tracer import is_recorded
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.shapes import broadcasts_to, normalize_axis
 
@@ -304,7 +305,7 @@ def _binary_cross_entropy(
     has a kink.
     """
     save(labels, logits)
-    are_constant = labels.node is None
+    are_constant = not is_recorded(labels)
 
     def gradient(dy: Tensor, saved: list[Tensor]) -> tuple[Tensor | None, Tensor]:
         """Return the gradients of the labels and of the logits from the tensors that were saved."""
@@ -368,7 +369,7 @@ def _make_cross_entropy(axis: int) -> Callable[..., Tensor]:
         """Return each example's loss, and its gradient function, for which the function `save` keeps tensors."""
         log_probabilities = normalization.log_softmax(logits, axis=axis)
         save(labels, log_probabilities)
-        are_constant = labels.node is None
+        are_constant = not is_recorded(labels)
 
         def gradient(dy: Tensor, saved: list[Tensor]) -> tuple[Tensor | None, Tensor]:
             """Return the gradients of the labels and of the logits from the tensors that were saved."""

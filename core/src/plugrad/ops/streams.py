@@ -7,6 +7,7 @@ calls.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from os import urandom
@@ -27,7 +28,7 @@ from plugrad.tensor.tracer import current_tracer, recording_or_target_backend
 from plugrad.types.dtype import int32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from typing import TypeAlias
 
     from numpy.typing import NDArray
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
     Key: TypeAlias = int | Callable[[], int]
     """The key of a stream, or a function that computes it anew in each call of a traced program."""
+    Position: TypeAlias = tuple[Key | None, int, ref[Backend] | None, object]
+    """The key and the counter of a stream, and the backend and the run in which it was restarted."""
 
 ALGORITHM_NAME: Final = "Philox4x32-10"
 """The name of the random number generator in saved states."""
@@ -59,17 +62,14 @@ repeated_run: Final[ContextVar[RepeatedRun | None]] = ContextVar(
 class RepeatedRun:
     """A run of a function that runs twice and must draw the same numbers in both runs.
 
-    The first run records what it draws. The second run takes that instead of new numbers. Streams that it has not
-    itself started do not move again.
+    The first run records what it draws. The second run takes that instead of new numbers.
     """
 
-    __slots__ = ("_drawn", "_replayed", "identity", "is_second", "outer", "tracer")
+    __slots__ = ("_drawn", "_replayed", "identity", "outer", "tracer")
 
     def __init__(self, first_run: RepeatedRun | None = None) -> None:
         """Begin a first run, or the second run after a first one."""
         self.outer = repeated_run.get()
-        self.is_second = first_run is not None or (self.outer is not None and self.outer.is_second)
-        """Whether the function has run before, or one around it has."""
         self.tracer = current_tracer() if first_run is None else first_run.tracer
         """The tracer on whose level numbers are drawn. Those of tracers inside the function draw from it."""
         self.identity = object()
@@ -99,15 +99,32 @@ class RepeatedRun:
                 "checkpoint: the function draws more random numbers when it runs again for the gradient; both runs "
                 "must make the same draws"
             ) from None
-        if stream.restarted_by is self.identity:
+        if stream.restarted_by is self.identity:  # which has kept the position before
             stream.counter = counter
         return value
 
-    def leaves_in_place(self, stream: RandomStream) -> bool:
-        """Return whether this is a second run, and the stream one that it has not itself started."""
-        is_level_of_run = self.tracer is current_tracer()
-        is_of_others = stream.is_started and stream.restarted_by is not self.identity
-        return self.is_second and is_level_of_run and is_of_others
+
+_kept_positions: Final[ContextVar[dict[RandomStream, Position] | None]] = ContextVar(
+    "plugrad_kept_positions", default=None
+)
+"""Where the streams were that have moved in the innermost block of `keep_positions`."""
+
+
+@contextmanager
+def keep_positions() -> Generator[None, None, None]:
+    """Move all streams back, after the block, to where they were before.
+
+    A function that runs once more for its gradient may restart them, but the program around it did not see that.
+    """
+    kept: dict[RandomStream, Position] = {}
+    token = _kept_positions.set(kept)
+    try:
+        yield
+    finally:
+        _kept_positions.reset(token)
+        with _lock:
+            for stream, position in kept.items():
+                stream.position = position
 
 
 class RandomStream:
@@ -117,31 +134,38 @@ class RandomStream:
 
     def __init__(self) -> None:
         """Start at the beginning of a fresh key."""
-        self.restart(None)
-
-    def restart(self, key: Key | None, counter: int = 0) -> None:
-        """Move to a position: a key and a counter; None takes a fresh key from the operating system.
-
-        The second run of a function leaves a stream where the first run and the program after it have moved it.
-        """
-        run = repeated_run.get()
-        if key is not None and run is not None and run.leaves_in_place(self):
-            return
-        target = None if key is None else recording_or_target_backend()
-        with _lock:
-            self._key: Key | None = (
-                key  # None until the first draw, so that forked processes differ
-            )
-            self.counter: int = counter
-            self._started_in: ref[Backend] | None = None if target is None else ref(target)
-            """The backend to which all inputs were transferred, as they are to the one that traces a program."""
-            self.restarted_by = None if key is None or run is None else run.identity
-            """The run of a function that has moved the stream here, and will do so in its other run."""
+        self.position = None, 0, None, None
 
     @property
-    def is_started(self) -> bool:
-        """Whether the stream has a key."""
-        return self._key is not None
+    def position(self) -> Position:
+        """The key, the counter, and what has moved the stream there."""
+        return self._key, self.counter, self._started_in, self.restarted_by
+
+    @position.setter
+    def position(self, position: Position) -> None:
+        key, counter, started_in, restarted_by = position
+        self._key: Key | None = key  # None until the first draw, so that forked processes differ
+        self.counter: int = counter
+        self._started_in: ref[Backend] | None = started_in
+        """The backend to which all inputs were transferred, as they are to the one that traces a program."""
+        self.restarted_by: object = restarted_by
+        """The run of a function that has moved the stream here, and will do so in its other run."""
+
+    def restart(self, key: Key | None, counter: int = 0) -> None:
+        """Move to a position: a key and a counter; None takes a fresh key from the operating system."""
+        run = repeated_run.get()
+        target = None if key is None else recording_or_target_backend()
+        started_in = None if target is None else ref(target)
+        restarted_by = None if key is None or run is None else run.identity
+        with _lock:
+            self.keep_position()
+            self.position = key, counter, started_in, restarted_by
+
+    def keep_position(self) -> None:
+        """Note where the stream is for `keep_positions`, before it moves."""
+        kept = _kept_positions.get()
+        if kept is not None:
+            kept.setdefault(self, self.position)
 
     def take_blocks(self, block_count: int) -> tuple[int, int]:
         """Return the key and the counter, and advance the counter by `block_count`.
@@ -168,6 +192,7 @@ class RandomStream:
 
     def _set_position(self, key: Key, counter: int) -> None:
         """Set the key and the counter; the caller holds the lock."""
+        self.keep_position()
         undo_on_failure(partial(self._restore_position, self._key, self.counter, counter))
         self._key, self.counter = key, counter
 
@@ -180,6 +205,7 @@ class RandomStream:
     def _advance_counter(self, block_count: int) -> int:
         """Return the counter, and advance it by `block_count`."""
         with _lock:
+            self.keep_position()
             counter = self.counter
             self.counter = (counter + block_count) % (1 << COUNTER_BITS)
             return counter

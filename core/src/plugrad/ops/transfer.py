@@ -11,7 +11,7 @@ from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import BackendNotFound, BackendUnavailable, PluginConflict, warn
 from plugrad.ops.arguments import as_tensor
 from plugrad.ops.dtypes import requested_dtype
-from plugrad.tensor.tracer import Tracer
+from plugrad.tensor.tracer import Tracer, current_tracer
 from plugrad.types.arguments import check_callable
 from plugrad.types.dtype import DTypeLike, as_dtype, float32
 from plugrad.types.shapes import as_shape
@@ -57,6 +57,10 @@ def host_value(
     """
     check_callable("host_value", function)
     backend = resolve_backend(device)
+    tracer = current_tracer()
+    if tracer is not None and tracer is not backend:  # it is that of a tensor from outside
+        outside = backend.target if isinstance(backend, Tracer) else backend
+        backend = tracer.resolve_traced_backend(outside)
     wanted = requested_dtype(as_dtype(dtype), backend)
     return wrap_array(backend.host_value(function, as_shape(shape), wanted), backend)
 

@@ -343,7 +343,8 @@ class Optimizer(ABC):
     def set_state(self, variables: Collection[Variable], state: Mapping[str, Any]) -> None:
         """Continue from a state that `get_state` returned, for variables in the same order.
 
-        If an error is raised, the optimizer has not changed.
+        If the state has a loss scale and the optimizer has none, it gets one. If an error is raised, the optimizer
+        has not changed.
 
         Raises:
             ArgumentError: `state` is not a state, or belongs to another number of variables or another
@@ -386,8 +387,10 @@ class Optimizer(ABC):
                         f"{slots[name].shape}; the variable has {variable.shape}"
                     )
             restored[variable] = steps, slots
-        if self.loss_scale is not None and "loss_scale" in known:
-            self.loss_scale.set_state(state["loss_scale"])
+        if "loss_scale" in known:
+            scale = self.loss_scale or LossScale()
+            scale.set_state(state["loss_scale"])
+            self.loss_scale = scale
         # The variables of the slots stay the same, for programs that have been traced with them.
         for variable, (steps, slots) in restored.items():
             state = self._states.setdefault(variable, VariableState())

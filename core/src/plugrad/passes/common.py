@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from plugrad.graph.graph import Call, Graph, Step, Value
@@ -24,11 +23,10 @@ def merge_common_calls(graph: Graph) -> Graph:
     for original in graph.steps:
         step = rename_inputs(original, names)
         if isinstance(step, Call):
-            known = find_call(step, first)
-            if known is not None:
+            known = find_or_record_call(step, first)
+            if known is not step:
                 names.update(zip(step.outputs, known.outputs, strict=True))
                 continue
-            record_call_by_key(step, first)
         steps.append(step)
     return with_steps(graph, steps, names) if names else graph
 
@@ -44,10 +42,13 @@ def find_call(step: Call, known_calls: Mapping[Any, Call]) -> Call | None:
     )
 
 
-def record_call_by_key(step: Call, known_calls: dict[Any, Call]) -> None:
-    """Add a call to the known calls, under its key, unless there is an equal one."""
-    with suppress(TypeError):
-        known_calls.setdefault(_call_key(step), step)
+def find_or_record_call(step: Call, known_calls: dict[Any, Call]) -> Call:
+    """Return the earlier call that computes the same as a step, or else the step itself, which becomes a known call."""
+    try:
+        found = known_calls.setdefault(_call_key(step), step)
+    except TypeError:
+        return step
+    return found if found is step or _are_identical_attributes(step.attrs, found.attrs) else step
 
 
 def _call_key(step: Call) -> tuple[Any, ...]:

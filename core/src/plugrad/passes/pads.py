@@ -23,9 +23,9 @@ def concatenate_padded(graph: Graph) -> Graph:
     The parts follow each other along one axis and fill it, and nothing else reads the padded arrays. 0 is added to each
     part, because -0.0 + 0 is 0.0.
     """
-    calls = {s.outputs[0]: s for s in graph.steps if isinstance(s, Call) and not s.returns_list}
-    if not any(step.kernel is movement.pad for step in calls.values()):
+    if not any(isinstance(s, Call) and s.kernel is movement.pad for s in graph.steps):
         return graph
+    calls = {s.outputs[0]: s for s in graph.steps if isinstance(s, Call) and not s.returns_list}
     uses = Counter(v for step in graph.steps for v in step.inputs if v is not None)
     uses.update((*graph.results, *[v for _, v in graph.updates]))
     finder = _PaddedPartFinder(calls, graph.specs, uses)

@@ -14,7 +14,7 @@ import numpy as np
 
 from plugrad.graph.graph import Call, Graph, Scan, Value
 from plugrad.kernels import activation, binary, creation, movement, unary
-from plugrad.passes.common import find_call, record_call_by_key
+from plugrad.passes.common import find_call, find_or_record_call
 from plugrad.passes.dead import remove_dead_steps
 from plugrad.types.specs import Shaped
 
@@ -59,9 +59,10 @@ def keep_residuals(graph: Graph) -> Graph:
     >>> [call.kernel.name for call in graph.steps[-1].body.steps]
     ['Multiply', 'Sub', 'Multiply']
     """
-    steps = [*graph.steps]
-    specs = dict(graph.specs)
-    loops = [index for index, step in enumerate(steps) if isinstance(step, Scan)]
+    loops = [index for index, step in enumerate(graph.steps) if isinstance(step, Scan)]
+    if len(loops) < 2:
+        return graph
+    steps, specs = [*graph.steps], dict(graph.specs)
     has_changed = False
     for place, index in enumerate(loops):
         for earlier in loops[:place]:
@@ -170,7 +171,7 @@ def _find_recomputed_calls(
     known: dict[Any, Call] = {}
     for step in earlier_body.steps:
         if isinstance(step, Call):
-            record_call_by_key(step, known)
+            find_or_record_call(step, known)
     repeated: dict[Value, Call] = {}
     for step in later_body.steps:
         if (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from plugrad.graph.graph import Call
 from plugrad.passes.algebra import simplify_algebra
 from plugrad.passes.common import merge_common_calls
 from plugrad.passes.constants import fold_constants
@@ -22,9 +23,8 @@ SIMPLIFICATION_PASSES: Final = (
     merge_common_calls,
     fold_constants,
     keep_residuals,
-    remove_dead_steps,
 )
-"""The passes that `simplify_graph` applies, in this order.
+"""The passes that `simplify_graph` applies to a graph without dead steps, in this order.
 
 Each goes from the first step to the last, and none finds more to do because of one that comes after it, so one round is
 enough: the tests run a second one on random programs, and it changes nothing.
@@ -42,9 +42,12 @@ def simplify_graph(graph: Graph) -> Graph:
       %3 = Add(%1, %1)  float32[3]
     return %3
     """
-    steps = [map_bodies(step, simplify_graph) for step in graph.steps]
-    if any(new is not old for new, old in zip(steps, graph.steps, strict=True)):
-        graph = replace(graph, steps=tuple(steps))
+    steps = tuple(
+        [step if type(step) is Call else map_bodies(step, simplify_graph) for step in graph.steps]
+    )
+    if steps != graph.steps:
+        graph = replace(graph, steps=steps)
+    graph = simplified = remove_dead_steps(graph)
     for simplify in SIMPLIFICATION_PASSES:
-        graph = simplify(graph)
-    return graph
+        simplified = simplify(simplified)
+    return graph if simplified is graph else remove_dead_steps(simplified)

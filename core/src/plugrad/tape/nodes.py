@@ -9,6 +9,7 @@ hold arrays, never tensors, so there are no reference cycles.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 from sys import getrefcount
@@ -23,7 +24,7 @@ from plugrad.types.shapes import broadcast, broadcast_axes
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Generator, Mapping, Sequence
 
     from plugrad.registry.gradients import VjpPlan
     from plugrad.tensor.backend import Backend
@@ -210,6 +211,16 @@ def end_recording(leaves: Collection[Leaf]) -> None:
     open_leaves.difference_update(leaves)
     if not open_leaves:
         restore_full_collections()
+
+
+@contextmanager
+def recording(leaves: Collection[Leaf]) -> Generator[None, None, None]:
+    """Mark the functions that are differentiated by these leaves as running, within a block."""
+    open_leaves.update(leaves)
+    try:
+        yield
+    finally:
+        end_recording(leaves)
 
 
 class ResultBundle(CustomNode):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from plugrad.tensor.backend import Backend
 from plugrad.tensor.context import current_context, transfer_target
 from plugrad.types.arguments import check_callable
+from plugrad.types.specs import TensorArray
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -84,10 +85,6 @@ class Tracer(Backend):
         finally:
             self.bound_tensors = before
 
-    def is_recorded(self, array: Any) -> bool:
-        """Return whether one of the tensors behind an array is on a tape outside the traced function."""
-        return False
-
     def without_tape(self, array: Any) -> Any:
         """Return an array with the same values that is on no tape outside the traced function."""
         return array
@@ -147,6 +144,12 @@ def is_traced(x: Tensor) -> bool:
     tensor([11., 12.], dtype=float32)
     """
     return isinstance(x.backend, Tracer)
+
+
+def is_recorded(x: Tensor) -> bool:
+    """Return whether a tensor is on a tape: on that of its own level, or on one outside of a function under `vmap`."""
+    array = x.array
+    return x.node is not None or (isinstance(array, TensorArray) and is_recorded(array.tensor))
 
 
 def static_value(function: Callable[[], StaticValueType]) -> StaticValueType:

@@ -62,9 +62,18 @@ class GraphTracer(Tracer):
     """Records the kernel calls of one function for one device, the *target*, as a graph."""
 
     def __init__(
-        self, target: Backend, arguments: Sequence[Any] = (), *, may_move: bool = False
+        self,
+        target: Backend,
+        arguments: Sequence[Any] = (),
+        *,
+        may_move: bool = False,
+        keeps_stop_gradients: bool = False,
     ) -> None:
-        """Begin an empty graph; with `may_move`, a tensor from outside on another device raises `OtherDeviceUsed`."""
+        """Begin an empty graph.
+
+        With `may_move`, a tensor from outside on another device raises `OtherDeviceUsed`; with `keeps_stop_gradients`,
+        the graph says where no gradient flows.
+        """
         self.target = target
         self.name = target.name  # pyright: ignore[reportAttributeAccessIssue] - for others it is that of the class
         self.device = target.device
@@ -75,6 +84,7 @@ class GraphTracer(Tracer):
         self.first_arguments: Sequence[Any] = arguments
         """The arrays of the call for which the function is traced, by value."""
         self.may_move: bool = may_move
+        self.keeps_stop_gradients: bool = keeps_stop_gradients
         self.first_node_order: int = next_node_order()
         """Nodes of the tape that are older are not part of the trace."""
         self.specs: dict[int, Shaped] = {}
@@ -151,9 +161,9 @@ class GraphTracer(Tracer):
         self.guards.append((function, function()))
 
     def without_tape(self, array: Any) -> Any:
-        """Return an array with the same values through which no gradient flows; the step is removed before a run."""
-        if not isinstance(array, TracedArray):
-            return array  # strings, which have no gradient
+        """Return an array with the same values through which no gradient flows: the same one, unless a step says so."""
+        if not self.keeps_stop_gradients or not isinstance(array, TracedArray):
+            return array  # which strings are not
         output = self.new_value(self.specs[array.value])
         inputs, outputs = (array.value,), (output.value,)
         self.steps.append(
@@ -409,13 +419,13 @@ class RecordingFunctions(dict[str, "Implementation"]):
             inputs = arrays if has_inputs else ()
             found = infer(inputs, attrs)
             numbers = tuple([None if x is None else x.value for x in inputs])
+            line = find_user_line(3)
             if hasattr(found, "dtype"):
                 output = new_value(found)
-                note(Call(contract, numbers, attrs, (output.value,), False, find_user_line()))
+                note(Call(contract, numbers, attrs, (output.value,), False, line))
                 return output
             outputs = [*map(new_value, found)]
-            results = tuple([y.value for y in outputs])
-            note(Call(contract, numbers, attrs, results, True, find_user_line()))
+            note(Call(contract, numbers, attrs, tuple([y.value for y in outputs]), True, line))
             return outputs
 
         self[kernel_name] = record

@@ -163,7 +163,7 @@ class BodyTracer(CapturingTracer, GraphTracer):
 
     def __init__(self, parent: GraphTracer, kind: SubgraphKind) -> None:
         """Begin an empty graph inside that of `parent`."""
-        GraphTracer.__init__(self, parent.target)
+        GraphTracer.__init__(self, parent.target, keeps_stop_gradients=parent.keeps_stop_gradients)
         CapturingTracer.__init__(self, watched_variables.get() or {})
         self.parent: GraphTracer = parent
         self.kind: SubgraphKind = kind

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import ArgumentError
 from plugrad.graph.graph import Cond, While
+from plugrad.ops.streams import keep_positions
 from plugrad.passes.dead import has_effect
 from plugrad.passes.hosts import return_host_values, return_host_values_from_branches
-from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, ResultBundle
+from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, ResultBundle, recording
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
@@ -154,9 +155,9 @@ class CondNode(CustomNode):
                 ]
                 with tracer.bind_captured_tensors(bound, host_values[branch_index]):
                     remaining = iter(xs[:count])
-                    results: Any = function(
-                        *map_tree(lambda m: fill_placeholder(m, remaining), self.args)
-                    )
+                    args = map_tree(lambda m: fill_placeholder(m, remaining), self.args)
+                    with recording(leaves.values()), keep_positions():
+                        results: Any = function(*args)
                     found = lift_tensors_of_tree(map_tree(as_tensor_leaf, results), tracer)
                     ends = ResultBundle(tuple([found[i].node for i in given]))
                     pulled = BackwardPass(ends, list(leaves.values())).run(cotangents)

@@ -27,10 +27,10 @@ def _is_own_module(global_variables: dict[str, Any]) -> bool:
     return is_own
 
 
-def find_user_line() -> SourceLine:
-    """Return the innermost running line outside plugrad and its plugins."""
+def find_user_line(depth: int = 2) -> SourceLine:
+    """Return the innermost running line outside plugrad and its plugins; the first `depth` frames are inside."""
     own = _globals_of_own_modules
-    frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage] - `traceback` takes 100 times as long
+    frame: FrameType | None = sys._getframe(depth)  # pyright: ignore[reportPrivateUsage] - `traceback` takes 100 times as long
     while frame is not None:
         if id(frame.f_globals) not in own:
             code = frame.f_code

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from plugrad.discovery.selection import activate_backend
 from plugrad.errors import TracingError
 from plugrad.ops.creation import zeros_like
-from plugrad.passes.dead import has_effect, remove_dead_steps
+from plugrad.ops.streams import keep_positions
+from plugrad.passes.dead import has_effect
 from plugrad.passes.hosts import return_host_values
 from plugrad.passes.memory import plan_memory
 from plugrad.passes.simplify import simplify_graph
-from plugrad.passes.stops import remove_stop_gradients
 from plugrad.tape.nodes import (
     CustomNode,
     InputGradients,
@@ -22,8 +22,7 @@ from plugrad.tape.nodes import (
     Node,
     OutputNode,
     ResultBundle,
-    end_recording,
-    open_leaves,
+    recording,
 )
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.backend import check_device_alive
@@ -94,13 +93,16 @@ class Program:
         self.name = name
         self.function = function
         self.backend = backend
-        tracer = GraphTracer(backend, [x.array for x in tensors], may_move=may_move)
+        tracer = GraphTracer(
+            backend,
+            [x.array for x in tensors],
+            may_move=may_move,
+            keeps_stop_gradients=keeps_stop_gradients,
+        )
         self.graph, self.rebuild = _trace(name, function, tensors, tracer)
         self.guards = tracer.guards
+        self.graph = simplify_graph(self.graph)
         check_leaks(tracer, self.graph, name)
-        self.graph = simplify_graph(
-            self.graph if keeps_stop_gradients else remove_stop_gradients(self.graph)
-        )
         self.variables = list(self.graph.variables.values())
         self.updated = [v for v, _ in self.graph.updates]
         self.has_effects = any(map(has_effect, self.graph.steps))
@@ -235,12 +237,9 @@ class Program:
                 for _ in range(len(tensors) - len(needs_input_grad) - sum(has_result_grad))
             ]
             held = zip(self.variables, inputs[count:], strict=True)
-            open_leaves.update(leaves)
             with tracer.bind_values(dict(held), hosts):
-                try:
+                with recording(leaves), keep_positions():
                     results = [*iter_tensors(self.function(inputs[:count]))]
-                finally:
-                    end_recording(leaves)
                 ends = [
                     x.node for x, is_given in zip(results, has_result_grad, strict=True) if is_given
                 ]
@@ -335,4 +334,4 @@ def _trace(
                 f"{array.shape}, which the tensor of the caller would not show; return the new value instead"
             )
     graph = tracer.finish([x.value for x in arguments], values)
-    return remove_dead_steps(graph), rebuilder.compile(text)
+    return graph, rebuilder.compile(text)

@@ -8,8 +8,9 @@ from plugrad.engine.autocast import keep_precision
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.graph.graph import Scan
 from plugrad.ops.creation import zeros_like
+from plugrad.ops.streams import keep_positions
 from plugrad.passes.hosts import return_host_values
-from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, OutputNode, ResultBundle
+from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, OutputNode, ResultBundle, recording
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
@@ -210,7 +211,8 @@ class ScanNode(CustomNode):
                 c, y = (
                     map_tree(lambda m: fill_placeholder(m, remaining), tree) for tree in self.trees
                 )
-                result = check_iteration_result(self.function(c, y), c)
+                with recording(leaves), keep_positions():
+                    result = check_iteration_result(self.function(c, y), c)
                 found = [*lift_tensors_of_tree(result, tracer), *now]
                 ends = tuple([found[i].node for i in (*moving, *given)])
                 pulled = BackwardPass(ResultBundle(ends), leaves).run([*d_carry, *d_results])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from plugrad.discovery.selection import get_selection, set_selection
 from plugrad.discovery.state import Selection
-from plugrad.engine.custom import as_tensor_list, custom_grad
+from plugrad.engine.custom import as_tensor_list, check_value_and_gradient, custom_grad
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import BackendMismatch, TracingError
 from plugrad.kernels import movement, reduction
@@ -232,13 +232,6 @@ class BatchTracer(Tracer):
             f"vmap: the function runs on {self.target.label}, and asks for {backend.label}; compute there outside of it"
         )
 
-    def is_recorded(self, array: Any) -> bool:
-        """Return whether the tensor that an array holds is on a tape, at any level."""
-        held = self.wrap_outer_tensor(array).tensor
-        return held.node is not None or (
-            isinstance(held.backend, Tracer) and held.backend.is_recorded(held.array)
-        )
-
     def without_tape(self, array: Any) -> Any:
         """Return an array that holds the same tensor, off the tape."""
         found = self.wrap_outer_tensor(array)
@@ -291,8 +284,6 @@ class BatchTracer(Tracer):
     ) -> Any:
         """Call a function with a custom gradient, on outer tapes too; return its value and its gradient function."""
         held: list[BatchedArray] = [x.array for x in args]
-        if not any(map(self.is_recorded, held)):
-            return function(*args, save)
         found: list[Any] = []
         pairs: list[tuple[Tensor, Tensor]] = []
         """What is saved, and what it was then."""
@@ -315,7 +306,7 @@ class BatchTracer(Tracer):
                     Tensor(type(array)(x, array.is_batched), self, arg.node)
                     for x, array, arg in zip(given, held, args, strict=True)
                 ]
-                value, gradient = function(*inner, save_both)
+                value, gradient = check_value_and_gradient(function(*inner, save_both))
                 result = self._batched_array(value)
             if not result.is_batched and any(array.is_batched for array in held):
                 result = BatchedArray(self.with_batch_axis(result), is_batched=True)

@@ -19,8 +19,8 @@ from plugrad.errors import (
 from plugrad.ops.attributes import as_list, is_sequence
 from plugrad.ops.creation import asarray, eye, ones_like, zeros, zeros_like
 from plugrad.ops.movement import expand_dims, reshape, stack, unstack
-from plugrad.ops.streams import RepeatedRun, repeated_run
-from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, end_recording, open_leaves
+from plugrad.ops.streams import RepeatedRun, keep_positions, repeated_run
+from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, recording
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
@@ -396,10 +396,9 @@ class _CheckpointedCall(CustomNode):
         watched = watched_variables.set(dict(zip(self.variables, unused, strict=True)))
         run = repeated_run.set(RepeatedRun(self.first_run))
         try:
-            open_leaves.update(leaves)
-            value = self.function(*args, **kwargs)
+            with recording(leaves), keep_positions():
+                value = self.function(*args, **kwargs)
         finally:
-            end_recording(leaves)
             repeated_run.reset(run)
             watched_variables.reset(watched)
         return list(enumerate(BackwardPass(value.node, leaves).run(dy)))

@@ -13,7 +13,14 @@ from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeErr
 from plugrad.kernels import creation
 from plugrad.ops.attributes import check_flag, check_integer, is_sequence, to_list
 from plugrad.ops.creation import asarray, zeros_like
-from plugrad.tape.nodes import Leaf, ResultBundle, count_live_leaves, end_recording, open_leaves
+from plugrad.tape.nodes import (
+    Leaf,
+    ResultBundle,
+    count_live_leaves,
+    end_recording,
+    open_leaves,
+    recording,
+)
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import static_value
@@ -250,11 +257,8 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     leaves: list[Leaf] = []
     inputs: list[ArrayWithBackend] = []
     renamed = [map_tree(lambda x: _make_leaf(x, leaves, inputs), arg) for arg in args]
-    open_leaves.update(leaves)
-    try:
+    with recording(leaves):
         result = map_tree(_check_differentiable_result, function(*renamed))
-    finally:
-        end_recording(leaves)
     is_one = isinstance(result, Tensor)
     ends = [result] if is_one else list(iter_tensors(result))
     root = result.node if is_one else ResultBundle(tuple([end.node for end in ends]))

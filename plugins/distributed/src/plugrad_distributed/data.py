@@ -44,9 +44,10 @@ def _iter_shares(batches: Iterable[Any], world: World) -> Iterator[Any]:
             start = world.rank * count // world.size
             end = (world.rank + 1) * count // world.size
             world.examples = end - start
+            world.is_padding = start == end
             yield _slice_batch(batch, start, end) if start < end else _slice_batch(batch, 0, 1)
     finally:
-        world.examples = None
+        world.examples, world.is_padding = None, False
 
 
 def _get_batch_arrays(batch: Any) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
-from plugrad.extend import ArgumentError, ArgumentValueError
+from plugrad.extend import ArgumentError, ArgumentValueError, static_value
 from plugrad_distributed import kernels
 from plugrad_distributed.data import shard
 from plugrad_distributed.reduction import GradientBucket, GradientReduction, split_flat
@@ -47,7 +47,8 @@ class DataParallel:
         clip: a function of the list of reduced gradients that returns the ones to use, such as
             ``lambda gradients: plugrad.optimizers.clip_by_global_norm(gradients, 1.0)``.
         shard_state: whether each rank keeps the optimizer's state of its part of the elements only (ZeRO, stage 1).
-            That takes 1/N of the memory, and half as many bytes more to exchange.
+            That takes 1/N of the memory, and half as many bytes more to exchange. Then `get_state` and `set_state` of
+            this object have the state of all ranks, and those of the optimizer do not.
         bucket_bytes: the most bytes that travel together, but for larger variables.
 
     Raises:
@@ -136,8 +137,11 @@ class DataParallel:
         self.world.examples = examples
 
     def prepare(self, variables: Sequence[Variable]) -> None:
-        """Copy the values of rank 0 to the variables of all ranks."""
+        """Copy the values of rank 0 to all ranks, and divide the optimizer's state where each rank keeps a part."""
         broadcast(variables)
+        trained = [v for v in variables if v.trainable]
+        if self.shard_state and trained:
+            self._get_shards(trained)
 
     def shard(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Yield this rank's share of each batch; see `dist.shard`."""
@@ -176,10 +180,12 @@ class DataParallel:
             return self.optimizer.minimize(function, variables)
         trained = [v for v in variables if v.trainable]
         step = self._begin_step("minimize", trained, examples)
-        value, gradients = step.differentiate(function, variables, is_sent=True)
+        factor = self._loss_factor(trained)
+        value, gradients = step.differentiate(_scale(function, factor), variables, is_sent=True)
         loss = step.receive_all(gradients)
         self._apply_reduced(step.reduction, trained, step.reduced)
-        return value if loss is None else loss.reshape(value.shape)
+        value = value if loss is None else loss.reshape(value.shape)
+        return value if factor is None else value / factor
 
     def accumulate(
         self,
@@ -200,10 +206,12 @@ class DataParallel:
                 "accumulate: steps were taken already that keep no gradients; call accumulate before the first minimize"
             )
         self._is_direct = False
-        step = self._begin_step("accumulate", [v for v in variables if v.trainable], examples)
-        value, gradients = step.differentiate(function, variables, is_sent=False)
+        trained = [v for v in variables if v.trainable]
+        step = self._begin_step("accumulate", trained, examples)
+        factor = self._loss_factor(trained)
+        value, gradients = step.differentiate(_scale(function, factor), variables, is_sent=False)
         step.send_remaining(gradients)
-        return value
+        return value if factor is None else value / factor
 
     def apply_gradients(
         self, pairs: Iterable[tuple[Variable, Tensor]], *, examples: int | None = None
@@ -256,15 +264,41 @@ class DataParallel:
         """Take the optimizer's step with the reduced gradients, given as buckets."""
         if self.shard_state:
             self._check_optimizer_supports_shards(variables)
+            clipped = flat_buckets
             if self.clip is not None:
-                gradients = self.clip(_unpack_buckets(reduction, flat_buckets))
-                flat_buckets = [_pack_bucket(bucket, gradients) for bucket in reduction.buckets]
-            self._get_shards(variables).apply(self.optimizer, flat_buckets)
+                gradients = self._clip_unscaled(variables, _unpack_buckets(reduction, flat_buckets))
+                clipped = [_pack_bucket(bucket, gradients) for bucket in reduction.buckets]
+            if (
+                self._loss_factor(variables) is not None
+            ):  # a rank sees a part; all skip the same steps
+                clipped = _spread_nonfinite(flat_buckets, clipped)
+            self._get_shards(variables).apply(self.optimizer, clipped)
             return
         gradients = _unpack_buckets(reduction, flat_buckets)
         if self.clip is not None:
-            gradients = self.clip(gradients)
+            gradients = self._clip_unscaled(variables, gradients)
         self.optimizer.apply_gradients(zip(variables, gradients, strict=True))
+
+    def _loss_factor(self, variables: Sequence[Variable]) -> Tensor | None:
+        """Return the present factor of the optimizer's loss scale, or None if there is none."""
+        scale = static_value(lambda: self.optimizer.loss_scale)
+        if scale is None:
+            return None
+        return plugrad.stop_gradient(scale.factor_on(variables[0].backend))
+
+    def _clip_unscaled(
+        self, variables: Sequence[Variable], gradients: list[Tensor]
+    ) -> Sequence[Tensor]:
+        """Return the gradients that `clip` makes of those of the loss without its scale, scaled again."""
+        assert self.clip is not None
+        factor = self._loss_factor(variables)
+        if factor is None:
+            return self.clip(gradients)
+        clipped = self.clip([gradient / factor for gradient in gradients])
+        scaled = [(c * factor).astype(v.dtype) for v, c in zip(variables, clipped, strict=True)]
+        return _spread_nonfinite(
+            gradients, scaled
+        )  # the step is skipped, whatever `clip` makes of them
 
     def _check_optimizer_supports_shards(self, variables: Sequence[Variable]) -> None:
         """Raise if the optimizer has an option that needs whole variables, not parts of them.
@@ -288,7 +322,17 @@ class DataParallel:
         found = self._shards.get(key)
         if found is None:
             buckets = self._begin_step("shards", variables, None).reduction.buckets
-            found = self._shards[key] = OptimizerShards(self.world, variables, buckets)
+            found = OptimizerShards(self.world, variables, buckets)
+            try:
+                state = self.optimizer.get_state(variables)
+            except plugrad.errors.TracingError:
+                raise ArgumentError(
+                    "DataParallel: the optimizer has a state of whole variables, which a traced step cannot divide "
+                    "among the ranks; call prepare(variables) of this object before the first step"
+                ) from None
+            if any(entry["steps"] for entry in state["variables"]):
+                found.set_state(self.optimizer, state)
+            self._shards[key] = found
         return found
 
     # --- state -----------------------------------------------------------------------------------
@@ -429,6 +473,18 @@ class _TrainingStep:
             size=element_count,
             dtype=str(dtype),
         )
+
+
+def _scale(function: Callable[[], Tensor], factor: Tensor | None) -> Callable[[], Tensor]:
+    """Return a function multiplied by the factor of a loss scale, in float32."""
+    return function if factor is None else lambda: function().astype(plugrad.float32) * factor
+
+
+def _spread_nonfinite(gradients: Sequence[Tensor], replaced: Sequence[Tensor]) -> list[Tensor]:
+    """Return the replaced gradients, or NaN in all of them if one of the gradients is infinite or NaN."""
+    # 0 times infinity or NaN is NaN, and so is a sum with it.
+    zero = plugrad.add_n([plugrad.sum((g * 0).astype(plugrad.float32)) for g in gradients])
+    return [plugrad.where(zero == 0, g, plugrad.nan) for g in replaced]
 
 
 def _concatenate_flat(vectors: Sequence[Tensor]) -> Tensor:

@@ -102,11 +102,11 @@ class GradientReduction:
         kept = self.kept.pop(bucket_index, None)
         total = self.kept_examples + self.examples
         if kept is not None:
-            factor *= self.examples / total
+            factor *= self.examples / total if total else 0.0
         buffer = self._bucket_buffer(bucket_index, flat_gradients)
         _multiply_keeping_zeros(flat_gradients, factor / self.world.size, buffer)
         if kept is not None:
-            buffer += kept / (total * self.world.size)
+            buffer += kept / (total * self.world.size) if total else 0.0
             if not self.kept:
                 self.kept_examples = 0.0
         self._sums[bucket_index] = self.world.submit(self._sum_over_ranks, buffer)

@@ -107,10 +107,7 @@ class OptimizerShards:
                 whole = self.world.submit(self._gather_state_values, values).result().reshape(-1)
                 for i, value in zip(positions, split_flat(whole, shapes), strict=True):
                     entries[i][name] = value.copy()
-        return {
-            "iterations": own["iterations"],
-            "variables": [entries[i] for i in range(len(self.variables))],
-        }
+        return own | {"variables": [entries[i] for i in range(len(self.variables))]}
 
     def _gather_state_values(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the values of all ranks as rows, after a check that they have one shape and dtype."""
@@ -141,7 +138,7 @@ class OptimizerShards:
                 own[name] = padded[part.first_element : part.first_element + part.element_count]
             parts.append(own)
         variables = [part.variable for part in self.parts]
-        optimizer.set_state(variables, {"iterations": state["iterations"], "variables": parts})
+        optimizer.set_state(variables, {**state, "variables": parts})
 
 
 def _pad_to_part_size(x: Tensor, part: _BucketPart) -> Tensor:

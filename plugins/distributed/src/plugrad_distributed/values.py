@@ -132,8 +132,8 @@ def moments(x: Tensor, axis: Sequence[int]) -> tuple[Tensor, Tensor]:
     """
     world = current_world("moments")
     kept = [i for i in range(x.ndim) if i not in axis]
-    size = prod(x.shape[i] for i in range(1, x.ndim) if i in axis)
-    own = host_value(_make_element_counter(world, x.shape[0], size), device=x.backend)
+    elements = prod(x.shape[i] for i in range(x.ndim) if i in axis)
+    own = host_value(_make_element_counter(world, elements), device=x.backend)
     shape = [x.shape[i] for i in kept]
     sums = plugrad.mean(x, axis=tuple(axis)).reshape(-1) * own
     total = kernels.sum_over_ranks(plugrad.concat([sums, own.reshape(1)]), world)
@@ -146,11 +146,9 @@ def moments(x: Tensor, axis: Sequence[int]) -> tuple[Tensor, Tensor]:
     )
 
 
-def _make_element_counter(
-    world: World, examples: int, elements_per_example: int
-) -> Callable[[], float]:
-    """Return a function that counts the elements of this rank's batch, without padding."""
-    return lambda: (examples if world.examples is None else world.examples) * elements_per_example
+def _make_element_counter(world: World, element_count: int) -> Callable[[], float]:
+    """Return a function that counts the elements of this rank's batch; examples without weight have statistics, too."""
+    return lambda: 0.0 if world.is_padding else float(element_count)
 
 
 def rank_seed(seed: int) -> int:

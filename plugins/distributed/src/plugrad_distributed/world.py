@@ -77,6 +77,8 @@ class World:
         """The device of each rank."""
         self.examples: float | None = None
         """How many examples of this rank's present batch count; None if nobody has said so."""
+        self.is_padding = False
+        """Whether this rank's present batch only fills an empty share; see `dist.shard`."""
         self.exchanges: deque[Exchange] = deque(maxlen=MAX_RECORDED_EXCHANGES)
         self.waited = 0
         """The nanoseconds for which the program has waited for exchanges of gradients."""

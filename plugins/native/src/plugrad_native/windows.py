@@ -62,7 +62,7 @@ def split_image(descriptor_bytes: bytes, part_count: int) -> list[WindowPart]:
     axes = descriptor[2:].reshape(MAX_SPATIAL_AXES, -1)
     axis = next((i for i in range(MAX_SPATIAL_AXES) if axes[i, 1] > 1), 0)
     found: list[WindowPart] = []
-    for first, last in pairwise(_split_evenly(int(axes[axis, 1]), part_count)):
+    for first, last in pairwise(split_evenly(int(axes[axis, 1]), part_count)):
         changed = descriptor.copy()
         line = changed[2:].reshape(MAX_SPATIAL_AXES, -1)[axis]
         line[1] = last - first
@@ -71,7 +71,7 @@ def split_image(descriptor_bytes: bytes, part_count: int) -> list[WindowPart]:
     return found
 
 
-def _split_evenly(item_count: int, max_parts: int) -> list[int]:
+def split_evenly(item_count: int, max_parts: int) -> list[int]:
     """Return the bounds of nearly equal parts of `item_count` items, at most `max_parts`."""
     max_parts = max(min(max_parts, item_count), 1)
     return [item_count * i // max_parts for i in range(max_parts + 1)]

@@ -51,6 +51,10 @@ from plugrad_nn.dropout import (
     GaussianNoise as GaussianNoise,
     SpatialDropout as SpatialDropout,
 )
+from plugrad_nn.evaluation import (
+    evaluate as evaluate,
+    predict as predict,
+)
 from plugrad_nn.graph import (
     Graph as Graph,
 )
@@ -140,11 +144,7 @@ from plugrad_nn.strategy import Strategy as Strategy
 from plugrad_nn.summary import (
     summary as summary,
 )
-from plugrad_nn.training import (
-    evaluate as evaluate,
-    fit as fit,
-    predict as predict,
-)
+from plugrad_nn.training import fit as fit
 from plugrad_nn.transformer import (
     TransformerDecoderBlock as TransformerDecoderBlock,
     TransformerEncoderBlock as TransformerEncoderBlock,

@@ -202,7 +202,8 @@ def _as_array_unless_tensor(x: Any) -> Any:
 
 
 def _as_array(x: Any) -> NDArray[Any]:
-    return np.asarray(x)
+    # Python's numbers get the dtypes of plugrad, not those of NumPy.
+    return plugrad.asarray(x).numpy() if isinstance(x, list | tuple) else np.asarray(x)
 
 
 def iter_leaves(tree: Any) -> Iterator[Any]:
@@ -238,10 +239,7 @@ def check_arrays(function_name: str, arrays: Sequence[Any]) -> tuple[list[Any], 
     if not arrays:
         raise ArgumentError(f"{function_name}: give one array or more")
     try:
-        found: list[Any] = [
-            x if isinstance(x, plugrad.Tensor | np.ndarray) else np.asarray(x)  # pyright: ignore[reportUnknownVariableType]
-            for x in arrays
-        ]
+        found = [x if isinstance(x, plugrad.Tensor) else _as_array(x) for x in arrays]
     except ValueError as error:
         raise ArgumentError(
             f"{function_name}: give the arrays one after the other, as in {function_name}(x, y); an argument is none: "

@@ -7,7 +7,7 @@ import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import plugrad
 from plugrad.extend import ArgumentError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from plugrad.optimizers import Optimizer
     from plugrad_nn.parameters import Params
+    from plugrad_nn.strategy import DistributedSteps
 
 
 @dataclass
@@ -35,6 +36,14 @@ class Run:
     """The results of the epochs that have ended."""
     is_stopped: bool = False
     """Whether this epoch is the last one; a callback sets it."""
+    is_first: bool = True
+    """Whether this is the first of several processes that train together, the one that writes files."""
+    distributed: DistributedSteps | None = None
+    """What takes the steps of several processes; None in a training in one."""
+
+    def get_optimizer_state(self) -> dict[str, Any]:
+        """Return the state of the optimizer for the parameters; all processes of a training call it."""
+        return (self.distributed or self.optimizer).get_state(leaves(self.params))
 
 
 class Callback:
@@ -58,6 +67,9 @@ class Callback:
     epoch 2 of 2
     """
 
+    only_in_first_process: ClassVar[bool] = False
+    """Whether only the first of several processes that train together calls the methods, as of one that logs."""
+
     def on_train_begin(self, run: Run) -> None:
         """Called before the first epoch."""
 
@@ -76,6 +88,8 @@ class Callback:
 
 class Checkpoint(Callback):
     """Save the parameters and the optimizer state after each epoch, or after each new best one.
+
+    In a training in several processes, the first one writes the file.
 
     >>> nn.Checkpoint("run.safetensors", monitor="val_loss").monitor
     'val_loss'
@@ -116,11 +130,9 @@ class Checkpoint(Callback):
             if not value < self.best:
                 return
             self.best = value
-        path = self.path.replace("{epoch}", str(epoch))
-        if self.save_optimizer:
-            plugrad.save(path, (run.params, run.optimizer.get_state(leaves(run.params))))
-        else:
-            plugrad.save(path, run.params)
+        tree = (run.params, run.get_optimizer_state()) if self.save_optimizer else run.params
+        if run.is_first:
+            plugrad.save(self.path.replace("{epoch}", str(epoch)), tree)
 
 
 class CSVLogger(Callback):
@@ -131,6 +143,8 @@ class CSVLogger(Callback):
     Args:
         path: the file; what it contains is replaced.
     """
+
+    only_in_first_process = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Store the path."""

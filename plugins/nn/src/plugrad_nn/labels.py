@@ -27,7 +27,9 @@ _current_batch_labels: Final[ContextVar[tuple[Tensor, int] | None]] = ContextVar
 
 
 def largest_label(labels: Any) -> int | None:
-    """Return the largest integer label, or None if there are no labels or they are not integers."""
+    """Return the largest integer label of a data set, or None without integer labels or for several outputs."""
+    if labels is None or isinstance(labels, dict | tuple):
+        return None
     if isinstance(labels, plugrad.Tensor):
         if not (plugrad.isdtype(labels.dtype, "integral") and labels.size):
             return None

@@ -125,8 +125,8 @@ class Child(NamedTuple):
     """The parameters of the layer."""
     shape: Any
     """The shape of one input, or the shapes of several."""
-    result: tuple[int, ...]
-    """The shape of one result of the layer."""
+    result: tuple[int, ...] | None
+    """The shape of one result of the layer; None for a part, which no other layer follows."""
 
 
 class LayerType(ABCMeta):

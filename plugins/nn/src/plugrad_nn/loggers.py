@@ -30,6 +30,8 @@ class TensorBoard(Callback):
         ArgumentError: in training, tensorboardX is not installed.
     """
 
+    only_in_first_process = True
+
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         """Store the folder."""
         self.folder = os.fspath(folder)
@@ -65,6 +67,8 @@ class MLflow(Callback):
     Raises:
         ArgumentError: in training, mlflow is not installed.
     """
+
+    only_in_first_process = True
 
     def __init__(self, run_name: str | None = None, experiment: str | None = None) -> None:
         """Store the names."""
@@ -108,6 +112,8 @@ class LivePlot(Callback):
     Raises:
         ArgumentError: in training, matplotlib is not installed, or there is neither a notebook nor a path.
     """
+
+    only_in_first_process = True
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         """Store the path."""

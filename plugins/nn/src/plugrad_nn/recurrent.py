@@ -271,11 +271,11 @@ class GRU(_Recurrent):
                 and inputs.shape == from_state.shape
             ):
                 return (recurrent.gru_cell(inputs, from_state, h),)
-        z, r, g = plugrad.split(inputs, 3, axis=-1)
-        if self.reset_after:
+            z, r, g = plugrad.split(inputs, 3, axis=-1)
             z_state, r_state, g_state = plugrad.split(from_state, 3, axis=-1)
             candidate = g + self.recurrent_activation(r + r_state) * g_state
         else:
+            z, r, g = plugrad.split(inputs, 3, axis=-1)
             gates = h @ kernel[:, : 2 * self.units]
             z_state, r_state = plugrad.split(gates, 2, axis=-1)
             reset = self.recurrent_activation(r + r_state) * h

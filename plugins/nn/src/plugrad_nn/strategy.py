@@ -13,11 +13,19 @@ if TYPE_CHECKING:
 
 
 class DistributedSteps(Protocol):
-    """An optimizer interface whose steps use the gradients of all processes."""
+    """An optimizer interface whose steps use the gradients of all processes, and the optimizer's loss scale."""
 
     @property
     def iterations(self) -> int:
         """The number of steps taken."""
+        ...
+
+    def prepare(self, variables: Sequence[Variable]) -> None:
+        """Give the variables equal values in all processes, which continue with the optimizer's state."""
+        ...
+
+    def get_state(self, variables: Collection[Variable]) -> dict[str, Any]:
+        """Return the optimizer's state of the variables; all processes call it."""
         ...
 
     def minimize(self, function: Callable[[], Tensor], variables: Collection[Variable]) -> Tensor:
@@ -53,10 +61,6 @@ class Strategy(Protocol):
 
     def with_optimizer(self, optimizer: Optimizer) -> DistributedSteps:
         """Return an object that takes an optimizer's steps in all processes."""
-        ...
-
-    def prepare(self, variables: Sequence[Variable]) -> None:
-        """Give the variables equal values in all processes."""
         ...
 
     def shard(self, batches: Iterable[Any]) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plugrad.cli import jobs, layout
 from plugrad.cli.jobs import Job
@@ -12,6 +12,7 @@ from plugrad.errors import PluginUnavailable, suggest_similar_name
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Mapping
 
     from plugrad.cli.jobs import Outcome
     from plugrad.discovery.plugin import Plugin
@@ -57,70 +58,96 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
+class KernelReport(NamedTuple):
+    """The contracts of all kernels, and what each backend has of them."""
+
+    contracts: dict[str, dict[str, Any]]
+    """By kernel: the record of its contract."""
+    implementations: KernelsByBackend
+    """How each kernel is implemented."""
+    packs: PacksByBackend
+    """The plugins that bring implementations."""
+    reasons: dict[str, str]
+    """By backend: why it could not be loaded; its kernels are those in the manifest."""
+
+    def names(self) -> list[str]:
+        """Return all kernels: those with a contract, and then those that only backends know."""
+        implemented = {name for table in self.implementations.values() for name in table}
+        return [*self.contracts, *sorted(implemented - {*self.contracts})]
+
+    def describe(self, kernel_name: str) -> dict[str, Any]:
+        """Return the record of a kernel, for JSON."""
+        return {
+            **self.contracts.get(kernel_name, _EMPTY_CONTRACT_RECORD),
+            "backends": _select_by_kernel(self.implementations, kernel_name),
+            "packs": _select_by_kernel(self.packs, kernel_name),
+        }
+
+
 def run(arguments: Namespace) -> None:
     """Load each backend in a separate process, and print which kernels it implements."""
+    report = _load_backends(arguments.backend, arguments.timeout)
+    names = [
+        name
+        for name in report.names()
+        if _matches_kernel(arguments.pattern, name, report.contracts)
+        and (not arguments.backend or any(name in t for t in report.implementations.values()))
+    ]
+    if arguments.json:
+        kernels = {name: report.describe(name) for name in names}
+        layout.print_json({"kernels": kernels, "without": report.reasons})
+        return
+    contracts = report.contracts
+    if not names:
+        families = {contract["family"] for contract in contracts.values()}
+        hint = suggest_similar_name(arguments.pattern, [*report.names(), *families])
+        layout.print_line(f"No kernel matches {arguments.pattern!r}{hint}.")
+    elif arguments.batching:
+        _print_batching_rules([name for name in names if name in contracts], contracts)
+    elif arguments.matrix:
+        _print_support_matrix(names, contracts, report.implementations)
+    else:
+        if arguments.pattern in contracts:
+            layout.print_verbatim(contracts[arguments.pattern]["contract"], indent="")
+            layout.print_line()
+        _print_kernel_list(names, contracts, report.implementations, report.packs)
+    if report.reasons:
+        layout.print_line()
+        layout.print_line("Not loaded; any kernels shown are those in the manifest:")
+        layout.print_pairs(report.reasons.items())
+
+
+def _load_backends(backend_names: list[str], timeout: float) -> KernelReport:
+    """Load the backends of these names, or all, each in a separate process, and return their kernels.
+
+    Raises:
+        PluginUnavailable: the contracts of core cannot be read.
+    """
     backends = [
         b
-        for b in select_plugins(arguments.backend, "backend")
+        for b in select_plugins(backend_names, "backend")
         if b.status in ("available", "active", "conflict")
     ]
     loading = [
         Job("try_backend", {"plugin_name": b.qualified_name, "last_step": "open"}) for b in backends
     ]
-    first, *outcomes = jobs.run_jobs([Job("report_contracts", {}), *loading], arguments.timeout)
+    first, *outcomes = jobs.run_jobs([Job("report_contracts", {}), *loading], timeout)
     if first.problem:
         raise PluginUnavailable(f"plugrad itself {first.problem}; run `plugrad doctor` for details")
     contracts: dict[str, dict[str, Any]] = first.report["contracts"]
     for outcome in outcomes:  # the contracts of packs
         contracts |= outcome.report.get("contracts", {})
     implementations, reasons = _find_implementations(backends, outcomes)
-    packs = _find_packs(backends, outcomes)
+    composites = [name for name, contract in contracts.items() if contract["composite"]]
     for backend, table in implementations.items():
         if backend not in reasons:
-            for name, contract in contracts.items():
-                if contract["composite"]:
-                    table.setdefault(name, "composite")
-    everything = [
-        *contracts,
-        *sorted({n for table in implementations.values() for n in table} - {*contracts}),
-    ]
-    names = [name for name in everything if _matches_kernel(arguments.pattern, name, contracts)]
-    if arguments.backend:
-        names = [name for name in names if any(name in table for table in implementations.values())]
-    if arguments.json:
-        layout.print_json(
-            {
-                "kernels": {
-                    name: {
-                        **contracts.get(name, _EMPTY_CONTRACT_RECORD),
-                        "backends": {
-                            b: table[name] for b, table in implementations.items() if name in table
-                        },
-                        "packs": {b: table[name] for b, table in packs.items() if name in table},
-                    }
-                    for name in names
-                },
-                "without": reasons,
-            }
-        )
-        return
-    if not names:
-        families = {contract["family"] for contract in contracts.values()}
-        hint = suggest_similar_name(arguments.pattern, [*everything, *families])
-        layout.print_line(f"No kernel matches {arguments.pattern!r}{hint}.")
-    elif arguments.batching:
-        _print_batching_rules([name for name in names if name in contracts], contracts)
-    elif arguments.matrix:
-        _print_support_matrix(names, contracts, implementations)
-    else:
-        if arguments.pattern in contracts:
-            layout.print_verbatim(contracts[arguments.pattern]["contract"], indent="")
-            layout.print_line()
-        _print_kernel_list(names, contracts, implementations, packs)
-    if reasons:
-        layout.print_line()
-        layout.print_line("Not loaded; any kernels shown are those in the manifest:")
-        layout.print_pairs(reasons.items())
+            implementations[backend] = dict.fromkeys(composites, "composite") | table
+    return KernelReport(contracts, implementations, _find_packs(backends, outcomes), reasons)
+
+
+def _select_by_kernel(tables: Mapping[str, Mapping[str, Any]], kernel_name: str) -> dict[str, Any]:
+    """Return what the tables of the backends have for a kernel, by backend."""
+    return {b: table[kernel_name] for b, table in tables.items() if kernel_name in table}
 
 
 def _matches_kernel(pattern: str, kernel_name: str, contracts: dict[str, dict[str, Any]]) -> bool:

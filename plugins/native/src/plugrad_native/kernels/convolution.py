@@ -24,7 +24,7 @@ from plugrad_native.declare import (
 )
 from plugrad_native.kernels.linalg import INTEGER_PRODUCTS_PER_ADDITION, matmul
 from plugrad_native.variants import current_variant
-from plugrad_native.windows import describe_window, reverse_window, run_windows
+from plugrad_native.windows import describe_window, reverse_window, run_windows, split_evenly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -224,22 +224,47 @@ def prefers_reversed_filters(window_cells: int, channels: int) -> bool:
     return window_cells * vectors <= 2 * all_vectors
 
 
-def add_filter_gradient(x: Array, dy: Array, dfilter: Array, descriptor: Array) -> None:
-    """Add the gradient for the filters to `dfilter`, by C's descriptor of windows; threads share the weights."""
-    channels = dfilter.shape[-1]
-    depth = dfilter.size // channels
-    parts = thread_pool.count_parts(estimate_work(x, dy, dy.size * depth), depth)
+MAX_IMAGE_GROUPS: Final = 8
+"""The maximum number of groups of images whose filter gradients are added."""
+GROUP_MIN_ELEMENTS: Final = 1 << 14
+"""The minimum number of elements of images and gradients in a group."""
+
+
+def count_image_groups(batch: int, element_count: int, filter_size: int) -> int:
+    """Return the number of groups of images whose filter gradients are computed apart, for any number of threads.
+
+    A thread that takes whole images leaves the others in the caches of other threads. The gradients of the groups take
+    at most a quarter of the memory of all images and gradients, which have `element_count` elements.
+    """
+    elements = max(GROUP_MIN_ELEMENTS, 4 * filter_size)
+    return max(1, min(batch, MAX_IMAGE_GROUPS, element_count // elements))
+
+
+def sum_filter_gradient(x: Array, dy: Array, filter_shape: Shape, descriptor: Array) -> Array:
+    """Return the gradient for the filters, by C's descriptor of windows; threads share images, then weights."""
+    batch, channels = x.shape[0], filter_shape[-1]
+    depth = count_elements(filter_shape) // channels
+    groups = count_image_groups(batch, x.size + dy.size, depth * channels)
+    parts = thread_pool.count_parts(estimate_work(x, dy, dy.size * depth), groups * depth)
+    dfilter = zeros(filter_shape, FLOAT32)
+    others = zeros((groups - 1, *filter_shape), FLOAT32)
     size = C_GET_DIRECT_SCRATCH_SIZE(descriptor)
-    bounds = [depth * i // parts for i in range(parts + 1)]
-    thread_pool.run(
-        [
-            (
-                C_FILTER_GRADIENT_FLOAT32,
-                *(x, dy, dfilter, descriptor, channels, first, last, empty((size,), FLOAT32)),
-            )
-            for first, last in pairwise(bounds)
-        ]
-    )
+    scratch = empty((size,), FLOAT32)
+    depth_bounds = split_evenly(depth, -(-parts // groups))
+    calls: list[Call] = []
+    for (first, last), out in zip(
+        pairwise(split_evenly(batch, groups)), (dfilter, *others), strict=True
+    ):
+        images = descriptor.copy()
+        images[0] = last - first
+        arrays = x[first:last], dy[first:last], out, images, channels
+        for begin, end in pairwise(depth_bounds):
+            own = empty((size,), FLOAT32) if parts > 1 else scratch
+            calls.append((C_FILTER_GRADIENT_FLOAT32, *arrays, begin, end, own))
+    thread_pool.run(calls)
+    for other in others:
+        dfilter += other
+    return dfilter
 
 
 def make_filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
@@ -257,14 +282,12 @@ def make_filter_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
                 as_pixel_rows(x), as_pixel_rows(dy), transpose_a=True, transpose_b=False
             )
             return dfilter.reshape(filter_shape)
-        dfilter = zeros(filter_shape, x.dtype)
-        channels = filter_shape[-1]
         x, dy = as_contiguous(x), as_contiguous(dy)
         if is_direct:
-            add_filter_gradient(x, dy, dfilter, descriptor)
-        else:
-            scratch = empty((C_GET_CHUNK_SCRATCH_SIZE(descriptor, channels),), x.dtype)
-            C_FILTER_GRADIENT_FLOAT64(x, dy, dfilter, descriptor, channels, scratch)
+            return sum_filter_gradient(x, dy, filter_shape, descriptor)
+        dfilter, channels = zeros(filter_shape, x.dtype), filter_shape[-1]
+        scratch = empty((C_GET_CHUNK_SCRATCH_SIZE(descriptor, channels),), x.dtype)
+        C_FILTER_GRADIENT_FLOAT64(x, dy, dfilter, descriptor, channels, scratch)
         return dfilter
 
     return implementation

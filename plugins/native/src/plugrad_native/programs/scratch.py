@@ -9,6 +9,7 @@ from plugrad.kernels import convolution, convolution3d, fused
 from plugrad_cpu.extend import thread_pool
 from plugrad_native.declare import FLOAT32
 from plugrad_native.kernels.convolution import (
+    count_image_groups,
     count_scratch_floats,
     find_reversed_window,
     is_pointwise,
@@ -43,7 +44,7 @@ def count_scratch_bytes(call: Call, specs: Mapping[Value, Shaped]) -> int:
     images = result if call.kernel in INPUT_GRADIENT_KERNELS else first
     filters = result if call.kernel in FILTER_GRADIENT_KERNELS else second
     dtype = images.dtype.numpy
-    is_direct, turned_bytes, windows = dtype == FLOAT32, 0, (images.shape, window)
+    is_direct, filter_copies, windows = dtype == FLOAT32, 0, (images.shape, window)
     if not is_supported(images.shape, filters.shape, window, dtype):
         return 0
     if is_direct and call.kernel not in CONVOLUTION_KERNELS and is_pointwise(images.shape, window):
@@ -53,7 +54,7 @@ def count_scratch_bytes(call: Call, specs: Mapping[Value, Shaped]) -> int:
         is_direct = back is not None
         if back is not None:
             windows = first.shape, back
-            turned_bytes = count_elements(filters.shape) * dtype.itemsize
+            filter_copies = 1
     descriptor = describe_window(*windows)
     if descriptor is None:
         return 0
@@ -62,5 +63,10 @@ def count_scratch_bytes(call: Call, specs: Mapping[Value, Shaped]) -> int:
     )
     products = count_elements(outputs.shape) * (count_elements(filters.shape) // filters.shape[-1])
     parts = thread_pool.count_parts(products // INTEGER_PRODUCTS_PER_ADDITION, images.shape[0])
+    if filters is result and is_direct:
+        element_count = count_elements(images.shape) + count_elements(outputs.shape)
+        groups = count_image_groups(images.shape[0], element_count, count_elements(filters.shape))
+        filter_copies, parts = groups - 1, max(parts, groups) if parts > 1 else 1
     floats = count_scratch_floats(descriptor, filters.shape[-1], dtype, is_direct=is_direct)
-    return parts * floats * FLOAT32.itemsize + turned_bytes
+    filter_bytes = filter_copies * count_elements(filters.shape) * dtype.itemsize
+    return parts * floats * FLOAT32.itemsize + filter_bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from plugrad_nn.convert.rules import TORCH_NAMES_OF_PARTS, Array, FeatureOrder
 from plugrad_nn.convolution import _Convolution  # pyright: ignore[reportPrivateUsage]
 from plugrad_nn.dense import Dense, Embedding, Flatten, PReLU
 from plugrad_nn.graph import Graph
-from plugrad_nn.layer import Layer
+from plugrad_nn.layer import Child, Layer
 from plugrad_nn.normalization import _Normalization  # pyright: ignore[reportPrivateUsage]
 from plugrad_nn.recurrent import Bidirectional, Masked, TimeDistributed, _Recurrent  # pyright: ignore[reportPrivateUsage]
 from plugrad_nn.sequential import Residual, Sequential
@@ -48,6 +48,20 @@ class LayerLocation:
     is_junction: bool = False
     """Whether the layer consists of other layers; `params` has only its own parameters."""
 
+    def locate(
+        self, child: Child, torch_name: str, source_indices: tuple[int, ...]
+    ) -> LayerLocation:
+        """Return the location of a layer in this one, given its name in PyTorch and what it takes."""
+        return LayerLocation(
+            child.step,
+            child.params,
+            child.shape,
+            child.result,
+            join_name(self.plugrad_name, child.name),
+            join_name(self.torch_name, torch_name),
+            source_indices,
+        )
+
 
 def find_layers(model: Layer, params: Params, shape: Any) -> list[LayerLocation]:
     """Return the innermost layers of a model, with the order of their features.
@@ -58,7 +72,7 @@ def find_layers(model: Layer, params: Params, shape: Any) -> list[LayerLocation]
         ArgumentError: it cannot be seen which features of flattened images a layer takes.
     """
     locations: list[LayerLocation] = []
-    _add_layer(locations, model, params, shape, None, "", "", ())
+    _add_layer(locations, LayerLocation(model, params, shape, None, "", "", ()))
     _set_order_after_flatten(locations)
     for location in locations:
         if isinstance(location.layer_or_function, Reshape):
@@ -66,106 +80,46 @@ def find_layers(model: Layer, params: Params, shape: Any) -> list[LayerLocation]
     return locations
 
 
-def _add_layer(
-    locations: list[LayerLocation],
-    layer_or_function: Any,
-    params: Params,
-    shape: Any,
-    result_shape: Any,
-    plugrad_name: str,
-    torch_name: str,
-    source_indices: tuple[int, ...],
-) -> tuple[int, ...]:
-    """Add the locations of a layer, and return the index of the one that computes its result."""
-    while isinstance(layer_or_function, TimeDistributed | Masked):
-        shape = shape[1:] if isinstance(layer_or_function, TimeDistributed) else shape[0]
-        layer_or_function = layer_or_function.layer
-    if isinstance(layer_or_function, Sequential):
-        inner = source_indices
-        for number, child in enumerate(layer_or_function.children(params, shape)):
-            inner = _add_layer(
-                locations,
-                child.step,
-                child.params,
-                child.shape,
-                child.result,
-                join_name(plugrad_name, child.name),
-                join_name(torch_name, str(number)),
-                inner,
-            )
-        if not isinstance(layer_or_function, Residual):
-            return inner
-        joint = LayerLocation(
-            layer_or_function,
-            {},
-            shape,
-            result_shape,
-            plugrad_name,
-            torch_name,
-            (*source_indices, *inner),
-            is_junction=True,
+def _add_layer(locations: list[LayerLocation], location: LayerLocation) -> tuple[int, ...]:
+    """Add the layers that a layer consists of, and return the indices of those that compute its result."""
+    layer, params, shape = location.layer_or_function, location.params, location.input_shape
+    while isinstance(layer, TimeDistributed | Masked):
+        shape = shape[1:] if isinstance(layer, TimeDistributed) else shape[0]
+        layer = layer.layer
+    location = replace(location, layer_or_function=layer, input_shape=shape)
+    if isinstance(layer, Sequential):
+        sources = location.source_indices
+        for number, child in enumerate(layer.children(params, shape)):
+            sources = _add_layer(locations, location.locate(child, str(number), sources))
+        if not isinstance(layer, Residual):
+            return sources
+        sources = (*location.source_indices, *sources)
+        return _append(
+            locations, replace(location, params={}, source_indices=sources, is_junction=True)
         )
-        locations.append(joint)
-        return (len(locations) - 1,)
-    if isinstance(layer_or_function, Graph):
-        found: dict[str, tuple[int, ...]] = dict.fromkeys(layer_or_function.inputs, ())
-        for child, (name, node) in zip(
-            layer_or_function.children(params, shape), layer_or_function.nodes, strict=True
-        ):
-            found[name] = _add_layer(
-                locations,
-                child.step,
-                child.params,
-                child.shape,
-                child.result,
-                join_name(plugrad_name, name),
-                join_name(torch_name, name),
-                tuple(number for source in node[1:] for number in found[source]),
-            )
-        return (
-            found[layer_or_function.outputs] if isinstance(layer_or_function.outputs, str) else ()
-        )
-    parts = layer_or_function.parts(shape) if isinstance(layer_or_function, Layer) else {}
-    if not parts or isinstance(layer_or_function, MultiHeadAttention):
-        locations.append(
-            LayerLocation(
-                layer_or_function,
-                params,
-                shape,
-                result_shape,
-                plugrad_name,
-                torch_name,
-                source_indices,
-            )
-        )
-        return (len(locations) - 1,)
+    if isinstance(layer, Graph):
+        found: dict[str, tuple[int, ...]] = dict.fromkeys(layer.inputs, ())
+        children = layer.children(params, shape)
+        for child, (name, node) in zip(children, layer.nodes, strict=True):
+            sources = tuple(index for source in node[1:] for index in found[source])
+            found[name] = _add_layer(locations, location.locate(child, name, sources))
+        return found[layer.outputs] if isinstance(layer.outputs, str) else ()
+    parts = layer.parts(shape) if isinstance(layer, Layer) else {}
+    if not parts or isinstance(layer, MultiHeadAttention):
+        return _append(locations, location)
     own = {name: value for name, value in params.items() if name not in parts}
-    locations.append(
-        LayerLocation(
-            layer_or_function,
-            own,
-            shape,
-            result_shape,
-            plugrad_name,
-            torch_name,
-            source_indices,
-            is_junction=True,
-        )
-    )
-    number = len(locations) - 1
-    called = TORCH_NAMES_OF_PARTS.get(type(layer_or_function), {})
+    added = _append(locations, replace(location, params=own, is_junction=True))
+    torch_names = TORCH_NAMES_OF_PARTS.get(type(layer), {})
     for name, (part, part_shape) in parts.items():
-        _add_layer(
-            locations,
-            part,
-            params[name],
-            part_shape,
-            None,
-            join_name(plugrad_name, name),
-            join_name(torch_name, called.get(name, name)),
-            (),
-        )
-    return (number,)
+        child = Child(name, part, params[name], part_shape, None)
+        _add_layer(locations, location.locate(child, torch_names.get(name, name), ()))
+    return added
+
+
+def _append(locations: list[LayerLocation], location: LayerLocation) -> tuple[int, ...]:
+    """Append a location, and return its index as a tuple."""
+    locations.append(location)
+    return (len(locations) - 1,)
 
 
 def _keeps_features(location: LayerLocation) -> bool:

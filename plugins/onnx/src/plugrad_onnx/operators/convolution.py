@@ -317,7 +317,7 @@ def _crop_transposed(
         total = whole - size
         less = max(total, 0) // 2
         more = total - less  # negative where zeros must be added
-        cut.append((more, less) if auto_pad == "SAME_LOWER" and total > 0 else (less, more))
+        cut.append((less, more) if auto_pad == "SAME_UPPER" or total < 0 else (more, less))
     return cut
 
 

@@ -186,6 +186,9 @@ def roi_align(
         spans = [y2 - y1, x2 - x1]
         spans = spans if shift else [max(span, 1.0) for span in spans]
         counts = [sampling_ratio or math.ceil(s / n) for s, n in zip(spans, out, strict=True)]
+        if min(counts) <= 0:  # a region without an extent has no samples
+            results.append(plugrad.zeros((x.shape[1], *out), dtype=x.dtype, device=x.device))
+            continue
         places = [
             start + span / n * (np.arange(n * c) // c + (np.arange(n * c) % c + 0.5) / c)
             for start, span, n, c in zip((y1, x1), spans, out, counts, strict=True)
@@ -204,8 +207,9 @@ def max_roi_pool(
     height, width = pooled_shape
     results: list[Tensor] = []
     for roi in rois:
-        image, *corners = int(roi[0]), *(round(float(v) * spatial_scale) for v in roi[1:])
-        x1, y1, x2, y2 = corners
+        image, corners = int(roi[0]), roi[1:] * spatial_scale
+        # Halves are rounded away from zero, as in C.
+        x1, y1, x2, y2 = np.trunc(corners + np.copysign(0.5, corners)).astype(int).tolist()
         rows = _find_bins(y1, max(y2 - y1 + 1, 1), height, x.shape[2])
         columns = _find_bins(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
         zero = plugrad.zeros(x.shape[1:2], dtype=x.dtype, device=x.device)
@@ -215,6 +219,8 @@ def max_roi_pool(
             for c, d in columns
         ]
         results.append(plugrad.reshape(plugrad.stack(cells, axis=1), (x.shape[1], height, width)))
+    if not results:
+        return plugrad.zeros((0, x.shape[1], height, width), dtype=x.dtype, device=x.device)
     return plugrad.stack(results)
 
 

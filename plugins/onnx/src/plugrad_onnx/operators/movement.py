@@ -278,7 +278,7 @@ def _slice_clamped(
         if step > 0:
             cut[axis] = slice(min(max(first, 0), size), min(max(last, 0), size), step)
             continue
-        first, last = min(max(first, -1), size - 1), min(max(last, -1), size - 1)
+        first, last = min(max(first, 0), size - 1), min(max(last, -1), size - 1)
         empty = first <= last
         cut[axis] = slice(0, 0) if empty else slice(first, None if last == -1 else last, step)
     return x[tuple(cut)]

@@ -34,6 +34,11 @@ def _mean(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     return cast_like_input(plugrad.mean(floating, axis=axes, keepdims=keepdims), x)
 
 
+def _root_of_squares(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Return the square root of the sum of squares over axes."""
+    return cast_like_input(plugrad.sqrt(_sum(plugrad.square(x), axes, keepdims)), x)
+
+
 def _max(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     """Return the maximum over axes."""
     if str(x.dtype) == "bool":
@@ -70,11 +75,14 @@ REDUCTION_OPERATORS: dict[str, tuple[Reduction, int]] = {
     "ReduceMax": (_max, 18),
     "ReduceMin": (_min, 18),
     "ReduceL1": (lambda x, axes, k: _sum(plugrad.abs(x), axes, k), 18),
-    "ReduceL2": (lambda x, axes, k: plugrad.sqrt(_sum(plugrad.square(x), axes, k)), 18),
+    "ReduceL2": (_root_of_squares, 18),
     "ReduceSumSquare": (lambda x, axes, k: _sum(plugrad.square(x), axes, k), 18),
-    "ReduceLogSum": (lambda x, axes, k: plugrad.log(_sum(x, axes, k)), 18),
+    "ReduceLogSum": (
+        lambda x, axes, k: cast_like_input(plugrad.log(_sum(x, axes, k)), x),
+        18,
+    ),
     "ReduceLogSumExp": (
-        lambda x, axes, k: plugrad.log_sum_exp(x, axis=axes, keepdims=k),
+        lambda x, axes, k: cast_like_input(plugrad.log_sum_exp(x, axis=axes, keepdims=k), x),
         18,
     ),
 }

@@ -139,64 +139,91 @@ def _iter_reduction_plans(
     if not groups and rule.finish_expression != "value":
         groups = [(math.prod(shape), 1, 1)]
     count = math.prod(shape[axis] for axis in axes)
+    workgroup = SOFTWARE_WORKGROUP_SIZE if is_software else GPU_WORKGROUP_SIZE
     for number, (outer, size, inner) in enumerate(groups):
         is_last_group = number == len(groups) - 1
         while True:
-            has_vectors = words_per_element(rule.dtype) == 1
-            is_narrow = (
-                rule.dtype in WORD_DTYPES_BY_NARROW_DTYPE
-            )  # its result is narrowed number by number
-            across = 4 if inner % 4 == 0 and has_vectors and not is_narrow else 1
-            is_wide = (
-                inner % CACHE_LINE_ELEMENTS == 0
-                and outer * inner >= CACHE_LINE_ELEMENTS * SOFTWARE_WORKGROUP_SIZE
-            )
-            if is_software and across == 4 and is_wide:
-                across = CACHE_LINE_ELEMENTS
-            along = 4 if inner == 1 and has_vectors and (outer == 1 or size % 4 == 0) else 1
-            length, vectors = -(-size // along), inner // across
-            segments = count_segments(outer * vectors, length, inner == 1, is_software)
-            joins = 1
-            if (
-                not is_software
-                and inner == 1
-                and length >= (GPU_WORKGROUP_SIZE if outer > 1 else GPU_MIN_LOOP_STEPS)
-            ):
-                joins = GPU_WORKGROUP_SIZE  # segments, which a workgroup combines
-                segments = -(-segments // joins) * joins
-            is_last = segments == joins
-            is_whole = is_last and is_last_group
+            d = _divide_reduction(rule.dtype, outer, size, inner, is_software)
+            parts = d.segments // d.joined_segments
+            is_whole = parts == 1 and is_last_group
             finish = narrow_expression(rule.dtype, rule.finish_expression) if is_whole else "value"
-            run = -(-length // segments)
-            walk = "one_by_one"
-            if run > 2 * SUM_BLOCK_ELEMENTS:
-                # Segments that begin with a line of the cache of a CPU are read a sixth faster.
-                page = PAGE_BYTES // (4 * along * words_per_element(rule.dtype))
-                unit = (
-                    page if is_software and run >= MIN_SEGMENT_PAGES * page else SUM_BLOCK_ELEMENTS
-                )
-                walk, run = "row_by_row", -(-run // unit) * unit
-            prepare = "whole" if size % along == 0 else "filled_up"
-            workgroup = SOFTWARE_WORKGROUP_SIZE if is_software else GPU_WORKGROUP_SIZE
-            kind = (rule.dtype, rule.combine_expression, finish, across, along, walk, prepare)
-            join = "" if joins == 1 else "subgroups" if has_subgroups else "memory"
-            program = _reduction_program(*kind, workgroup, join)
-            distances = (run, 1, run) if is_software else (1, segments, length)
-            invocations = outer * segments * vectors
+            prepare = "whole" if size % d.row_elements == 0 else "filled_up"
+            kind = (rule.dtype, rule.combine_expression, finish, d.columns, d.row_elements)
+            join = "" if d.joined_segments == 1 else "subgroups" if has_subgroups else "memory"
+            program = _reduction_program(*kind, d.loop_function, prepare, workgroup, join)
+            vectors = inner // d.columns
+            distances = (
+                (d.segment_steps, 1, d.segment_steps) if is_software else (1, d.segments, d.steps)
+            )
+            invocations = outer * d.segments * vectors
             parameters = (
                 invocations,
-                segments,
+                d.segments,
                 vectors,
-                *[n * vectors for n in (length, *distances)],
+                *[n * vectors for n in (d.steps, *distances)],
                 size,
                 rule.identity_value,
                 float(count),
             )
-            parts = segments // joins
             yield plan(program, parameters, invocations, (outer, parts, inner), rule.dtype)
-            if is_last:
+            if parts == 1:
                 break
             size = parts
+
+
+class _ReductionDivision(NamedTuple):
+    """How one dispatch divides its work among invocations, each of which reduces a segment of a row or of columns."""
+
+    columns: int
+    """The number of adjacent columns that an invocation reduces side by side."""
+    row_elements: int
+    """The number of adjacent elements of a row that it reads in a step."""
+    steps: int
+    """The number of steps for a whole row."""
+    segments: int
+    """The number of segments of a row."""
+    joined_segments: int
+    """The number of segments that a workgroup combines."""
+    segment_steps: int
+    """The number of steps for a segment."""
+    loop_function: str
+    """The function of the template that loops over a segment."""
+
+
+def _divide_reduction(
+    dtype: DType, outer: int, size: int, inner: int, is_software: bool
+) -> _ReductionDivision:
+    """Return the division of a dispatch that reduces the middle axis of an array of shape (outer, size, inner)."""
+    has_vectors = words_per_element(dtype) == 1
+    # Narrow results are narrowed one by one.
+    has_vector_results = has_vectors and dtype not in WORD_DTYPES_BY_NARROW_DTYPE
+    columns = 4 if inner % 4 == 0 and has_vector_results else 1
+    is_wide = (
+        inner % CACHE_LINE_ELEMENTS == 0
+        and outer * inner >= CACHE_LINE_ELEMENTS * SOFTWARE_WORKGROUP_SIZE
+    )
+    if is_software and columns == 4 and is_wide:
+        columns = CACHE_LINE_ELEMENTS
+    row_elements = 4 if inner == 1 and has_vectors and (outer == 1 or size % 4 == 0) else 1
+    steps = -(-size // row_elements)
+    segments = count_segments(outer * inner // columns, steps, inner == 1, is_software)
+    joined = 1
+    min_joined_steps = GPU_WORKGROUP_SIZE if outer > 1 else GPU_MIN_LOOP_STEPS
+    if not is_software and inner == 1 and steps >= min_joined_steps:
+        joined = GPU_WORKGROUP_SIZE
+        segments = -(-segments // joined) * joined
+    segment_steps = -(-steps // segments)
+    if segment_steps <= 2 * SUM_BLOCK_ELEMENTS:
+        loop_function = "one_by_one"
+    else:
+        # Segments that begin with a line of the cache of a CPU are read a sixth faster.
+        page = PAGE_BYTES // (4 * row_elements * words_per_element(dtype))
+        is_paged = is_software and segment_steps >= MIN_SEGMENT_PAGES * page
+        unit = page if is_paged else SUM_BLOCK_ELEMENTS
+        loop_function, segment_steps = "row_by_row", -(-segment_steps // unit) * unit
+    return _ReductionDivision(
+        columns, row_elements, steps, segments, joined, segment_steps, loop_function
+    )
 
 
 def _reduced_axis_groups(shape: Shape, axes: tuple[int, ...]) -> list[tuple[int, int, int]]:

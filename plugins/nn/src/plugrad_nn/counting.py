@@ -1,0 +1,119 @@
+"""How many examples of a batch count, and means over the batches of an epoch."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import plugrad
+from plugrad_nn.batching import iter_leaves
+from plugrad_nn.weighting import check_takes_weights, count_examples, divides_by_weights
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Callable, Iterable, Iterator
+
+    from plugrad import Tensor
+    from plugrad_nn.strategy import Strategy
+
+
+class BatchCount(NamedTuple):
+    """The number of examples in the batch of all processes, and whether the batch ends a step."""
+
+    examples: Any
+    """The number of examples that count, by which the sum of losses is divided: a number or a 0-d tensor."""
+    is_last: bool
+    """Whether the batch ends a step."""
+
+
+def count_and_yield_batches(
+    batches: Iterable[tuple[Any, ...]],
+    batch_counts: deque[BatchCount],
+    loss: Callable[..., Tensor],
+    batches_per_step: int,
+) -> Iterator[tuple[Any, ...]]:
+    """Yield batches, and append the number of examples of each and whether it ends a step to `batch_counts`.
+
+    Raises:
+        ArgumentError: there are weights, and the loss does not take them.
+    """
+    by_weights = divides_by_weights(loss)
+    waiting: list[tuple[Any, ...]] = []
+    position = 0
+
+    def record_batch(batch: tuple[Any, ...], *, is_last: bool) -> None:
+        """Record the number of examples of a batch, and whether it ends a step."""
+        examples = count_examples(batch, count_rows(batch[0]), sums_weights=by_weights)
+        batch_counts.append(BatchCount(examples, is_last))
+
+    for batch in batches:
+        if len(batch) > 2:
+            check_takes_weights("fit", "loss", loss)
+        # A batch that may be the last of all waits for the one after it.
+        for earlier in waiting:
+            record_batch(earlier, is_last=False)
+            yield earlier
+        waiting.clear()
+        position = (position + 1) % batches_per_step
+        if position == 0:
+            record_batch(batch, is_last=True)
+            yield batch
+        else:
+            waiting.append(batch)
+    for last in waiting:
+        record_batch(last, is_last=True)
+        yield last
+
+
+def count_local_examples(
+    strategy: Strategy, batch: tuple[Any, ...], loss: Callable[..., Tensor]
+) -> Any:
+    """Return the number of examples that count in this process's share, and tell it to the strategy."""
+    own = count_rows(batch[0]) if strategy.examples is None else strategy.examples
+    if len(batch) > 2 and own:
+        own = as_float(count_examples(batch, own, sums_weights=divides_by_weights(loss)))
+        strategy.count(own)
+    return own
+
+
+def count_rows(inputs: Any) -> int:
+    """Return the number of examples in the inputs of a batch, with or without weights."""
+    return next(iter_leaves(inputs)).shape[0]
+
+
+class MeanLoss:
+    """The mean loss of an epoch, summed on the device because reading each loss would wait for it."""
+
+    def __init__(self, strategy: Strategy | None) -> None:
+        """Begin without losses; with a strategy, `result` sums those that processes have not yet exchanged."""
+        self.strategy = strategy
+        self.total: Any = 0.0
+        self.own_total: Any = 0.0
+        self.count: Any = 0.0
+
+    def add(self, loss: Tensor, batch_count: BatchCount, local_examples: Any) -> None:
+        """Add the loss of a batch, of which this process has `local_examples` examples."""
+        if self.strategy is None or batch_count.is_last:
+            self.total = self.total + loss * batch_count.examples
+        else:
+            self.own_total = self.own_total + loss * local_examples
+        self.count = self.count + batch_count.examples
+
+    def result(self) -> float:
+        """Return the mean over all examples."""
+        total, count = as_float(self.total), as_float(self.count)
+        if self.strategy is not None:
+            total += self.strategy.sum([as_float(self.own_total)])[0]
+        return total / count if count else math.nan
+
+
+def multiply_by_count(mean: Any, count: Any) -> Any:
+    """Return a mean times the count that it was divided by; a mean of nothing may be NaN, and gives 0."""
+    if isinstance(count, plugrad.Tensor):
+        return plugrad.where(count == 0, 0.0, mean * count)
+    return mean * count if count else 0.0
+
+
+def as_float(x: Any) -> float:
+    """Return a number or a 0-d tensor as a float."""
+    return float(x.item()) if isinstance(x, plugrad.Tensor) else float(x)
