@@ -417,12 +417,12 @@ static inline int writes_pairs(const plan *f) {
                                   int is_swapped) {                                                 \
         for (int q = 0; q < s; q += NUMBERS) {                                                      \
             numbers re[4], im[4];                                                                   \
-            for (int j = 0; j < radix; j++) {                                                       \
+            UNROLLED for (int j = 0; j < radix; j++) {                                              \
                 re[j] = load_numbers(x.re + q + j * s);                                             \
                 im[j] = load_numbers(x.im + q + j * s);                                             \
             }                                                                                       \
             butterfly_numbers(radix, NULL, re, im);                                                 \
-            for (int k = 0; k < radix; k++)                                                         \
+            UNROLLED for (int k = 0; k < radix; k++)                                                \
                 store_pairs_##real(out + 2 * (q + k * s), (is_swapped ? im : re)[k] * scale,        \
                                    (is_swapped ? re : im)[k] * scale);                              \
         }                                                                                           \

@@ -29,6 +29,7 @@ from plugrad.errors import (
     DTypeError,
     ShapeError,
     TensorIndexError,
+    TracingError,
 )
 from plugrad.tensor.trees import iter_tensors
 from properties.calls import CALLS, public_ops
@@ -468,3 +469,26 @@ def test_failed_assignment_changes_nothing(backend):
     if backend != "cpu":
         with pytest.raises(BackendMismatch, match=f"{backend}:0"):
             x[0] = plugrad.asarray(1, device="cpu")
+
+
+def test_a_traced_function_assigns_to_copies_of_tensors_from_outside():
+    outside, x = plugrad.zeros(2), plugrad.asarray([3.0, 5.0])
+
+    def replace_first(value):
+        y = +outside
+        y[0] = value
+        return y
+
+    def change_outside(value):
+        outside[0] = plugrad.sum(value)
+
+    for transform in (plugrad.vmap, lambda f: plugrad.jit(plugrad.vmap(f))):
+        replaced = transform(replace_first)
+        assert replaced(x).tolist() == [[3, 0], [5, 0]]
+        gradient = plugrad.grad(lambda x, f=replaced: plugrad.sum(f(x) ** 2))
+        assert gradient(x).tolist() == [6, 10]
+    assert plugrad.jit(replace_first)(x[0]).tolist() == [3, 0]
+    for transform in (plugrad.vmap, plugrad.jit, lambda f: plugrad.jit(plugrad.vmap(f))):
+        with pytest.raises(TracingError, match=r"made outside .* change a copy, as in y = \+x"):
+            transform(change_outside)(x)
+    assert outside.tolist() == [0, 0]

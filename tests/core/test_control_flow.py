@@ -407,3 +407,38 @@ def test_functions_with_own_gradients_take_tensors_from_outside_of_a_loop(square
     for traced in (plugrad.jit(plugrad.grads(total)), plugrad.grads(plugrad.jit(total))):
         for found, expected in zip(traced(*args), plain, strict=True):
             np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-12)
+
+
+def grow_by_scan(x, limit):
+    return plugrad.while_loop(
+        lambda y: plugrad.sum(y) < limit,
+        lambda y: plugrad.scan(lambda carry, step: (carry + step * x, None), y, WHOLE_STEPS)[0],
+        x,
+    )
+
+
+def grow_by_while_loop(x, limit):
+    def double_up_to_twice_the_sum(y):
+        return plugrad.while_loop(lambda z: plugrad.sum(z) < 2 * plugrad.sum(y), lambda z: z + x, y)
+
+    return plugrad.while_loop(lambda y: plugrad.sum(y) < limit, double_up_to_twice_the_sum, x)
+
+
+def grow_by_cond(x, limit):
+    def grow(y):
+        return plugrad.cond(plugrad.sum(y) > 7, lambda y: y + x, lambda y: 2 * y, y)
+
+    return plugrad.while_loop(lambda y: plugrad.sum(y) < limit, grow, x)
+
+
+WHOLE_STEPS = plugrad.asarray([1.0, 2.0])
+
+
+@pytest.mark.parametrize("function", [grow_by_scan, grow_by_while_loop, grow_by_cond])
+def test_loops_in_a_while_loop_under_vmap(function):
+    x, limits = plugrad.asarray([[1.0, 2.0], [0.5, 0.25]]), plugrad.asarray([30.0, 9.0])
+    singly = [function(*each).tolist() for each in zip(x, limits, strict=True)]
+    once, twice = plugrad.vmap(function), plugrad.vmap(plugrad.vmap(function), (None, 0))
+    for transform in (lambda f: f, plugrad.jit):
+        assert transform(once)(x, limits).tolist() == singly
+        assert transform(twice)(x, limits[None]).tolist() == [singly]

@@ -339,6 +339,13 @@ def draw_in_loop(x):
     return plugrad.scan(lambda carry, row: (carry + drop_without_seed(row), 0), 0.0, x)[0]
 
 
+def draw_by_seed_in_loop(x):
+    def add_product(carry, row):
+        return carry + plugrad.sum(plugrad.random.Generator(3).normal(row.shape) * row**2), 0
+
+    return plugrad.scan(add_product, 0.0, x)[0] * drop_without_seed(x)
+
+
 def draw_and_restart(x):
     before = plugrad.sum(shared_generator.normal(x.shape) * x)
     plugrad.random.seed(7)
@@ -355,6 +362,7 @@ FUNCTIONS_WITH_DRAWS = [
     drop_in_nested_checkpoints,
     drop_in_traced_function,
     drop_for_each_row,
+    draw_by_seed_in_loop,
     draw_and_restart,
     spawn_from_shared_generator,
 ]

@@ -183,6 +183,7 @@ def movement_ops(x):
         plugrad.add_n([x, x, x]),
         plugrad.run_kernel("ZerosLike", {"x": x}),
         plugrad.run_kernel("OnesLike", {"x": x}),
+        plugrad.full((100, 100), 1.5)[:2, :4] * x,  # too large for a constant of the graph
     ]
 
 

@@ -348,6 +348,10 @@ def test_errors_name_unsupported_functions(tmp_path):
         save(lambda x: x, 1.0)
     with pytest.raises(ArgumentError, match="must be a list of 1 different names"):
         save(lambda x: x, names=["a", "b"])
+    with pytest.raises(
+        ArgumentError, match=r"returns \{'a': .*\}; it must return a tensor, or a list"
+    ):
+        save(lambda x: {"a": x})
     assert not (tmp_path / "no").exists()
 
 

@@ -33,6 +33,18 @@ def test_edges_belong_to_the_bin_on_their_right_and_the_last_one_to_its_own(back
     assert counts.tolist() == [1, 3]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_edges_are_those_of_numpy_to_the_last_bit(dtype, rng):
+    for backend in ("cpu", "wasm"):
+        for bins in range(1, 13):
+            x = rng.normal(size=30).round(1).astype(dtype)
+            expected, edges = np.histogram(x, bins)
+            with plugrad.use(backend):
+                found = plugrad.histogram(x, bins)
+            assert found.bin_edges.tolist() == edges.tolist()
+            assert found.counts.tolist() == expected.tolist()
+
+
 def test_histograms_of_few_elements(backend):
     assert plugrad.histogram([], 2)[1].tolist() == [0, 0.5, 1]
     assert plugrad.histogram([], 2)[0].tolist() == [0, 0]

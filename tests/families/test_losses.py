@@ -212,6 +212,16 @@ def test_whole_numbers_and_bools_are_labels_and_weights(backend, rng):
         case.check_values_of_arrays([y, x.astype("float32"), w])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_a_number_as_weight_takes_the_dtype_of_the_losses(dtype, backend):
+    if dtype not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    x = plugrad.ones((3,), dtype=dtype)
+    loss = losses.absolute_difference(x, 2 * x, 0.3, reduction="sum")
+    assert loss.dtype == dtype
+    assert loss.item() == plugrad.sum(0.3 * x).item()
+
+
 @pytest.mark.parametrize("y", [0.0, 0.25, 1.0])
 def test_sigmoid_cross_entropy_far_out_and_at_zero(y, backend):
     logits = np.array([-1e4, -30, -1e-4, 0, 1e-4, 30, 1e4], "float32")

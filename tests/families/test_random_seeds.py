@@ -75,3 +75,74 @@ def test_gradients_of_traced_loops_drop_elements_of_a_tensor_from_outside(backen
         plugrad.random.seed(1)
         gradients.append(traced(plugrad.ones(8)).tolist())
     assert gradients[0] == gradients[1] == gradients[2]
+
+
+def draw_two():
+    return plugrad.random.normal((2,))
+
+
+def draw_in_scan(draw=draw_two):
+    _, rows = plugrad.scan(lambda carry, _: (carry, draw()), 0.0, length=2)
+    return plugrad.reshape(rows, (4,))
+
+
+def seed_and_return(seed, x):
+    plugrad.random.seed(seed)
+    return x
+
+
+def draw_from_local_generator():
+    generator = plugrad.random.Generator(5)
+    return plugrad.concat([draw_in_scan(lambda: generator.normal((2,))), generator.normal((2,))])
+
+
+def draw_from_spawned_generator(x):
+    return plugrad.random.default.spawn(2)[1].normal((2,)) * x
+
+
+def draw_in_branch(is_chosen):
+    def seed_and_draw():
+        plugrad.random.seed(3)
+        return draw_two()
+
+    return plugrad.cond(is_chosen, seed_and_draw, lambda: plugrad.zeros(2))
+
+
+PROGRAMS_WITH_SEEDS = {
+    "seed": lambda x: seed_and_return(3, x),
+    "draw, seed": lambda x: seed_and_return(3, draw_two()),
+    "draw, seed, draw": lambda x: plugrad.concat([seed_and_return(3, draw_two()), draw_two()]),
+    "seed, loop": lambda x: seed_and_return(3, plugrad.asarray(0.0)) + draw_in_scan(),
+    "seed, draw, loop, draw": lambda x: plugrad.concat(
+        [seed_and_return(3, x), draw_two(), draw_in_scan(), draw_two()]
+    ),
+    "loop that seeds, draw": lambda x: plugrad.concat(
+        [draw_in_scan(lambda: seed_and_return(3, draw_two())), draw_two()]
+    ),
+    "generator of the function": lambda x: draw_from_local_generator(),
+    "chosen branch that seeds": lambda x: plugrad.concat([draw_in_branch(x[0] > 0), draw_two()]),
+    "other branch that seeds": lambda x: plugrad.concat([draw_in_branch(x[0] < 0), draw_two()]),
+    "spawn": draw_from_spawned_generator,
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS_WITH_SEEDS.values(), ids=PROGRAMS_WITH_SEEDS)
+def test_traced_functions_move_generators_as_untraced_ones_do(program, backend):
+    """Two calls draw the same numbers with and without a trace, and so does what comes after each of them."""
+    x = plugrad.ones(2)
+
+    def square_of_sum(x):
+        return plugrad.sum(program(x)) * plugrad.sum(x)
+
+    def results_after_seed(function):
+        plugrad.random.seed(1)
+        results = [y for _ in range(2) for y in (function(x), plugrad.random.uniform((2,)))]
+        return np.concatenate([y.numpy() for y in results])
+
+    for traced, plain in (
+        (plugrad.jit(program), program),
+        (plugrad.grad(plugrad.jit(square_of_sum)), plugrad.grad(square_of_sum)),
+        (plugrad.jit(plugrad.grad(square_of_sum)), plugrad.grad(square_of_sum)),
+    ):
+        found, expected = results_after_seed(traced), results_after_seed(plain)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -14,6 +14,7 @@ assert np.isnan((zero / zero).item())
 assert (1 / zero).item() == plugrad.exp(large).item() == (large * large).item() == np.inf
 assert plugrad.floor_divide([1], 0).item() == 0
 assert np.isnan(plugrad.grad(plugrad.sqrt)(zero - 1).item())
+assert np.isnan((plugrad.asarray([[np.inf, -np.inf]]) @ plugrad.ones((2, 1))).item())
 """
 NUMPY_PROGRAM = """
 import numpy as np, plugrad

@@ -266,7 +266,7 @@ def test_calls_that_read_noncontiguous_parts_are_replayed(monkeypatch):
     )
 
     def function(x, w):
-        start = plugrad.reshape(x[:, 2:3], (1, 20)) * 2.0
+        start = plugrad.sin(plugrad.reshape(x[:, 2:3], (1, 20)))  # which no group slices itself
         return plugrad.exp(start @ w) @ w, plugrad.exp(x[2:4])
 
     assert_same_when_traced(function, random_tensor(20, 5), random_tensor(20, 20))

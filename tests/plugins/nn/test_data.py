@@ -105,6 +105,14 @@ def test_columns_that_are_missing(csv_path, options, error, message):
         nn.data.read_table(csv_path, **options)
 
 
+def test_tables_keep_columns_and_large_labels(tmp_path):
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    path = tmp_path / "table.csv"
+    path.write_text("a,b\n1,5000000000,\n3,4,\n")  # lines that end with a comma
+    found = nn.data.read_table(path, target="b")
+    assert (found.x.tolist(), found.y.tolist()) == ([[1], [3]], [5000000000, 4])
+
+
 def test_parquet_tables_are_read(tmp_path):
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     path = tmp_path / "pets.parquet"
@@ -160,6 +168,8 @@ def test_folders_of_images(image_folder, backend):
     assert len({str(order) for order in orders}) > 1
     again = images.batches(4, seed=0)
     assert [[y.tolist() for _, y in again] for _ in range(6)] == orders
+    later = images.batches(4, seed=0, initial_epoch=4)
+    assert [[y.tolist() for _, y in later] for _ in range(2)] == orders[4:]
     assert [y.tolist() for _, y in images.batches(2, places=[0, 4, 5])] == [[0, 1], [1]]
     model = nn.Sequential(nn.Flatten(), nn.Dense(2))
     results = nn.fit(
@@ -171,6 +181,19 @@ def test_folders_of_images(image_folder, backend):
         epochs=15,
     )
     assert results[-1]["loss"] < 0.1
+
+
+def test_images_of_16_bits_keep_their_numbers(tmp_path):
+    (tmp_path / "a").mkdir()
+    for mode, number, dtype in [("1.png", 16383, np.uint16), ("2.tif", 16383, np.float32)]:
+        Image.fromarray(np.full((4, 4), number, dtype)).save(tmp_path / "a" / mode)
+    images = nn.data.ImageFolder(tmp_path, size=2)
+    x = images.read([0])
+    assert x.shape == (1, 2, 2, 3)
+    np.testing.assert_allclose(x, 16383 / 65535, rtol=1e-6)
+    assert nn.data.ImageFolder(tmp_path, size=4, mode="L").read([0]).shape == (1, 4, 4, 1)
+    with pytest.raises(ArgumentValueError, match=r"2\.tif' has pixels of 32 bits"):
+        images.read([1])
 
 
 def test_folders_without_images(image_folder, monkeypatch):
@@ -219,6 +242,10 @@ def test_windows_of_token_sequences():
     assert nn.data.windows(np.arange(5), 4)[1].tolist() == [[1, 2, 3, 4]]
     with pytest.raises(ShapeError, match="one row of at least 5"):
         nn.data.windows(np.arange(4), 4)
+    with pytest.raises(ArgumentError, match="tokens are float64"):
+        nn.data.windows([0.5, 1.5, 2.5], 2)
+    with pytest.raises(ArgumentValueError, match="token 4294967296 does not fit int32"):
+        nn.data.windows(np.array([1, 2**32, 3]), 2)
 
 
 IDX_HEADER = bytes([0, 0, 11, 2, 0, 0, 0, 2, 0, 0, 0, 3])

@@ -82,6 +82,17 @@ def test_accuracies_over_batches(k, backend, labels_and_predictions):
     assert np.isnan(nn.metrics.Accuracy().result().item())
 
 
+def test_impossible_classes_and_nan_are_not_among_the_largest(backend):
+    """Minus infinity stands for a class that is impossible, and NaN comes from a model that has failed."""
+    labels, inf, nan = [0, 1, 1, 0], np.inf, np.nan
+    logits = np.float32([[0, 1, -inf], [0, 1, -inf], [nan, nan, nan], [1, nan, 0]])
+    metric = nn.metrics.Accuracy()
+    metric.update(labels, logits)
+    assert metric.result().item() == 0.25
+    assert nn.metrics.top_k_accuracy(labels, logits, 1).item() == 0.25
+    assert nn.metrics.top_k_accuracy(labels, logits, 2).item() == 0.75
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_auc_matches_scikit_learn(weighted, backend, rng):
     truth = rng.integers(0, 2, 50)

@@ -158,6 +158,27 @@ def test_a_batch_without_weight_does_not_change_metrics(backend):
     assert found["accuracy"] == 0.75
 
 
+@pytest.mark.parametrize("batch_size", [3, 4])
+def test_a_weight_of_an_example_is_that_of_all_its_labels(batch_size, backend, rng):
+    """Also in a batch of as many examples as each has labels."""
+    logits, labels = rng.normal(size=(4, 3, 2)).astype(np.float32), rng.integers(0, 2, (4, 3))
+    weights = np.float32([0, 1, 2, 3])
+    found, expected = (
+        nn.evaluate(
+            lambda params, x, mode: x,
+            {},
+            logits,
+            labels.astype(np.int32),
+            each,
+            loss=nn.losses.sparse_softmax_cross_entropy,
+            metrics={"accuracy": nn.metrics.accuracy},
+            batch_size=batch_size,
+        )
+        for each in (weights, np.repeat(weights[:, None], 3, axis=1))
+    )
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
 def test_metrics_have_weights(backend, rng):
     """The formulas are those of scikit-learn's sample_weight."""
     truth, scores = rng.random(30) < 0.4, rng.normal(size=30).astype(np.float32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from plugrad.engine.results import tensor_from_host
+from plugrad.engine.results import alias, tensor_from_host
 from plugrad.tape.nodes import CustomNode, InputGradients, Node
 from plugrad.tensor.backend import make_unsupported_dtype_error
 from plugrad.tensor.tensor import Tensor, host_values
@@ -39,6 +39,12 @@ def lift_arguments(args: tuple[Any, ...]) -> tuple[Any, ...]:
     if tracer is None:
         return args
     return tuple([copy_to_backend(x, tracer) if type(x) is Tensor else x for x in args])
+
+
+def lift_alias(x: Tensor) -> Tensor:
+    """Return a new tensor that shares the array of x, and that a traced function may assign to if x is from outside."""
+    (lifted,) = lift_arguments((x,))
+    return alias(lifted)
 
 
 class _CopyToBackend(CustomNode):

@@ -16,6 +16,7 @@ from plugrad.importing import import_lazily
 from plugrad.ops.creation import asarray
 from plugrad.saving.atomic_files import check_path
 from plugrad.saving.tfjs_weights import DEFAULT_SHARD_BYTES, write_model
+from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import check_callable, check_flag
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from plugrad.graph_models.writing import GraphWriter
-    from plugrad.tensor.tensor import Tensor
 
 TRACED_BATCH_SIZES: Final = (3, 5)
 """The sizes of the batch that are traced. A third one, 2, is compared with what the function returns."""
@@ -182,6 +182,11 @@ def _compare_with_function(
     """Raise unless the outputs of the model are close to the function's."""
     returned: Any = function(*tensors)
     wanted: list[Any] = [*returned] if isinstance(returned, list | tuple) else [returned]
+    if not all(isinstance(value, Tensor) for value in wanted):
+        raise ArgumentError(
+            f"save_graph_model: the function returns {short_repr(returned)}; it must return a tensor, or a list or "
+            "tuple of tensors"
+        )
     topology = document["modelTopology"]
     model = GraphModel(document, read_graph(topology), read_functions(topology), weights)
     results = model.run(dict(zip(inputs, tensors, strict=True)))

@@ -103,14 +103,16 @@ def histogram(
 
 def _equidistant_edges(x: Tensor, bin_count: int, value_range: Any) -> Tensor:
     """Return the edges of bins of equal width, exact at both ends."""
-    steps = asarray(np.arange(bin_count + 1) / bin_count, dtype=x.dtype, device=x.backend)
     if value_range is None:
+        steps = asarray(np.arange(bin_count + 1), dtype=x.dtype, device=x.backend)
         if not x.size:
-            return steps
+            return steps / bin_count
         least, most = min(x), max(x)
         is_one = equal(least, most)
         least, most = where(is_one, least - 0.5, least), where(is_one, most + 0.5, most)
-        return where(equal(steps, 1), most, least + (most - least) * steps)
+        # As NumPy rounds: a number that was computed like an edge is beside the same one.
+        inner = steps * ((most - least) / bin_count) + least
+        return where(equal(steps, bin_count), most, inner)
     ends = as_list(value_range, "histogram", "range")
     if len(ends) != 2:
         raise ArgumentError(f"histogram: range={short_repr(value_range)} must be two numbers")

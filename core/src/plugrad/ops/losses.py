@@ -12,7 +12,7 @@ from plugrad.engine.results import alias
 from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import binary, movement, normalization, unary
 from plugrad.ops.activation import relu, sigmoid
-from plugrad.ops.arguments import as_supported_dtype, as_tensor, promote_operands
+from plugrad.ops.arguments import as_supported_dtype, promote_operands
 from plugrad.ops.attributes import check_choice, check_real
 from plugrad.ops.binary import div_no_nan, squared_difference
 from plugrad.ops.reduction import mean, sum
@@ -67,15 +67,13 @@ def _weight_and_reduce(
         if reduction == "none":
             return alias(losses)
         return sum(losses) if reduction == "sum" or losses.size == 0 else mean(losses)
-    weights = as_tensor(weights, op, "weights", backend=losses.backend)
+    losses, weights = promote_operands(losses, weights, binary.multiply, f"{op} (weights)")
     if not broadcasts_to(weights.shape, losses.shape):
         raise ShapeError(
             f"{op}: weights of shape {weights.shape} do not broadcast to the losses, whose shape is {losses.shape}"
         )
     weights = movement.broadcast_to(weights, shape=losses.shape)
-    weighted = binary.multiply(
-        *promote_operands(losses, weights, binary.multiply, f"{op} (weights)")
-    )
+    weighted = binary.multiply(losses, weights)
     if reduction == "none":
         return weighted
     total = sum(weighted)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final, NoReturn
 
 from plugrad.engine.dispatch import compile_call
-from plugrad.engine.results import alias
+from plugrad.engine.transfer import lift_alias
 from plugrad.importing import import_lazily
 from plugrad.kernels import binary as kernels
 from plugrad.ops import binary
@@ -230,7 +230,7 @@ TENSOR_ATTRIBUTES: Final[dict[str, Any]] = {
     "__ge__": binary.greater_equal,
     "__eq__": make_comparison(binary.equal),
     "__ne__": make_comparison(binary.not_equal),
-    "__pos__": alias,
+    "__pos__": lift_alias,
     "__dir__": list_member_names,
     **{name: make_missing_attribute(name) for name in MISSING_ATTRIBUTE_HINTS},
     "T": LazyAttribute("T", "ops.methods", "transpose_matrix", property),

@@ -24,7 +24,7 @@ from plugrad.interruptions import hold_safely
 from plugrad.kernels.random import STATE_WORDS
 from plugrad.ops.transfer import host_value
 from plugrad.tensor.effects import undo_on_failure
-from plugrad.tensor.tracer import current_tracer, recording_or_target_backend
+from plugrad.tensor.tracer import Tracer, current_tracer, recording_or_target_backend
 from plugrad.types.dtype import int32
 
 if TYPE_CHECKING:
@@ -77,6 +77,11 @@ class RepeatedRun:
         self._drawn: list[tuple[Any, int]] = []
         """What was drawn, each with the counter of its stream after the draw."""
         self._replayed = None if first_run is None else iter(first_run._drawn)
+
+    @property
+    def is_second(self) -> bool:
+        """Whether the function has run before."""
+        return self._replayed is not None
 
     def draw(self, stream: RandomStream, draw_anew: Callable[[], _Drawn]) -> _Drawn:
         """Return the draw of the first run, or, in a first run, the result of `draw_anew`.
@@ -160,6 +165,13 @@ class RandomStream:
         with _lock:
             self.keep_position()
             self.position = key, counter, started_in, restarted_by
+        if key is not None:
+            _repeat_in_each_run(partial(self._move, key, counter))
+
+    def _move(self, key: Key, counter: int) -> None:
+        """Move to a key and a counter, as a step of a traced program."""
+        with _lock:
+            self._set_position(key, counter)
 
     def keep_position(self) -> None:
         """Note where the stream is for `keep_positions`, before it moves."""
@@ -210,12 +222,6 @@ class RandomStream:
             self.counter = (counter + block_count) % (1 << COUNTER_BITS)
             return counter
 
-    def _restart_and_advance(self, key: Key, counter: int, block_count: int) -> tuple[int, int]:
-        """Move to a key and a counter, return both, and advance the counter by `block_count`."""
-        with _lock:
-            self._set_position(key, (counter + block_count) % (1 << COUNTER_BITS))
-        return (key() if callable(key) else key), counter
-
     def next_state(self, word_count: int, backend: Backend) -> Tensor:
         """Return the key and the counter for a draw of `word_count` words, as a tensor of words on a backend.
 
@@ -235,23 +241,32 @@ class RandomStream:
         state = None if tracer is None else tracer.provide_draw_state(word_count, self.next_state)
         if state is not None:
             return state
-        run = repeated_run.get()
-        if run and run.tracer not in (None, tracer) and run.identity is not self.restarted_by:
+        run, target = repeated_run.get(), recording_or_target_backend()
+        started_in = None if target is None or self._started_in is None else self._started_in()
+        is_restarted_here = started_in is not None and started_in is target
+        is_own = is_restarted_here and run is not None and run.identity is self.restarted_by
+        if run and run.tracer not in (None, tracer) and not is_own:
             raise ArgumentError(
                 "checkpoint: the function draws random numbers in a traced loop or branch, which would draw others "
-                "when it runs again for the gradient; pass the function a seed as an argument, and draw from "
-                "plugrad.random.Generator(seed)"
+                "when it runs again for the gradient; pass the function a seed as an argument, and draw from a "
+                "plugrad.random.Generator(seed) that is made in the loop or branch"
             )
         blocks = -(-word_count // BLOCK_WORDS)
-        target = recording_or_target_backend()
-        take: Callable[[], tuple[int, int]]
-        if target is not None and self._started_in is not None and self._started_in() is target:
+        if is_restarted_here:
             key = self._key
             assert key is not None  # it was restarted with one
             counter = self._advance_counter(blocks)
-            take = lambda: self._restart_and_advance(key, counter, blocks)  # noqa: E731
+            is_second = run is not None and run.is_second
+
+            def take() -> tuple[int, int]:
+                if not is_second:
+                    self._move(key, (counter + blocks) % (1 << COUNTER_BITS))
+                return (key() if callable(key) else key), counter
         else:
-            take = lambda: self.take_blocks(blocks)  # noqa: E731
+            with _lock:
+                self.keep_position()
+                self._started_in = None  # a loop or branch moves it as often as it runs
+            take = partial(self.take_blocks, blocks)
         return host_value(
             lambda: state_words(*take()), shape=(STATE_WORDS,), dtype=int32, device=backend
         )
@@ -269,20 +284,37 @@ class RandomStream:
                 "runs only; spawn them outside the traced function, and pass them on"
             )
         blocks, own = -(-2 * count // BLOCK_WORDS), self._key
-        keys: list[Any]
+        children = [RandomStream() for _ in range(count)]
         if callable(own):
             counter = self.draw_repeatably(partial(self._advance_counter, blocks))
-            keys = [partial(_spawned_key, own, counter, i) for i in range(count)]
-        else:
+            for i, child in enumerate(children):
+                key = partial(_spawned_key, own, counter, i)
+                child.position = key, 0, self._started_in, self.restarted_by
+            return children
+
+        def start_children() -> None:
+            """Move the children to the next keys of this stream."""
             state = state_words(*self.take_blocks(blocks))
             keys = random_bits(state, shape=(2 * count,)).astype("<i4").view("<u8").tolist()
-        children: list[RandomStream] = []
-        for key in keys:
-            child = RandomStream()
-            child._key, child._started_in = key, self._started_in
+            for child, key in zip(children, keys, strict=True):
+                child._move(key, 0)
+
+        start_children()
+        for child in children:
             child.restarted_by = self.restarted_by
-            children.append(child)
+        _repeat_in_each_run(start_children)
         return children
+
+
+def _repeat_in_each_run(effect: Callable[[], None]) -> None:
+    """Have a program that is being traced call a function at this point of each of its runs.
+
+    The second run of a function has a step there that does nothing, since a later trace counts the steps.
+    """
+    if isinstance(recording_or_target_backend(), Tracer):
+        run = repeated_run.get()
+        is_second = run is not None and run.is_second
+        host_value(lambda: () if is_second else effect() or (), shape=(0,))
 
 
 def _spawned_key(compute_key: Callable[[], int], counter: int, index: int) -> int:

@@ -43,6 +43,7 @@ from plugrad.ops.keys import (
 )
 from plugrad.tensor.context import transfer_target
 from plugrad.tensor.tensor import Tensor, TensorLike
+from plugrad.tensor.tracer import Tracer
 from plugrad.types.arguments import explain_wrong_calls
 from plugrad.types.dtype import as_dtype, bool_
 from plugrad.types.shapes import broadcast, broadcasts_to, count_elements, normalize_axis
@@ -135,14 +136,13 @@ def assign_elements(x: Tensor, key: Any, value: Any) -> None:
         DisposedTensor: x or the value has been disposed.
         BackendMismatch: x and the value live on different backends.
     """
-    y = copy_to_backend(
-        with_assigned_elements(x, key, value), x.backend
-    )  # they differ in a block that transfers
-    if y.backend is not x.backend:
+    y = with_assigned_elements(x, key, value)
+    if y.backend is not x.backend and isinstance(y.backend, Tracer):
         raise TracingError(
             f"x[key] = value: x, of shape {x.shape}, was made outside the function that is being traced, which cannot "
-            "change it; return the new value instead, or use a plugrad.Variable"
+            "change it; change a copy, as in y = +x, or use a plugrad.Variable"
         )
+    y = copy_to_backend(y, x.backend)  # they differ in a block that transfers
     x.array = y.array
     x.node = y.node
 

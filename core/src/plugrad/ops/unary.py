@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from plugrad.engine.results import alias
+from plugrad.engine.transfer import lift_alias
 from plugrad.errors import DTypeError
 from plugrad.kernels import binary, complex as parts, unary
 from plugrad.ops.arguments import (
@@ -70,7 +71,7 @@ def positive(x: TensorLike) -> Tensor:
     Raises:
         DTypeError: x holds bools or strings.
     """
-    return alias(as_supported_dtype(x, unary.negative, "positive"))
+    return lift_alias(as_supported_dtype(x, unary.negative, "positive"))
 
 
 def square(x: TensorLike) -> Tensor:

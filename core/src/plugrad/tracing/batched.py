@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.kernels import binary, movement, reduction
 from plugrad.tensor.tensor import Tensor
-from plugrad.tensor.tracer import recording_or_target_backend
+from plugrad.tensor.tracer import current_tracer, recording_or_target_backend
 from plugrad.tensor.trees import iter_tensors, map_tree
 from plugrad.tracing.backend import GraphTracer
 from plugrad.tracing.branches import trace_while
@@ -21,10 +22,10 @@ from plugrad.tracing.carries import (
     next_or_none,
 )
 from plugrad.transforms.batched_kernels import BatchedArray
-from plugrad.transforms.batches import BatchTracer
+from plugrad.transforms.batches import BatchTracer, SharedConstants
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
 
 def run_batched_cond(
@@ -139,13 +140,13 @@ def _record_batched_while(
 
     def is_any_example_running(outer_carry: Any) -> Tensor:
         """Return whether any example goes on, as an outer tensor: the condition of the outer loop."""
-        with tracer.run_on_level():
+        with _run_in_body(tracer):
             flag = _spread_over_examples(compute_flags(to_batch_level(outer_carry)), tracer)
         return reduction.any(flag, axis=(0,))
 
     def advance_all_examples(outer_carry: Any) -> Any:
         """Return the next carry of all examples, as outer tensors."""
-        with tracer.run_on_level():
+        with _run_in_body(tracer):
             carry = to_batch_level(outer_carry)
             following = _advance_where(compute_flags(carry), function, carry, tracer)
             _check_not_recorded(following)
@@ -163,6 +164,20 @@ def _record_batched_while(
             assert isinstance(backend, GraphTracer)
             last = trace_while(backend, is_any_example_running, advance_all_examples, outer_carry)
     return to_batch_level(last)
+
+
+@contextmanager
+def _run_in_body(tracer: BatchTracer) -> Generator[None, None, None]:
+    """Run the block on the level of a batch, with the loop body that is being traced as the level outside."""
+    body = current_tracer()
+    assert body is not None
+    before = tracer.outer, tracer.constants
+    tracer.outer, tracer.constants = body, SharedConstants(body)
+    try:
+        with tracer.run_on_level():
+            yield
+    finally:
+        tracer.outer, tracer.constants = before
 
 
 def _spread_over_examples(x: Tensor, tracer: BatchTracer) -> Tensor:

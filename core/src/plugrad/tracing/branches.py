@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import ArgumentError
 from plugrad.graph.graph import Cond, While
-from plugrad.ops.streams import keep_positions
 from plugrad.passes.dead import has_effect
 from plugrad.passes.hosts import return_host_values, return_host_values_from_branches
 from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, ResultBundle, recording
@@ -156,8 +155,9 @@ class CondNode(CustomNode):
                 with tracer.bind_captured_tensors(bound, host_values[branch_index]):
                     remaining = iter(xs[:count])
                     args = map_tree(lambda m: fill_placeholder(m, remaining), self.args)
-                    with recording(leaves.values()), keep_positions():
+                    with recording(leaves.values()):
                         results: Any = function(*args)
+                    tracer.bind_host_values(None)  # what runs again has host values of its own
                     found = lift_tensors_of_tree(map_tree(as_tensor_leaf, results), tracer)
                     ends = ResultBundle(tuple([found[i].node for i in given]))
                     pulled = BackwardPass(ends, list(leaves.values())).run(cotangents)

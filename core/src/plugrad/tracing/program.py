@@ -237,9 +237,11 @@ class Program:
                 for _ in range(len(tensors) - len(needs_input_grad) - sum(has_result_grad))
             ]
             held = zip(self.variables, inputs[count:], strict=True)
+            hosts_outside = tracer.bound_hosts
             with tracer.bind_values(dict(held), hosts):
-                with recording(leaves), keep_positions():
+                with recording(leaves):
                     results = [*iter_tensors(self.function(inputs[:count]))]
+                tracer.bound_hosts = hosts_outside  # what runs again has host values of its own
                 ends = [
                     x.node for x, is_given in zip(results, has_result_grad, strict=True) if is_given
                 ]
@@ -324,7 +326,7 @@ def _trace(
     arguments = [tracer.new_value(Shaped(x.shape, x.dtype)) for x in tensors]
     stand_ins = [Tensor(array, tracer) for array in arguments]
     rebuilder = ResultRebuilder()
-    with trace_with(tracer):
+    with trace_with(tracer), keep_positions():
         text = rebuilder.expression(function(stand_ins))
         values = [tracer.value_of(x) for x in rebuilder.results]
     for position, (x, array) in enumerate(zip(stand_ins, arguments, strict=True)):

@@ -8,7 +8,6 @@ from plugrad.engine.autocast import keep_precision
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.graph.graph import Scan
 from plugrad.ops.creation import zeros_like
-from plugrad.ops.streams import keep_positions
 from plugrad.passes.hosts import return_host_values
 from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, OutputNode, ResultBundle, recording
 from plugrad.tape.tape import BackwardPass
@@ -211,8 +210,9 @@ class ScanNode(CustomNode):
                 c, y = (
                     map_tree(lambda m: fill_placeholder(m, remaining), tree) for tree in self.trees
                 )
-                with recording(leaves), keep_positions():
+                with recording(leaves):
                     result = check_iteration_result(self.function(c, y), c)
+                tracer.bind_host_values(None)  # what runs again has host values of its own
                 found = [*lift_tensors_of_tree(result, tracer), *now]
                 ends = tuple([found[i].node for i in (*moving, *given)])
                 pulled = BackwardPass(ResultBundle(ends), leaves).run([*d_carry, *d_results])

@@ -78,7 +78,9 @@ class Cpu(Backend):
 
         # What 1 / 0 and log(0) give is defined, so NumPy's warnings are noise. Here they cost nothing;
         # np.errstate would add 0.6 us to a call that takes 1 us.
-        warnings.filterwarnings("ignore", IGNORED_WARNINGS, RuntimeWarning, r"plugrad(_cpu)?\.")
+        warnings.filterwarnings(
+            "ignore", IGNORED_WARNINGS, RuntimeWarning, r"plugrad(_cpu|_native)?\."
+        )
         thread_pool.count = thread_count(self.options)
         self.device = "0"
         return table

@@ -348,6 +348,14 @@ def describe_broadcast(shape: Shape, *operand_shapes: Shape) -> Array:
     )
 
 
+def describe_strided_operand(
+    shape: Shape, operand_shape: Shape, operand_strides: Sequence[int]
+) -> Array:
+    """Return C's descriptor of a loop over a shape to which an operand with strides, in elements, is broadcast."""
+    moved = [0 if size == 1 else n for size, n in zip(operand_shape, operand_strides, strict=True)]
+    return _describe_strided_loop(shape, [[0] * (len(shape) - len(moved)) + moved])
+
+
 class StridedLoopPlan(NamedTuple):
     """A loop over the common shape of broadcast operands."""
 

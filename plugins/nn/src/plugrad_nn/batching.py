@@ -202,8 +202,12 @@ def _as_array_unless_tensor(x: Any) -> Any:
 
 
 def _as_array(x: Any) -> NDArray[Any]:
-    # Python's numbers get the dtypes of plugrad, not those of NumPy.
-    return plugrad.asarray(x).numpy() if isinstance(x, list | tuple) else np.asarray(x)
+    values = np.asarray(x)
+    if isinstance(x, list | tuple) and values.dtype.kind in "iufc":
+        return plugrad.asarray(
+            x
+        ).numpy()  # Python's numbers get the dtypes of plugrad, not those of NumPy
+    return values
 
 
 def iter_leaves(tree: Any) -> Iterator[Any]:

@@ -106,7 +106,8 @@ def _read_labels(
 ) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """Return the labels in a column, and the classes if they are texts."""
     if values.dtype.kind in "iu":
-        return values.astype(np.int32), None
+        labels = values.astype(np.int32)
+        return (labels if (labels == values).all() else values), None
     if values.dtype.kind == "f":
         labels, is_missing = values.astype(np.float32), np.isnan(values)
         classes = None
@@ -153,7 +154,10 @@ def _read_columns(path: Path) -> dict[str, NDArray[Any]]:
         raise FileNotFoundError(f"read_table: there is no file {str(path)!r}")
     library = _import_one("read_table", "pandas", "polars")
     try:
-        frame: Any = library.read_csv(path) if is_csv else library.read_parquet(path)
+        # Otherwise pandas takes the first column for an index if lines end with a comma, and shifts the others.
+        options = {"index_col": False} if is_csv and library.__name__ == "pandas" else {}
+        read = library.read_csv if is_csv else library.read_parquet
+        frame: Any = read(path, **options)
     except ImportError as error:  # pandas has no engine for Parquet
         raise ArgumentError(
             f"read_table: pandas needs pyarrow for Parquet: pip install pyarrow ({error})"
@@ -234,12 +238,17 @@ class ImageFolder:
         """Read the images at these places as float32 in [0, 1], of shape (images, height, width, channels).
 
         Raises:
-            ArgumentValueError: a file is damaged.
+            ArgumentValueError: a file is damaged, or has pixels of 32 bits, whose largest number is unknown.
         """
         return np.stack([self._read_one(self.paths[i]) for i in places])
 
     def batches(
-        self, size: int = 32, *, seed: int | None = None, places: Sequence[int] | None = None
+        self,
+        size: int = 32,
+        *,
+        seed: int | None = None,
+        places: Sequence[int] | None = None,
+        initial_epoch: int = 0,
     ) -> Iterable[tuple[NDArray[np.float32], NDArray[np.int32]]]:
         """Return an iterable of batches, pairs of images and labels.
 
@@ -248,6 +257,7 @@ class ImageFolder:
             seed: what determines the order, which is another one each time the iterable is read; None for that of the
                 files.
             places: the numbers of the images to take, such as `split` gives; None for all.
+            initial_epoch: the number of epochs that were read before, in a training that continues.
 
         Raises:
             ArgumentError, ArgumentValueError: an argument is none of the above.
@@ -255,22 +265,40 @@ class ImageFolder:
         check_integer("ImageFolder.batches", "size", size, 1)
         if seed is not None:
             check_integer("ImageFolder.batches", "seed", seed)
+        epoch = check_integer("ImageFolder.batches", "initial_epoch", initial_epoch)
         chosen = np.arange(len(self)) if places is None else np.asarray(places, int)
-        return _Batches(lambda order: (self.read(order), self.labels[order]), chosen, size, seed)
+        return _Batches(
+            lambda order: (self.read(order), self.labels[order]), chosen, size, seed, epoch
+        )
 
     def _read_one(self, path: Path) -> NDArray[np.float32]:
         height, width = self.size
         try:
             with self._library.open(path) as image:
-                pixels = image.convert(self.mode)
+                # In older versions of Pillow, a PNG file of 16 bits has the mode I.
+                is_deep = image.mode.startswith("I;16") or (image.mode, image.format) == (
+                    "I",
+                    "PNG",
+                )
+                is_unbounded = image.mode in ("I", "F") and not is_deep
+                if is_deep:  # convert would cut off what is above 255
+                    pixels = self._library.fromarray(np.asarray(image).astype(np.float32))
+                else:
+                    pixels = image.convert(self.mode)
                 if pixels.size != (width, height):
                     pixels = pixels.resize((width, height), self._library.Resampling.BILINEAR)
         except (OSError, SyntaxError, ValueError) as error:
             if is_interruption(error):
                 raise
             raise ArgumentValueError(f"ImageFolder: {str(path)!r} is damaged: {error}") from error
-        values = np.asarray(pixels, np.float32) / np.float32(255)
-        return values.reshape(height, width, -1)
+        if is_unbounded:
+            raise ArgumentValueError(
+                f"ImageFolder: {str(path)!r} has pixels of 32 bits, whose largest number is unknown; convert it to 8 "
+                "or 16 bits"
+            )
+        values = np.asarray(pixels, np.float32) / np.float32(65535 if is_deep else 255)
+        values = values.reshape(height, width, -1)
+        return np.repeat(values, 3, axis=-1) if is_deep and self.mode == "RGB" else values
 
 
 class _Batches(Iterable[tuple[Any, ...]]):
@@ -282,9 +310,10 @@ class _Batches(Iterable[tuple[Any, ...]]):
         places: NDArray[Any],
         size: int,
         seed: int | None,
+        epoch: int,
     ) -> None:
         self.read, self.places, self.size, self.seed = read, places, size, seed
-        self.passes = 0
+        self.epoch = epoch
 
     def __len__(self) -> int:
         return -(-len(self.places) // self.size)
@@ -292,8 +321,8 @@ class _Batches(Iterable[tuple[Any, ...]]):
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         order = self.places
         if self.seed is not None:
-            order = np.random.default_rng((self.seed, self.passes)).permutation(order)
-            self.passes += 1
+            order = np.random.default_rng((self.seed, self.epoch)).permutation(order)
+            self.epoch += 1
         for start in range(0, len(order), self.size):
             yield self.read(order[start : start + self.size])
 
@@ -359,11 +388,16 @@ def windows(
 
     Raises:
         ShapeError: the tokens are too few, or not in one row.
-        ArgumentError, ArgumentValueError: another argument is none of the above.
+        ArgumentError, ArgumentValueError: an argument is none of the above, or a token does not fit int32.
     """
     check_integer("windows", "length", length, 1)
     step = length if step is None else check_integer("windows", "step", step, 1)
-    row = np.asarray(tokens if isinstance(tokens, np.ndarray) else list(tokens), np.int32)
+    given: NDArray[Any] = np.asarray(tokens if isinstance(tokens, np.ndarray) else list(tokens))
+    if given.size and given.dtype.kind not in "iu":
+        raise ArgumentError(f"windows: tokens are {given.dtype}; they must be integers")
+    row: NDArray[np.int32] = given.astype(np.int32)
+    if (row != given).any():
+        raise ArgumentValueError(f"windows: token {given[row != given][0]} does not fit int32")
     if row.ndim != 1 or row.size <= length:
         raise ShapeError(
             f"windows: tokens have shape {row.shape}; they must be one row of at least {length + 1}"

@@ -37,6 +37,8 @@ class Weighting(NamedTuple):
         for inputs, labels, *given in batches:
             if self.needs_labels:
                 yield inputs, labels, self._example_weights(labels, *given)
+            elif given and _are_integers(labels):
+                yield inputs, labels, _align_with_labels(given[0], labels)
             else:
                 yield inputs, labels, *given
 
@@ -44,8 +46,7 @@ class Weighting(NamedTuple):
         """Return the weight of each label; an array gives an array, a tensor gives a tensor."""
         xp: Any = plugrad if isinstance(labels, plugrad.Tensor) else np
         is_tensor = xp is plugrad
-        dtype: Any = getattr(labels, "dtype", None)
-        if dtype is None or not xp.isdtype(dtype, "integral"):
+        if not _are_integers(labels):
             raise ArgumentError(
                 f"{self.owner}: class_weight and ignore_index are for integer labels; weigh other examples with "
                 "sample_weight"
@@ -62,9 +63,19 @@ class Weighting(NamedTuple):
             return weights
         if is_tensor and not isinstance(example_weights, plugrad.Tensor):
             example_weights = plugrad.asarray(example_weights, device=labels.backend)
-        # One weight for each example is that of all of its labels.
-        shape = (*example_weights.shape, *[1] * (labels.ndim - example_weights.ndim))
-        return weights * example_weights.reshape(shape).astype(weights.dtype)
+        return weights * _align_with_labels(example_weights, labels).astype(weights.dtype)
+
+
+def _are_integers(labels: Any) -> bool:
+    """Return whether labels are one array or tensor of integers."""
+    dtype: Any = getattr(labels, "dtype", None)
+    xp: Any = plugrad if isinstance(labels, plugrad.Tensor) else np
+    return dtype is not None and xp.isdtype(dtype, "integral")
+
+
+def _align_with_labels(weights: Any, labels: Any) -> Any:
+    """Return weights with as many axes as the labels: one weight for each example is that of all of its labels."""
+    return weights.reshape((*weights.shape, *[1] * (labels.ndim - weights.ndim)))
 
 
 def make_weighting(

@@ -221,6 +221,15 @@ def write_transpose(writer: GraphWriter, traced_call: TracedCall, input_names: l
     )
 
 
+@write_rule("Fill")
+def write_fill(writer: GraphWriter, traced_call: TracedCall, input_names: list[str]) -> str:
+    """Write a Fill node."""
+    dtype = traced_call.dtype(is_output=True)
+    value = writer.write_constant(np.array(traced_call.attrs["value"], dtype))
+    shape = writer.write_integers(*traced_call.attribute_in_both_traces("shape"))
+    return writer.write_node("Fill", [shape, value], T=dtype)
+
+
 @write_rule("BroadcastTo")
 def write_broadcast(writer: GraphWriter, traced_call: TracedCall, input_names: list[str]) -> str:
     """Write a BroadcastTo node."""

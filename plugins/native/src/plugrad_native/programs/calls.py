@@ -10,7 +10,7 @@ import numpy as np
 from plugrad_native.variants import current_variant
 
 if TYPE_CHECKING:
-    from plugrad.extend import Call, Value
+    from plugrad.extend import Call, Shape, Value
     from plugrad_native.declare import Array
 
 
@@ -35,6 +35,21 @@ class OffsetOperand(NamedTuple):
     """The value of the graph."""
     offset_bytes: int
     """The bytes of the array before the part."""
+
+
+class StridedView(NamedTuple):
+    """Where the elements of a slice lie in the array of another value."""
+
+    base: Value
+    """The value whose array has the elements."""
+    offset_bytes: int
+    """The bytes of the array before the first element."""
+    shape: Shape
+    """The shape of the slice."""
+    strides: tuple[int, ...]
+    """The elements of the array from one element of the slice to the next, along each axis."""
+    is_contiguous: bool
+    """Whether the elements follow each other."""
 
 
 class StepOperand(NamedTuple):

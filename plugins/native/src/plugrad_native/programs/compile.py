@@ -33,7 +33,7 @@ from plugrad_native.programs.elementwise import lower_elementwise
 from plugrad_native.programs.epilogues import (
     find_accumulated_products,
 )
-from plugrad_native.programs.groups import can_join_loop, lower_group
+from plugrad_native.programs.groups import lower_group
 from plugrad_native.programs.images import is_image_group, write_image_group
 from plugrad_native.programs.lowering import (
     VIEW_KERNELS,
@@ -48,22 +48,22 @@ from plugrad_native.programs.reuse import (
     merge_storage,
     place_in_results,
 )
-from plugrad_native.programs.rows import lower_rows
+from plugrad_native.programs.rows import RowStep, lower_rows
 from plugrad_native.programs.scratch import count_scratch_bytes
 from plugrad_native.programs.selection import CompiledStepSelector
 from plugrad_native.programs.table import Location, ProgramTable
 from plugrad_native.programs.updates import CompiledGraphWithUpdates, plan_updates
+from plugrad_native.programs.views import find_elementwise_shape, find_group_views
 from plugrad_native.programs.writer import (
     LARGE_ARENA_BYTES,
     ROW_BLOCK_MULTIPLE,
     ProgramWriter,
-    RowStep,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
 
-    from plugrad.extend import Graph, Shape, Shaped, Step, Value
+    from plugrad.extend import Graph, Shaped, Step, Value
     from plugrad_native.declare import Array
 
     GraphFunction = Callable[..., list[Any]]
@@ -254,7 +254,7 @@ def compile_shared_group(body: Graph, dying_arguments: Set[Value]) -> Region:
     sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
     places = {v: Location(1 + i, 0, sizes[v]) for i, v in enumerate([*inputs, *outputs])}
     given = [sizes[v] for v in inputs], [sizes[v] for v in outputs]
-    shape = _find_elementwise_shape(body, specs)
+    shape = find_elementwise_shape(body)
     count = count_elements(shape) if shape is not None else specs[outputs[0]].shape[0]
     multiple = PART_SIZE_MULTIPLE if shape is not None else ROW_BLOCK_MULTIPLE
     multiple = 1 if is_image_group(body.steps) else multiple
@@ -287,22 +287,14 @@ def compile_shared_group(body: Graph, dying_arguments: Set[Value]) -> Region:
     return Region(caller.compile(run_programs, sum(given[1]), 0), reused, scratch_bytes)
 
 
-def _find_elementwise_shape(body: Graph, specs: Mapping[Value, Shaped]) -> Shape | None:
-    """Return the shape of the results of an elementwise group, or None for a group over rows."""
-    shapes = {specs[v].shape for step in body.steps for v in step.outputs}
-    is_one_loop = len(shapes) == 1 and all(can_join_loop(step, specs) for step in body.steps)
-    return shapes.pop() if is_one_loop else None
-
-
 def _write_group(
     writer: ProgramWriter, body: Graph, first_item: int = 0, end_item: int | None = None
 ) -> None:
     """Write a group to a program, for the elements or rows from `first_item` to before `end_item`."""
-    shape = _find_elementwise_shape(body, writer.specs)
+    shape = find_elementwise_shape(body)
     if shape is not None:
-        writer.write_loop(
-            shape, lower_group(body, writer.specs), body.results, first_item, end_item
-        )
+        calls = lower_group(body, writer.specs, find_group_views(body))
+        writer.write_loop(shape, calls, body.results, first_item, end_item)
     elif is_image_group(body.steps):
         write_image_group(writer, body, first_item, end_item)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from plugrad_native.programs.calls import (
     InputOperand,
     OutputOperand,
     StepOperand,
+    StridedView,
     UfuncCall,
     get_inputs,
 )
@@ -55,6 +57,10 @@ def can_join_loop(step: object, specs: Specs) -> bool:
     )
 
 
+NO_VIEWS: Final[Mapping[Value, StridedView]] = MappingProxyType({})
+"""An empty mapping from values to slices."""
+
+
 class GroupCalls(NamedTuple):
     """The C calls of a group."""
 
@@ -64,23 +70,28 @@ class GroupCalls(NamedTuple):
     """The calls that run for each block of elements."""
     number_specs: dict[Value, Shaped]
     """The shapes and dtypes of the numbers that the setup calls compute, by value."""
+    views: Mapping[Value, StridedView]
+    """The slices that the calls read where they lie, by value."""
 
 
-def lower_group(body: Graph, specs: Specs) -> GroupCalls:
-    """Return the C calls of a group of elementwise calls and broadcast numbers."""
-    lowering = _GroupLowering(body, specs)
+def lower_group(
+    body: Graph, specs: Specs, views: Mapping[Value, StridedView] = NO_VIEWS
+) -> GroupCalls:
+    """Return the C calls of a group of elementwise calls and broadcast numbers, which read slices as `views` says."""
+    lowering = _GroupLowering(body, specs, views)
     for step in body.steps:
         assert isinstance(step, Call)
-        lowering.add(step)
+        if step.outputs[0] not in views:
+            lowering.add(step)
     return lowering.found
 
 
 class _GroupLowering:
     """Collects the C calls of a group."""
 
-    def __init__(self, body: Graph, specs: Specs) -> None:
+    def __init__(self, body: Graph, specs: Specs, views: Mapping[Value, StridedView]) -> None:
         self.body, self.specs = body, specs
-        self.found = GroupCalls([], [], {})
+        self.found = GroupCalls([], [], {}, views)
         self.numbers: dict[Value, Value] = {}
         """The number that all elements of a value are."""
         self.written: set[Value] = set()

@@ -161,7 +161,7 @@ def make_strided_copy(
     ]
 
 
-def _make_dummy_array(spec: Shaped) -> NDArray[Any]:
+def make_dummy_array(spec: Shaped) -> NDArray[Any]:
     """Return an uninitialized array of a value's shape and dtype."""
     return np.empty(spec.shape, spec.dtype.numpy)
 
@@ -174,7 +174,7 @@ def _make_view_rule(make_view: Callable[[Call, NDArray[Any]], NDArray[Any]]) -> 
         x, y = get_inputs(call)[0], call.outputs[0]
         if specs[x].dtype.name == "string":
             return None
-        whole, made = _make_dummy_array(specs[x]), _make_dummy_array(specs[y])
+        whole, made = make_dummy_array(specs[x]), make_dummy_array(specs[y])
         return make_strided_copy(
             (x, whole, make_view(call, whole).reshape(made.shape)), (y, made, made)
         )
@@ -185,7 +185,7 @@ def _make_view_rule(make_view: Callable[[Call, NDArray[Any]], NDArray[Any]]) -> 
 def _make_slice_view(call: Call, x: NDArray[Any]) -> NDArray[Any]:
     """Return the view of x that a call of `slice` takes."""
     begin, size = call.attrs["begin"], call.attrs["size"]
-    return x[tuple([slice(b, b + n) for b, n in zip(begin, size, strict=True)])]
+    return x[(..., *[slice(b, b + n) for b, n in zip(begin, size, strict=True)])]
 
 
 LOWERING_RULES[movement.slice] = _make_view_rule(_make_slice_view)
@@ -195,11 +195,26 @@ def _make_strided_view(call: Call, x: NDArray[Any]) -> NDArray[Any]:
     """Return the view of x that a call of `strided_slice` takes."""
     parts = zip(*[call.attrs[name] for name in ("begin", "end", "strides")], strict=True)
     # Behind the first element backwards, there is no position for Python that does not count from the end.
-    return x[tuple([slice(b, None if e < 0 else e, step) for b, e, step in parts])]
+    return x[(..., *[slice(b, None if e < 0 else e, step) for b, e, step in parts])]
 
 
 LOWERING_RULES[movement.strided_slice] = _make_view_rule(_make_strided_view)
 LOWERING_RULES[movement.reverse] = _make_view_rule(lambda call, x: np.flip(x, call.attrs["dims"]))
+
+
+@register_lowering(movement.strided_slice_update)
+def strided_slice_update(call: Call, specs: Specs) -> list[AnyCall] | None:
+    """Return the C calls of a copy in which a slice is replaced."""
+    (x, updates), (y,) = get_inputs(call), call.outputs
+    if specs[x].dtype.name == "string":
+        return None
+    whole, new = make_dummy_array(specs[y]), make_dummy_array(specs[updates])
+    place = _make_strided_view(call, whole)
+    copied = make_strided_copy((x, whole, whole), (y, whole, whole))
+    replaced = make_strided_copy(
+        (updates, new, np.broadcast_to(new, place.shape)), (y, whole, place)
+    )
+    return None if copied is None or replaced is None else [*copied, *replaced]
 
 
 @register_lowering(movement.concat)
@@ -207,10 +222,10 @@ def concat(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls of a concatenation."""
     (y,) = call.outputs
     axis, start = call.attrs["axis"], 0
-    whole = _make_dummy_array(specs[y])
+    whole = make_dummy_array(specs[y])
     copies: list[AnyCall] = []
     for value in get_inputs(call):
-        x = _make_dummy_array(specs[value])
+        x = make_dummy_array(specs[value])
         place = whole[(slice(None),) * axis + (slice(start, start + x.shape[axis]),)]
         made = make_strided_copy((value, x, x), (y, whole, place))
         if made is None:
@@ -224,9 +239,9 @@ def concat(call: Call, specs: Specs) -> list[AnyCall] | None:
 def pack(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls of a stack along a new axis."""
     (y,) = call.outputs
-    whole, copies = _make_dummy_array(specs[y]), list[AnyCall]()
+    whole, copies = make_dummy_array(specs[y]), list[AnyCall]()
     for index, value in enumerate(get_inputs(call)):
-        x = _make_dummy_array(specs[value])
+        x = make_dummy_array(specs[value])
         place = whole[(*(slice(None),) * call.attrs["axis"], index)]
         made = make_strided_copy((value, x, x), (y, whole, place))
         if made is None:
@@ -238,10 +253,10 @@ def pack(call: Call, specs: Specs) -> list[AnyCall] | None:
 @register_lowering(movement.unpack)
 def unpack(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls for the slices along an axis."""
-    (x,), whole = get_inputs(call), _make_dummy_array(specs[get_inputs(call)[0]])
+    (x,), whole = get_inputs(call), make_dummy_array(specs[get_inputs(call)[0]])
     copies: list[AnyCall] = []
     for index, value in enumerate(call.outputs):
-        made = _make_dummy_array(specs[value])
+        made = make_dummy_array(specs[value])
         part = whole[(*(slice(None),) * call.attrs["axis"], index)]
         copied = make_strided_copy((x, whole, part), (value, made, made))
         if copied is None:
@@ -254,10 +269,10 @@ def unpack(call: Call, specs: Specs) -> list[AnyCall] | None:
 def split(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls for consecutive parts along an axis."""
     (x,), axis, start = get_inputs(call), call.attrs["axis"], 0
-    whole = _make_dummy_array(specs[x])
+    whole = make_dummy_array(specs[x])
     copies: list[AnyCall] = []
     for value in call.outputs:
-        made = _make_dummy_array(specs[value])
+        made = make_dummy_array(specs[value])
         part = whole[(slice(None),) * axis + (slice(start, start + made.shape[axis]),)]
         copied = make_strided_copy((x, whole, part), (value, made, made))
         if copied is None:
@@ -271,7 +286,7 @@ def split(call: Call, specs: Specs) -> list[AnyCall] | None:
 def pad(call: Call, specs: Specs) -> list[AnyCall] | None:
     """Return the C calls of a padding with a constant."""
     x, y = get_inputs(call)[0], call.outputs[0]
-    whole, inner = _make_dummy_array(specs[y]), _make_dummy_array(specs[x])
+    whole, inner = make_dummy_array(specs[y]), make_dummy_array(specs[x])
     function = C_EXPAND.get(inner.itemsize)
     if function is None or specs[y].dtype.name == "string":
         return None
@@ -292,33 +307,11 @@ SLICE_OR_JOIN_KERNELS: Final = frozenset(
 """The kernels that slice or join arrays; untraced sums over their results add elements in another order."""
 
 
-_VIEW_MAKERS: Final = {
+SLICE_MAKERS: Final[dict[Kernel[..., Any], Callable[[Call, NDArray[Any]], NDArray[Any]]]] = {
     movement.slice: _make_slice_view,
     movement.strided_slice: _make_strided_view,
 }
 """By kernel: the function that makes the view of an array that a call takes."""
-
-
-def returns_strided_view(call: Call, specs: Specs) -> bool:
-    """Return whether a call, run untraced, returns a non-contiguous view of a contiguous array."""
-    if call.kernel in (movement.split, movement.unpack):
-        return call.attrs["axis"] != 0
-    view_of = _VIEW_MAKERS.get(call.kernel)
-    if view_of is None:
-        return call.kernel is movement.reverse
-    return not view_of(call, _make_dummy_array(specs[get_inputs(call)[0]])).flags.c_contiguous
-
-
-def find_noncontiguous_views(graph: Graph) -> frozenset[Value]:
-    """Return the values that are non-contiguous views, which programs do not accept."""
-    found: set[Value] = set()
-    for step in graph.steps:
-        if isinstance(step, Call) and (
-            (step.kernel in VIEW_KERNELS and not found.isdisjoint(step.inputs))
-            or returns_strided_view(step, graph.specs)
-        ):
-            found.update(step.outputs)
-    return frozenset(found)
 
 
 def find_transposed_values(graph: Graph, min_elements: int) -> frozenset[Value]:

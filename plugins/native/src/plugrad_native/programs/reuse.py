@@ -11,6 +11,7 @@ from plugrad_cpu.extend import owns_memory
 from plugrad_native.programs.elementwise import lower_elementwise
 from plugrad_native.programs.groups import can_join_loop, is_repeated_number
 from plugrad_native.programs.images import is_image_group
+from plugrad_native.programs.views import find_group_views
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Set
@@ -172,7 +173,12 @@ def can_overwrite_argument(argument: Value, result: Value, group: Graph) -> bool
     specs = group.specs
     if specs[argument] != specs[result]:
         return False
-    loop = [call for call in group.steps if not is_image_group([call])]
+    views = find_group_views(group)
+    if any(view.base == argument for view in views.values()):
+        return False  # a later element may be read there
+    loop = [
+        call for call in group.steps if call.outputs[0] not in views and not is_image_group([call])
+    ]
     if not all(_is_in_loop(call, specs, specs[result].shape) for call in loop):
         return False
     if all(result not in call.outputs for call in loop):

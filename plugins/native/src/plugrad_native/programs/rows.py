@@ -6,7 +6,7 @@ differences of all pairs of points before they are summed, is never made as a wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plugrad.extend import count_elements
 from plugrad.kernels import indexing, movement, normalization, reduction
@@ -37,6 +37,17 @@ ROW_LOOKUP_KERNELS: Final = frozenset({indexing.gather, indexing.gather_gradient
 """The lookups that can run row by row."""
 MAX_ROW_BYTES: Final = 1 << 15
 """The maximum bytes of a row of one array for which rows stay in the cache."""
+
+
+class RowStep(NamedTuple):
+    """A step of a loop over rows: C calls that compute a value, or a view of one."""
+
+    value: Value
+    calls: Sequence[AnyCall]
+    view_of: Value | None = None
+    """The value that this value is a view of, or None."""
+    is_repeated: bool = False
+    """Whether the view repeats elements of rows, instead of giving them another shape."""
 
 
 def lower_rows(call: Call, specs: Specs) -> list[AnyCall] | None:

@@ -34,12 +34,12 @@ from plugrad_native.programs.lookups import find_unproven_lookups
 from plugrad_native.programs.lowering import (
     SLICE_OR_JOIN_KERNELS,
     VIEW_KERNELS,
-    find_noncontiguous_views,
     find_transposed_values,
     lower_call,
 )
 from plugrad_native.programs.products import match_factor_layouts, transpose_before_loops
 from plugrad_native.programs.rows import fits_in_row_group, is_row_view, lower_rows
+from plugrad_native.programs.views import absorb_slices, find_noncontiguous_views
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +111,7 @@ class CompiledStepSelector:
         )
         calls = [(group.steps, _get_group_calls(graph, group)) for group in found]
         loops = [steps for steps, made in calls if any(map(self.can_lower_in_loop, made))]
-        return fuse_steps(graph, loops)
+        return absorb_slices(fuse_steps(graph, loops), self.gapped, self.has_own_kernel)
 
     def is_groupable(self, call: Call) -> bool:
         """Return whether a call may be part of a loop over elements or rows."""

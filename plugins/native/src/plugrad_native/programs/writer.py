@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from plugrad.extend import count_elements
-from plugrad_native.declare import describe_broadcast
+from plugrad_native.declare import describe_broadcast, describe_strided_operand
 from plugrad_native.programs.calls import (
     AnyCall,
     CCall,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from plugrad_native.declare import Array
     from plugrad_native.programs.calls import Operand
     from plugrad_native.programs.groups import GroupCalls
+    from plugrad_native.programs.rows import RowStep
 
 LARGE_ARENA_BYTES: Final = 1 << 18
 """The bytes of an arena from which on the caller allocates it; programs keep smaller ones."""
@@ -163,7 +164,7 @@ class ProgramWriter:
 
         Values that only they read are in scratch memory, which stays in the cache; `kept_values` have locations.
         """
-        before, calls, numbers = group
+        before, calls, numbers, views = group
         if numbers:
             self.specs = {**self.specs, **numbers}
         count = (count_elements(shape) if end_element is None else end_element) - first_element
@@ -175,9 +176,12 @@ class ProgramWriter:
             for o in call.operands
             if isinstance(o, InputOperand) and o.value not in made and o.value not in numbers
         )
-        expanded = [
-            v for v in read if not self._has_full_shape(v, shape) and not self._is_scalar(v)
-        ]
+        dense = {
+            v
+            for v in read
+            if self._has_full_shape(v, shape) and (v not in views or views[v].is_contiguous)
+        }
+        expanded = [v for v in read if v not in dense and not self._is_scalar(v)]
         width = max(self.specs[v].dtype.itemsize for v in (*made, *read))
         uses = {
             o.value: i
@@ -199,9 +203,12 @@ class ProgramWriter:
         words: list[int] = []
         number = 0
         for value in read:
-            place = self.locate(value)
+            view = views.get(value)
+            place = self.locate(value if view is None else view.base)
+            if view is not None:
+                place = place.slice_bytes(view.offset_bytes, place.nbytes - view.offset_bytes)
             size = self.specs[value].dtype.itemsize
-            if self._has_full_shape(value, shape):
+            if value in dense:
                 operands[value] = _LoopOperand(place.slice_bytes(first_element * size, size), size)
             elif self._is_scalar(value):
                 operands[value] = _LoopOperand(place, 0, is_number=True)
@@ -209,6 +216,8 @@ class ProgramWriter:
                 target = registers.allocate()
                 descriptor = self.table.add_constant(
                     describe_broadcast(shape, self.specs[value].shape)
+                    if view is None
+                    else describe_strided_operand(shape, view.shape, view.strides)
                 )
                 expand = [
                     *(self.table.add_function(C_EXPAND[size]), *place.encode(), *target.encode()),
@@ -303,17 +312,6 @@ class ProgramWriter:
             *(self.table.add_function((call.ufunc, call.loop_index)), COUNT_ARG, 1, ABSENT_ARG),
             *(*table.encode(), *places),
         ]
-
-
-class RowStep(NamedTuple):
-    """A step of a loop over rows: C calls that compute a value, or a view of one."""
-
-    value: Value
-    calls: Sequence[AnyCall]
-    view_of: Value | None = None
-    """The value that this value is a view of, or None."""
-    is_repeated: bool = False
-    """Whether the view repeats elements of rows, instead of giving them another shape."""
 
 
 class _RowLoopWriter:

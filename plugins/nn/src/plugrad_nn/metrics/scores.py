@@ -52,19 +52,24 @@ def top_k_accuracy(
     >>> nn.metrics.top_k_accuracy([2, 0], [[3.0, 1.0, 2.0], [0.0, 1.0, 2.0]], k=2)
     tensor(0.5, dtype=float32)
 
-    A logit counts if fewer than `k` are larger. Arguments and errors are as for `accuracy`.
+    A logit counts if fewer than `k` are larger; NaN is larger than all. Arguments and errors are as for `accuracy`.
 
     Raises:
         ArgumentError, ArgumentValueError: `k` is not an integer of at least 1.
     """
     k = check_integer("top_k_accuracy", "k", k, 1)
     labels, logits = check_classes("top_k_accuracy", labels, logits)
-    is_label = plugrad.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
-    own = plugrad.sum(plugrad.where(is_label > 0, logits, 0.0), axis=-1, keepdims=True)
-    larger = plugrad.count_nonzero(logits > own, axis=-1)
-    is_class = plugrad.logical_and(labels >= 0, labels < logits.shape[-1])
     counted = label_weights("top_k_accuracy", labels, weights, ignore_index)
-    return _fraction_true(plugrad.logical_and(larger < k, is_class), counted)
+    return _fraction_true(are_among_largest(labels, logits, k), counted)
+
+
+def are_among_largest(labels: Tensor, logits: Tensor, k: int) -> Tensor:
+    """Return whether each label is a class whose logit is among the k largest; NaN never is."""
+    is_label = plugrad.one_hot(labels, logits.shape[-1], dtype=plugrad.float32) > 0
+    own = plugrad.sum(plugrad.where(is_label, logits, 0.0), axis=-1, keepdims=True)
+    larger = plugrad.count_nonzero(plugrad.logical_not(logits <= own), axis=-1)
+    is_class = plugrad.logical_and(labels >= 0, labels < logits.shape[-1])
+    return plugrad.logical_and(larger < k, is_class)
 
 
 def binary_accuracy(labels: Any, logits: Any, weights: Any = None) -> Tensor:

@@ -11,7 +11,12 @@ import plugrad
 from plugrad.extend import ArgumentError, ArgumentValueError
 from plugrad_nn.arguments import check_choice, check_integer
 from plugrad_nn.losses import sparse_softmax_cross_entropy
-from plugrad_nn.metrics.scores import check_binary_predictions, check_classes, label_weights
+from plugrad_nn.metrics.scores import (
+    are_among_largest,
+    check_binary_predictions,
+    check_classes,
+    label_weights,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -126,11 +131,7 @@ class Accuracy(Metric):
         """Return the total weight of correct examples, and of all examples."""
         labels, logits = check_classes("Accuracy", labels, predictions)
         counted = _broadcast_label_weights("Accuracy", labels, weights, self.ignore_index)
-        is_label = plugrad.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
-        own = plugrad.sum(is_label * logits, axis=-1, keepdims=True)
-        is_found = plugrad.count_nonzero(logits > own, axis=-1) < self.k
-        is_class = plugrad.logical_and(labels >= 0, labels < logits.shape[-1])
-        right = plugrad.where(plugrad.logical_and(is_found, is_class), counted, 0.0)
+        right = plugrad.where(are_among_largest(labels, logits, self.k), counted, 0.0)
         return {"right": plugrad.sum(right), "count": plugrad.sum(counted)}
 
     def compute(self, **sums: Any) -> Tensor:
