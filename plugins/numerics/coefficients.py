@@ -105,6 +105,14 @@ def erfinv_divided_by(w):
     return mp.erfinv(x) / w
 
 
+@mp.workdps(60)
+def erfcinv_divided_by(w):
+    """Return erfcinv(x) / w for w = sqrt(-log(x * (2 - x))), also where 1 - x has too few digits."""
+    product = mp.exp(-w * w)
+    logarithm = mp.log(product / (1 + mp.sqrt(1 - product)))
+    return mp.findroot(lambda y: mp.log(mp.erfc(y)) - logarithm, w) / w
+
+
 PHASE_P_OF_ORDER_0, PHASE_Q_OF_ORDER_0 = bessel_phase_functions(0)
 PHASE_P_OF_ORDER_1, PHASE_Q_OF_ORDER_1 = bessel_phase_functions(1)
 TABULATED_FUNCTIONS = {
@@ -123,6 +131,7 @@ TABULATED_FUNCTIONS = {
     "erfcx_near_0": (lambda x: mp.exp(x * x) * mp.erfc(x), 0, 1, 4, 14),
     "erfinv": (lambda s: mp.erfinv(mp.sqrt(s)) / mp.sqrt(s), 0, 0.5625, 18, 12),
     "erfinv_tail": (erfinv_divided_by, 0.875, 6.125, 42, 12),
+    "erfcinv_tail": (erfcinv_divided_by, 6.125, 27.375, 34, 12),
     "j0": (mp.j0, 0, 24, 48, 13),
     "j1": (lambda x: mp.j1(x) / x, 0, 24, 48, 13),
     "y0": (lambda x: mp.bessely(0, x) - 2 / mp.pi * mp.log(x / 2) * mp.j0(x), 0, 24, 48, 13),

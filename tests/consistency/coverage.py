@@ -90,7 +90,7 @@ def run_family(family: str, *, every_dtype: bool = False) -> DtypesByKernel:
             sizes = [np.prod(shape, dtype=int) for shape in case.shapes]
             if max(sizes, default=0) > MAX_CASE_ELEMENTS:
                 continue
-            kernels: set[str] = set()
+            kernels: set[str] = set() if case.kernel is None else {case.kernel.name}
             for dtype in stored if every_dtype else case.dtypes:
                 is_own = dtype in case.dtypes
                 if kernels and all(

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import plugrad
 import plugrad_distributed as dist
 import plugrad_nn as nn
-from plugrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from plugrad.errors import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from plugrad_distributed.reduction import make_buckets
 from plugrad_distributed.world import World
 
@@ -89,6 +90,55 @@ def test_fit_in_one_process_scales_the_loss_once(single_process_world):
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_accumulated_gradients_are_part_of_the_step(is_traced, single_process_world):
+    w = plugrad.Variable([0.0])
+    optimizer = dist.DataParallel(plugrad.optimizers.SGD(1.0))
+
+    def step(x, is_last):
+        take = optimizer.minimize if is_last else optimizer.accumulate
+        return take(lambda: plugrad.sum(w * x), [w])
+
+    run = plugrad.jit(step) if is_traced else step
+    losses = [run(plugrad.asarray(x), is_last).item() for x, is_last in [(1.0, False), (3.0, True)]]
+    assert (w.item(), losses) == (-2, [0, 0])
+    losses = [run(plugrad.asarray(x), is_last).item() for x, is_last in [(1.0, False), (5.0, True)]]
+    assert (w.item(), losses) == (-5, [-2, -6])  # -2 times the mean of 1 and 5
+
+    def both(x, y):
+        step(x, False)
+        return step(y, True)
+
+    run = plugrad.jit(both) if is_traced else both
+    assert run(plugrad.asarray(1.0), plugrad.asarray(3.0)).item() == -10
+    assert w.item() == -7
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_fit_accumulates_as_without_a_strategy(jit, single_process_world):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(23, 3)).astype(np.float32), rng.integers(0, 2, 23).astype(np.int32)
+    weights, model, found = rng.random(23).astype(np.float32), nn.Dense(2), []
+    for strategy in (None, dist.DataParallel()):
+        params = model.init(0, (3,))
+        results = nn.fit(
+            model,
+            params,
+            x,
+            y,
+            loss=nn.losses.sparse_softmax_cross_entropy,
+            optimizer=plugrad.optimizers.SGD(0.5),
+            epochs=2,
+            batch_size=5,
+            sample_weight=weights,
+            accumulate=2,
+            strategy=strategy,
+            jit=jit,
+        )
+        found.append([*(result["loss"] for result in results), *params["kernel"].numpy().ravel()])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+
+
 def test_sharded_optimizer_state_has_the_loss_scale(single_process_world, weights):
     inner = plugrad.optimizers.Adam(0.1).with_loss_scale(plugrad.optimizers.LossScale(8.0))
     sharded = dist.DataParallel(inner, shard_state=True)
@@ -137,6 +187,20 @@ def test_fit_saves_and_continues_with_a_sharded_state(single_process_world, tmp_
     assert train(params, adam, sharded, initial_epoch=2, epochs=4) == whole
 
 
+def test_sharded_state_belongs_to_the_optimizer_and_its_variables(single_process_world, weights):
+    """Other lists of variables, and other objects with the same optimizer, go on with it."""
+    w, b = weights
+    copies = [plugrad.Variable(x) for x in weights]
+    inner, plain = plugrad.optimizers.Adam(0.1), plugrad.optimizers.Adam(0.1)
+    for chosen in ([0, 1], [1], [0, 1]):
+        sharded = dist.DataParallel(inner, shard_state=True)
+        sharded.minimize(lambda: loss(w, b), [weights[i] for i in chosen])
+        plain.minimize(lambda: loss(*copies), [copies[i] for i in chosen])
+    assert [x.tolist() for x in weights] == [x.tolist() for x in copies]
+    state = sharded.get_state(weights)
+    assert [entry["steps"] for entry in state["variables"]] == [2, 3]
+
+
 def test_traced_step_cannot_divide_a_state(single_process_world, weights):
     adam = plugrad.optimizers.Adam(0.1)
     adam.minimize(lambda: loss(*weights), weights)
@@ -159,6 +223,11 @@ def test_sharded_optimizer_rejects_transforms_and_groups(single_process_world, w
     inner.with_transforms().set_group([b], learning_rate=0.5)
     with pytest.raises(ArgumentError, match="leave out set_group or shard_state"):
         sharded.minimize(lambda: loss(w, b), [w, b])
+
+
+def test_sums_over_ranks_are_of_numbers(single_process_world):
+    with pytest.raises(DTypeError, match=r"x is bool, which has no sums; convert it"):
+        dist.all_reduce(plugrad.asarray([True]))
 
 
 def test_buckets_begin_with_the_last_variables_and_hold_one_dtype():
@@ -205,6 +274,20 @@ def test_batches_are_checked(single_process_world):
         list(dist.shard([(np.zeros(2), np.zeros(3))]))
     with pytest.raises(ArgumentError, match="first axis"):
         list(dist.shard([1.0]))
+
+
+def test_a_loop_in_a_loop_leaves_the_examples_of_the_outer_batch(single_process_world):
+    for _ in dist.shard([np.arange(5)]):
+        for _ in dist.shard([np.arange(3)]):
+            assert single_process_world.examples == 3
+        assert single_process_world.examples == 5
+    assert single_process_world.examples is None
+
+
+def test_named_tuples_are_divided(single_process_world):
+    pair = namedtuple("Pair", ["x", "y"])
+    (share,) = dist.shard([pair(np.arange(2), np.arange(2))])
+    assert share.y.tolist() == [0, 1]
 
 
 def test_gradients_are_kept_only_if_requested_before_the_step(single_process_world, weights):

@@ -149,6 +149,32 @@ def test_a_resumed_training_is_the_same_to_the_bit(training_examples):
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_layers_may_share_a_weight(training_examples, tmp_path):
+    model = nn.Sequential(nn.Dense(3), plugrad.tanh, nn.Dense(3), plugrad.tanh, nn.Dense(2))
+    params = model.init(0, (3,))
+    params["dense_1"]["kernel"] = params["dense"]["kernel"]
+    variables = nn.leaves(params)
+    assert len(variables) == 5
+    assert len(nn.leaves([params, params])) == 5
+    average = nn.MovingAverage(params, 0.5)
+    results = nn.fit(
+        model,
+        params,
+        *training_examples,
+        loss=LOSS,
+        optimizer=plugrad.optimizers.Adam(0.05),
+        epochs=20,
+        callbacks=[average, nn.Checkpoint(tmp_path / "shared.safetensors")],
+    )
+    assert results[-1]["loss"] < results[0]["loss"] / 2
+    loaded, state = plugrad.load(tmp_path / "shared.safetensors")
+    assert loaded["dense_1"]["kernel"] is loaded["dense"]["kernel"]
+    assert len(state["variables"]) == 5
+    np.testing.assert_array_equal(
+        average.params["dense"]["kernel"], average.params["dense_1"]["kernel"]
+    )
+
+
 def test_early_stopping(training_examples):
     values = iter([3.0, 2.0, 2.5, 1.9, 4.0, 5.0])
     seen = []

@@ -120,6 +120,12 @@ def test_densities_moments_and_entropies(name, backend):
         np.testing.assert_allclose(d.entropy(), entropy(name, peer), rtol=allowed, atol=allowed)
 
 
+@pytest.mark.parametrize("name", NAMES_IN_SCIPY)
+def test_the_density_at_nan_is_nan(name, backend):
+    d = make_distribution(name, ALL_DISTRIBUTIONS[name][0])
+    assert np.isnan(d.log_prob(plugrad.nan).item())
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", NAMES_IN_SCIPY)
 def test_samples_follow_the_distribution_of_scipy(name):

@@ -45,6 +45,44 @@ def test_functions_of_several_numbers_are_within_four_units_in_the_last_place(na
     assert units.max() <= 4, f"{name}{tuple(arguments[:, worst])} is off by {units.max():.1f} units"
 
 
+VALUES_AT_THE_ENDS_OF_FLOAT64 = [
+    ("erfcinv", (4.9e-17,), 5.931968775228484),
+    ("erfcinv", (1e-19,), 6.42685825015982),
+    ("erfcinv", (1e-40,), 9.448789766720859),
+    ("erfcinv", (1e-111,), 15.882298408760768),
+    ("erfcinv", (1e-300,), 26.209469960516124),
+    ("ndtri", (4.9e-17,), -8.307183908264438),
+    ("ndtri", (1e-19,), -9.013271153126674),
+    ("ndtri", (1e-111,), -22.430141474474848),
+    ("ndtri", (1e-300,), -37.0470962993612),
+    ("gamma", (-1e-19,), -1e19),
+    ("gamma", (-4.6e-275,), -2.173913043478261e274),
+    ("gamma", (3e-300,), 3.333333333333333e299),
+    ("gamma", (-1.5e-08,), -66666667.24388235),
+    ("gammainc", (266.0, 1e-05), 0.0),
+    ("gammainc", (725.0, 0.6), 0.0),
+    ("gammainc", (9.5, 1e-31), 2.790380272848642e-301),
+    ("gammaincc", (0.2, 772.0), 0.0),
+    ("gammaincc", (0.2, 700.0), 1.1360472110212617e-307),
+    ("gammaincc", (145.0, 1373.0), 0.0),
+    ("betainc", (71.0, 17.5, 1e-11), 0.0),
+    ("betainc", (1522.0, 1493.0, 0.065), 0.0),
+    ("betainc", (5.0, 5.0, 1e-60), 1.26e-298),
+    ("beta", (5476.0, 5758.0), 0.0),
+    ("beta", (446.0, 767193.0), 0.0),
+]
+"""A function, its arguments, and what mpmath gives, where a part of the computation is below or above float64."""
+
+
+def test_values_at_the_ends_of_float64():
+    for backend in ("cpu", "wasm"):
+        for name, arguments, expected in VALUES_AT_THE_ENDS_OF_FLOAT64:
+            with plugrad.use(backend):
+                found = float(getattr(special, name)(*(np.array(a) for a in arguments)))
+            units = abs(found - expected) / np.spacing(abs(expected))
+            assert units <= 4, f"{name}{arguments} is {found} on {backend}, not {expected}"
+
+
 @pytest.mark.parametrize(
     ("name", "n"),
     [(name, n) for name, of in RECORDED_VALUES_OF_ORDERS.items() for n in of["values"]],

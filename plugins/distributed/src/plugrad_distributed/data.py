@@ -38,6 +38,7 @@ def shard(batches: Iterable[Any]) -> Iterator[Any]:
 
 def _iter_shares(batches: Iterable[Any], world: World) -> Iterator[Any]:
     """Yield the part of each batch that belongs to this rank."""
+    outer = world.examples, world.is_padding  # of a loop around this one, as around a validation
     try:
         for batch in batches:
             count = _count_examples(batch)
@@ -47,7 +48,7 @@ def _iter_shares(batches: Iterable[Any], world: World) -> Iterator[Any]:
             world.is_padding = start == end
             yield _slice_batch(batch, start, end) if start < end else _slice_batch(batch, 0, 1)
     finally:
-        world.examples, world.is_padding = None, False
+        world.examples, world.is_padding = outer
 
 
 def _get_batch_arrays(batch: Any) -> list[Any]:
@@ -79,5 +80,10 @@ def _slice_batch(batch: Any, start: int, end: int) -> Any:
     if isinstance(batch, dict):
         return {name: _slice_batch(value, start, end) for name, value in batch.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(batch, tuple | list):
-        return type(batch)(_slice_batch(value, start, end) for value in batch)  # pyright: ignore[reportUnknownVariableType]
+        return _make_sequence(batch, [_slice_batch(value, start, end) for value in batch])  # pyright: ignore[reportUnknownVariableType]
     return batch[start:end]
+
+
+def _make_sequence(example: Any, parts: list[Any]) -> Any:
+    """Return parts as a list, a tuple or a named tuple, as the example is one."""
+    return getattr(example, "_make", type(example))(parts)

@@ -9,7 +9,7 @@ from plugrad.extend import ArgumentError, ArgumentValueError, static_value
 from plugrad_distributed import kernels
 from plugrad_distributed.data import shard
 from plugrad_distributed.reduction import GradientBucket, GradientReduction, split_flat
-from plugrad_distributed.shards import OptimizerShards
+from plugrad_distributed.shards import OptimizerShards, find_shards
 from plugrad_distributed.startup import current_world
 from plugrad_distributed.values import broadcast, moments, rank_seed, sum_numbers
 
@@ -82,7 +82,6 @@ class DataParallel:
         self.bucket_bytes: Final = bucket_bytes
         self._optimizer = optimizer
         self._reductions: dict[tuple[Variable, ...], GradientReduction] = {}
-        self._shards: dict[tuple[Variable, ...], OptimizerShards] = {}
         self._is_direct: bool | None = None
         """Whether steps are the optimizer's own, because there is nothing to exchange, keep or clip."""
 
@@ -139,9 +138,8 @@ class DataParallel:
     def prepare(self, variables: Sequence[Variable]) -> None:
         """Copy the values of rank 0 to all ranks, and divide the optimizer's state where each rank keeps a part."""
         broadcast(variables)
-        trained = [v for v in variables if v.trainable]
-        if self.shard_state and trained:
-            self._get_shards(trained)
+        if self.shard_state:
+            self._shards.add_parts(self.optimizer, [v for v in variables if v.trainable])
 
     def shard(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Yield this rank's share of each batch; see `dist.shard`."""
@@ -165,6 +163,8 @@ class DataParallel:
         examples: int | None = None,
     ) -> Tensor:
         """Take one step on all ranks, and return the mean of the function over the examples of all ranks.
+
+        After `accumulate`, step and mean are those for the examples of all these batches together.
 
         Args:
             function: a function without arguments that computes the mean over this rank's examples from variables.
@@ -196,7 +196,7 @@ class DataParallel:
     ) -> Tensor:
         """Accumulate gradients for the next step of `minimize`, and return this rank's function value.
 
-        The step is that for the examples of all these batches together. Arguments and errors are as for `minimize`.
+        Arguments and errors are as for `minimize`.
 
         Raises:
             ArgumentError: `minimize` was called before, in a way that keeps nothing; call `accumulate` first.
@@ -211,6 +211,7 @@ class DataParallel:
         factor = self._loss_factor(trained)
         value, gradients = step.differentiate(_scale(function, factor), variables, is_sent=False)
         step.send_remaining(gradients)
+        step.finish_accumulating()
         return value if factor is None else value / factor
 
     def apply_gradients(
@@ -272,7 +273,7 @@ class DataParallel:
                 self._loss_factor(variables) is not None
             ):  # a rank sees a part; all skip the same steps
                 clipped = _spread_nonfinite(flat_buckets, clipped)
-            self._get_shards(variables).apply(self.optimizer, clipped)
+            self._shards.apply(self.optimizer, variables, reduction.buckets, clipped)
             return
         gradients = _unpack_buckets(reduction, flat_buckets)
         if self.clip is not None:
@@ -316,24 +317,10 @@ class DataParallel:
                 f"DataParallel: {why}, which have the same coefficients; leave out set_group or shard_state"
             )
 
-    def _get_shards(self, variables: Sequence[Variable]) -> OptimizerShards:
-        """Return this rank's parts of the variables, which the first call makes."""
-        key = tuple(variables)
-        found = self._shards.get(key)
-        if found is None:
-            buckets = self._begin_step("shards", variables, None).reduction.buckets
-            found = OptimizerShards(self.world, variables, buckets)
-            try:
-                state = self.optimizer.get_state(variables)
-            except plugrad.errors.TracingError:
-                raise ArgumentError(
-                    "DataParallel: the optimizer has a state of whole variables, which a traced step cannot divide "
-                    "among the ranks; call prepare(variables) of this object before the first step"
-                ) from None
-            if any(entry["steps"] for entry in state["variables"]):
-                found.set_state(self.optimizer, state)
-            self._shards[key] = found
-        return found
+    @property
+    def _shards(self) -> OptimizerShards:
+        """This rank's parts of the variables of the optimizer."""
+        return find_shards(self.optimizer, self.world)
 
     # --- state -----------------------------------------------------------------------------------
 
@@ -345,7 +332,7 @@ class DataParallel:
         trained = [v for v in variables if v.trainable]
         if not self.shard_state:
             return self.optimizer.get_state(trained)
-        return self._get_shards(trained).get_state(self.optimizer)
+        return self._shards.get_state(self.optimizer, trained)
 
     def set_state(self, variables: Collection[Variable], state: Mapping[str, Any]) -> None:
         """Continue from a state that `get_state` returned, on all ranks.
@@ -355,7 +342,7 @@ class DataParallel:
         """
         trained = [v for v in variables if v.trainable]
         if self.shard_state:
-            self._get_shards(trained).set_state(self.optimizer, state)
+            self._shards.set_state(self.optimizer, trained, state)
         else:
             self.optimizer.set_state(trained, state)
 
@@ -368,7 +355,8 @@ class _TrainingStep:
         self.reduced: list[Tensor] = []
         self._backend = reduction.variables[0].backend
         kernels.ensure_registered(self._backend)
-        ticket = kernels.make_call_ticket(self._backend)
+        # Begins after what was accumulated before, also if both are in one traced function.
+        ticket = kernels.make_call_ticket(self._backend) + reduction.kept_token
         self._token: Any = kernels.begin_reduction(ticket, reduction=reduction, examples=examples)
         self._gradients: dict[Variable, Tensor] = {}
         self._next = 0
@@ -448,6 +436,10 @@ class _TrainingStep:
         last = len(self.reduction.buckets) - 1
         if self._loss is not None and not self._carries_loss(last):
             self._send_or_accumulate(last + 1, self._loss.reshape(-1), True)
+
+    def finish_accumulating(self) -> None:
+        """Assign the last token to a variable, without which a traced program would leave out what nothing reads."""
+        self.reduction.kept_token.assign(self._token)
 
     def receive_all(self, gradients: Sequence[Tensor]) -> Tensor | None:
         """Wait for the reduced buckets, and return the reduced function value, if there is one."""

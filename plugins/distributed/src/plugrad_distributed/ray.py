@@ -151,12 +151,13 @@ def iter_batches(name: str = "train", *, size: int) -> Iterator[dict[str, plugra
     """
     shard = _import_train().get_dataset_shard(name)
     world = current_world("iter_batches")
+    outer = world.examples
     try:
         for batch in shard.iter_batches(batch_size=size, batch_format="numpy"):
             world.examples = len(next(iter(batch.values())))
             yield {column: plugrad.asarray(values) for column, values in batch.items()}
     finally:
-        world.examples = None
+        world.examples = outer
 
 
 def _import_train() -> Any:

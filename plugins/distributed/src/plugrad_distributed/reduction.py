@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+import plugrad
 from plugrad_distributed.world import ExchangeDescription, World
 
 if TYPE_CHECKING:
@@ -69,6 +70,9 @@ class GradientReduction:
         self.description: Final = ExchangeDescription.from_lines(
             f"a step of {len(variables)} gradients", *lines
         )
+        token = plugrad.asarray(0, device=self.variables[0].backend)
+        self.kept_token: Final = plugrad.Variable(token, trainable=False, name="accumulated")
+        """The token of what was accumulated last."""
         self.kept: dict[int, NDArray[Any]] = {}
         """The sums of gradients that were accumulated, times their numbers of examples, by bucket."""
         self.kept_examples = 0.0

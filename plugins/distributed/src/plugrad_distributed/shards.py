@@ -1,8 +1,9 @@
-"""Optimizer states in parts: each rank updates its part of all elements, and sends it to the others (ZeRO, stage 1)."""
+"""Optimizer states in parts: each rank updates its part of a variable, and sends it to the others (ZeRO, stage 1)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -21,127 +22,144 @@ if TYPE_CHECKING:
     from plugrad.optimizers import Optimizer
 
 
-class _BucketPart(NamedTuple):
-    """This rank's part of a bucket: its elements from `first_element` on, padded to the same number on each rank."""
-
-    bucket: GradientBucket
-    first_element: int
-    element_count: int
-    variable: Variable
-
-
 class OptimizerShards:
-    """The parts of variables that this rank updates.
+    """The parts of variables that this rank updates with one optimizer, which keeps a state for each of them.
 
     The optimizers of plugrad compute each element by itself, so that a part of the elements gets the same bits as the
-    whole.
+    whole. A part has as many elements on each rank; those of the last ranks are padded.
     """
 
-    def __init__(
-        self, world: World, variables: Sequence[Variable], buckets: Sequence[GradientBucket]
+    def __init__(self, world: World) -> None:
+        """Begin without parts."""
+        self.world: Final = world
+        self.parts: Final[dict[Variable, Variable]] = {}
+        """This rank's part of each variable, as a vector."""
+
+    def add_parts(self, optimizer: Optimizer, variables: Sequence[Variable]) -> None:
+        """Make the parts of variables that have none, with the state that the optimizer has for the variables.
+
+        Raises:
+            ArgumentError: there is such a state, and the step is traced.
+        """
+        new = [v for v in variables if v not in self.parts]
+        if not new:
+            return
+        for variable in new:
+            size = -(-variable.size // self.world.size)
+            value = np.zeros(size, variable.dtype.numpy)
+            part = plugrad.Variable(plugrad.asarray(value, device=variable.backend), name="shard")
+            self.parts[variable] = part
+        try:
+            state = optimizer.get_state(new)
+        except plugrad.errors.TracingError:
+            for variable in new:
+                del self.parts[variable]
+            raise ArgumentError(
+                "DataParallel: the optimizer has a state of whole variables, which a traced step cannot divide among "
+                "the ranks; call prepare(variables) of this object before the first step"
+            ) from None
+        if any(entry["steps"] for entry in state["variables"]):
+            self.set_state(optimizer, new, state)
+
+    def apply(
+        self,
+        optimizer: Optimizer,
+        variables: Sequence[Variable],
+        buckets: Sequence[GradientBucket],
+        flat_buckets: Sequence[Tensor],
     ) -> None:
-        """Divide each bucket among the ranks."""
-        self.world = world
-        self.variables = variables
-        self.parts: list[_BucketPart] = []
-        for bucket in buckets:
-            size = -(-bucket.element_count // world.size)
-            backend = variables[bucket.positions[0]].backend
-            value = np.zeros(size, plugrad.as_dtype(bucket.dtype).numpy)
-            own = plugrad.Variable(plugrad.asarray(value, device=backend), name="shard")
-            self.parts.append(_BucketPart(bucket, world.rank * size, size, own))
-
-    def apply(self, optimizer: Optimizer, flat_buckets: Sequence[Tensor]) -> None:
         """Update this rank's parts with the reduced gradients, then gather all parts into the variables."""
+        self.add_parts(optimizer, variables)
         pairs: list[tuple[Variable, Tensor]] = []
-        for part, flat in zip(self.parts, flat_buckets, strict=True):
-            part.variable.assign(self._own_elements(part))
-            pairs.append(
-                (
-                    part.variable,
-                    _pad_to_part_size(
-                        flat[part.first_element : part.first_element + part.element_count], part
-                    ),
-                )
-            )
+        for bucket, flat in zip(buckets, flat_buckets, strict=True):
+            targets = [variables[i] for i in bucket.positions]
+            gradients = split_flat(flat, [(v.size,) for v in targets])
+            for variable, gradient in zip(targets, gradients, strict=True):
+                part = self.parts[variable]
+                part.assign(self._own_elements(variable.reshape(-1)))
+                pairs.append((part, self._own_elements(gradient)))
         optimizer.apply_gradients(pairs)
-        for part in self.parts:
-            whole = +part.variable
-            if self.world.size > 1:
-                ticket = kernels.make_call_ticket(whole.backend)
-                whole = kernels.gather_shards(whole, ticket, world=self.world)
-            targets = [self.variables[i] for i in part.bucket.positions]
-            values = split_flat(whole, [v.shape for v in targets])
-            for target, value in zip(targets, values, strict=True):
-                target.assign(value)
+        for bucket in buckets:
+            self._gather_parts([variables[i] for i in bucket.positions])
 
-    def _own_elements(self, part: _BucketPart) -> Tensor:
-        """Return the present values of the bucket elements that belong to this rank, as a vector."""
-        found: list[Tensor] = []
-        start, end = part.first_element, part.first_element + part.element_count
-        position = 0
-        for i in part.bucket.positions:
-            variable = self.variables[i]
-            first, last = max(start - position, 0), min(end - position, variable.size)
-            if first < last:
-                found.append(variable.reshape(-1)[first:last])
-            position += variable.size
-        if not found:
-            return plugrad.zeros_like(part.variable)
-        return _pad_to_part_size(found[0] if len(found) == 1 else plugrad.concat(found), part)
+    def _own_elements(self, flat: Tensor) -> Tensor:
+        """Return the elements of a vector that belong to this rank, padded with zeros to the size of a part."""
+        size = -(-flat.size // self.world.size)
+        first = min(self.world.rank * size, flat.size)
+        own = flat[first : first + size]
+        return own if own.size == size else plugrad.pad(own, [(0, size - own.size)])
+
+    def _gather_parts(self, variables: Sequence[Variable]) -> None:
+        """Assign to variables of one dtype the parts of all ranks, which travel together."""
+        parts = [self.parts[variable] for variable in variables]
+        rows = plugrad.concat([+part for part in parts])
+        if self.world.size > 1 and rows.size:
+            ticket = kernels.make_call_ticket(rows.backend)
+            rows = kernels.gather_shards(rows, ticket, world=self.world)
+        rows = rows.reshape((self.world.size, -1)) if rows.size else rows.reshape((1, 0))
+        start = 0
+        for variable, part in zip(variables, parts, strict=True):
+            whole = rows[:, start : start + part.size].reshape(-1)[: variable.size]
+            variable.assign(whole.reshape(variable.shape))
+            start += part.size
 
     # --- state -----------------------------------------------------------------------------------
 
-    def get_state(self, optimizer: Optimizer) -> dict[str, Any]:
+    def get_state(self, optimizer: Optimizer, variables: Sequence[Variable]) -> dict[str, Any]:
         """Return the optimizer state for whole variables; all ranks call it."""
-        own = optimizer.get_state([part.variable for part in self.parts])
-        entries: dict[int, dict[str, Any]] = {}
-        for part, entry in zip(self.parts, own["variables"], strict=True):
-            positions = part.bucket.positions
-            shapes = [self.variables[i].shape for i in positions]
-            for i in positions:
-                entries[i] = {"steps": entry["steps"]}
+        self.add_parts(optimizer, variables)
+        own = optimizer.get_state([self.parts[variable] for variable in variables])
+        entries: list[dict[str, Any]] = []
+        for variable, entry in zip(variables, own["variables"], strict=True):
+            found: dict[str, Any] = {"steps": entry["steps"]}
             for name, values in entry.items():
-                if name == "steps":
-                    continue
-                whole = self.world.submit(self._gather_state_values, values).result().reshape(-1)
-                for i, value in zip(positions, split_flat(whole, shapes), strict=True):
-                    entries[i][name] = value.copy()
-        return own | {"variables": [entries[i] for i in range(len(self.variables))]}
+                if name != "steps":
+                    whole = self.world.submit(self._gather_state_values, values).result()
+                    found[name] = whole.reshape(-1)[: variable.size].reshape(variable.shape).copy()
+            entries.append(found)
+        return own | {"variables": entries}
 
     def _gather_state_values(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the values of all ranks as rows, after a check that they have one shape and dtype."""
         self.world.check_agreement(describe_arrays("the state of the optimizer", [values]))
         return self.world.gather(np.ascontiguousarray(values))
 
-    def set_state(self, optimizer: Optimizer, state: Mapping[str, Any]) -> None:
+    def set_state(
+        self, optimizer: Optimizer, variables: Sequence[Variable], state: Mapping[str, Any]
+    ) -> None:
         """Keep this rank's parts of the optimizer state of whole variables.
 
         Raises:
             ArgumentError: the state belongs to other variables.
         """
+        self.add_parts(optimizer, variables)
         entries = state.get("variables", ())
-        if len(entries) != len(self.variables):
+        if len(entries) != len(variables):
             raise ArgumentError(
-                f"set_state: the state is that of {len(entries)} variables, but {len(self.variables)} are given"
+                f"set_state: the state is that of {len(entries)} variables, but {len(variables)} are given"
             )
+        size = self.world.size
         parts: list[dict[str, Any]] = []
-        for part in self.parts:
-            found = [entries[i] for i in part.bucket.positions]
-            own: dict[str, Any] = {"steps": found[0].get("steps", 0)}
-            for name in found[0]:
-                if name == "steps":
-                    continue
-                whole = np.concatenate([np.asarray(entry[name]).reshape(-1) for entry in found])
-                padded = np.zeros(part.element_count * self.world.size, whole.dtype)
-                padded[: whole.size] = whole
-                own[name] = padded[part.first_element : part.first_element + part.element_count]
+        for entry in entries:
+            own: dict[str, Any] = {"steps": entry.get("steps", 0)}
+            for name in entry:
+                if name != "steps":
+                    whole = np.asarray(entry[name]).reshape(-1)
+                    padded = np.zeros((size, -(-whole.size // size)), whole.dtype)
+                    padded.reshape(-1)[: whole.size] = whole
+                    own[name] = padded[self.world.rank]
             parts.append(own)
-        variables = [part.variable for part in self.parts]
-        optimizer.set_state(variables, {**state, "variables": parts})
+        targets = [self.parts[variable] for variable in variables]
+        optimizer.set_state(targets, {**state, "variables": parts})
 
 
-def _pad_to_part_size(x: Tensor, part: _BucketPart) -> Tensor:
-    """Pad elements with zeros to the size of a part."""
-    missing = part.element_count - x.size
-    return x if missing == 0 else plugrad.pad(x, [(0, missing)])
+_shards_by_optimizer: Final[WeakKeyDictionary[Optimizer, OptimizerShards]] = WeakKeyDictionary()
+"""The parts of the variables of each optimizer, which last as long as it does, as the state of whole variables."""
+
+
+def find_shards(optimizer: Optimizer, world: World) -> OptimizerShards:
+    """Return the parts of the variables of an optimizer in a world."""
+    found = _shards_by_optimizer.get(optimizer)
+    if found is None or found.world is not world:
+        found = _shards_by_optimizer[optimizer] = OptimizerShards(world)
+    return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import plugrad
-from plugrad.extend import ArgumentError, host_value, is_interruption
+from plugrad.extend import ArgumentError, DTypeError, host_value, is_interruption
 from plugrad_distributed import kernels
 from plugrad_distributed.startup import current_world
 from plugrad_distributed.world import ExchangeDescription, describe_arrays
@@ -83,12 +83,17 @@ def all_reduce(x: Tensor) -> Tensor:
 
     Raises:
         ArgumentError: `x` is not a tensor.
+        DTypeError: it holds no numbers.
         RanksDisagree: that of another rank has another shape or dtype.
         CollectiveTimeout, CollectiveFailed: a rank does not come.
     """
     world = current_world("all_reduce")
     if not isinstance(x, plugrad.Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
         raise ArgumentError(f"all_reduce: {x!r:.80} is not a tensor")
+    if not plugrad.isdtype(x.dtype, "numeric"):
+        raise DTypeError(
+            f"all_reduce: x is {x.dtype}, which has no sums; convert it, as in x.astype('int32')"
+        )
     return kernels.sum_over_ranks(x, world)
 
 

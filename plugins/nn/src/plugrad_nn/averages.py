@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import plugrad
 from plugrad_nn.arguments import check_number
 from plugrad_nn.callbacks import Callback
-from plugrad_nn.parameters import as_variables, assign, leaves
+from plugrad_nn.parameters import as_variables, assign, leaves, named_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -59,7 +59,8 @@ class MovingAverage(Callback):
 
     def update(self) -> None:
         """Update the averages with the current values of the parameters."""
-        for average, variable in zip(leaves(self.params), self._variables, strict=True):
+        pairs = zip(named_leaves(self.params), named_leaves(self._params), strict=True)
+        for (_, average), (_, variable) in pairs:
             average.assign(_compute_next_average(average, variable, self.decay))
 
     @contextmanager

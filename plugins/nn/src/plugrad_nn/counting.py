@@ -67,13 +67,11 @@ def count_and_yield_batches(
 
 def count_local_examples(
     strategy: Strategy, batch: tuple[Any, ...], loss: Callable[..., Tensor]
-) -> Any:
-    """Return the number of examples that count in this process's share, and tell it to the strategy."""
+) -> None:
+    """Tell the strategy how many examples count in this process's share, where they have weights."""
     own = count_rows(batch[0]) if strategy.examples is None else strategy.examples
     if len(batch) > 2 and own:
-        own = as_float(count_examples(batch, own, sums_weights=divides_by_weights(loss)))
-        strategy.count(own)
-    return own
+        strategy.count(as_float(count_examples(batch, own, sums_weights=divides_by_weights(loss))))
 
 
 def count_rows(inputs: Any) -> int:
@@ -84,26 +82,25 @@ def count_rows(inputs: Any) -> int:
 class MeanLoss:
     """The mean loss of an epoch, summed on the device because reading each loss would wait for it."""
 
-    def __init__(self, strategy: Strategy | None) -> None:
-        """Begin without losses; with a strategy, `result` sums those that processes have not yet exchanged."""
-        self.strategy = strategy
+    def __init__(self, *, is_of_steps: bool) -> None:
+        """Begin without losses, which are those of batches, or with `is_of_steps` those of all batches of a step."""
+        self.is_of_steps = is_of_steps
         self.total: Any = 0.0
-        self.own_total: Any = 0.0
         self.count: Any = 0.0
+        self.step_count: Any = 0.0
+        """The number of examples in the batches of a step that has not ended."""
 
-    def add(self, loss: Tensor, batch_count: BatchCount, local_examples: Any) -> None:
-        """Add the loss of a batch, of which this process has `local_examples` examples."""
-        if self.strategy is None or batch_count.is_last:
-            self.total = self.total + loss * batch_count.examples
-        else:
-            self.own_total = self.own_total + loss * local_examples
+    def add(self, loss: Tensor, batch_count: BatchCount) -> None:
+        """Add the loss of a batch, or of the step that ends with it."""
         self.count = self.count + batch_count.examples
+        self.step_count = self.step_count + batch_count.examples
+        if batch_count.is_last or not self.is_of_steps:
+            self.total = self.total + loss * self.step_count
+            self.step_count = 0.0
 
     def result(self) -> float:
         """Return the mean over all examples."""
         total, count = as_float(self.total), as_float(self.count)
-        if self.strategy is not None:
-            total += self.strategy.sum([as_float(self.own_total)])[0]
         return total / count if count else math.nan
 
 

@@ -17,7 +17,8 @@ Params: TypeAlias = dict[str, Any]
 def leaves(params: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
     """Return the variables in nested dicts as a list, in order: those that an optimizer updates.
 
-    The parameters of several models may come as a tuple or a list.
+    The parameters of several models may come as a tuple or a list. A variable that is there twice, such as a weight
+    that two layers share, is one of the list.
 
     >>> params = nn.Dense(2).init(0, (3,))
     >>> [variable.name for variable in nn.leaves(params)]
@@ -27,9 +28,11 @@ def leaves(params: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
         ArgumentError: `params` is neither a dict nor a tuple or list of dicts.
     """
     if isinstance(params, tuple | list):
-        return [leaf for part in cast("Sequence[Any]", params) for leaf in leaves(part)]
-    check_nested_dict("leaves", params)
-    return [leaf for _, leaf in named_leaves(cast("Mapping[str, Any]", params))]
+        found = [leaf for part in cast("Sequence[Any]", params) for leaf in leaves(part)]
+    else:
+        check_nested_dict("leaves", params)
+        found = [leaf for _, leaf in named_leaves(cast("Mapping[str, Any]", params))]
+    return list({id(leaf): leaf for leaf in found}.values())
 
 
 def assign(params: Mapping[str, Any], values: Mapping[str, Any]) -> None:

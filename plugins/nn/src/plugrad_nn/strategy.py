@@ -29,7 +29,7 @@ class DistributedSteps(Protocol):
         ...
 
     def minimize(self, function: Callable[[], Tensor], variables: Collection[Variable]) -> Tensor:
-        """Take one step, and return the value of the function averaged over the examples of all processes."""
+        """Take one step, and return the mean of the function over its examples, those of all processes and batches."""
         ...
 
     def accumulate(self, function: Callable[[], Tensor], variables: Collection[Variable]) -> Tensor:

@@ -244,15 +244,14 @@ def _train_epoch(
         title=title,
         is_shown=progress if strategy is None or strategy.is_first else False,
     )
-    mean = MeanLoss(strategy if steps.batches_per_step > 1 else None)
+    mean = MeanLoss(is_of_steps=strategy is not None)
     for number, batch in enumerate(bar, 1):
         count = counts.popleft()
-        own = count.examples
         if strategy is not None:
-            own = count_local_examples(strategy, batch, loss)
+            count_local_examples(strategy, batch, loss)
             batch = to_tensors(batch)
         batch_loss = steps.take(batch, count)
-        mean.add(batch_loss, count, own)
+        mean.add(batch_loss, count)
         if not bar.disable:
             bar.set_postfix_str(f"loss {batch_loss.item():.4f}")
         for function in on_batch_end:

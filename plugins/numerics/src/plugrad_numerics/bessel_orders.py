@@ -205,7 +205,7 @@ def _refine_iv(v: float, x: Tensor, *, is_scaled: bool = False) -> Tensor:
         found = dd.add(dd.multiply(found, square), c)
     exponent = dd.multiply_number(dd.log(dd.from_number(x / 2)), v)
     exponent = dd.add_number(exponent, -x) if is_scaled else exponent
-    return dd.multiply(found, dd.exp(exponent)).value
+    return dd.exp_times(exponent, found).value
 
 
 def _abs_with_unit_slope(x: Tensor) -> Tensor:

@@ -7,7 +7,11 @@ from math import inf, log, nan, pi, sqrt
 from typing import TYPE_CHECKING, Any
 
 import plugrad
-from plugrad_numerics.distribution import Distribution
+from plugrad_numerics.distribution import (
+    Distribution,
+    in_double_precision,
+    log_of_no_probability,
+)
 from plugrad_numerics.double_exponential import unit_nodes_and_weights
 from plugrad_numerics.entropies import log1p_square, xlogy
 from plugrad_numerics.error_functions import erfcx, log_ndtr, ndtr, ndtri
@@ -89,7 +93,7 @@ class LogNormal(Distribution):
         x = self._as_value(x)
         logarithm = plugrad.log(plugrad.where(x > 0, x, 1))
         found = Normal(self.loc, self.scale).log_prob(logarithm) - logarithm
-        return plugrad.where(x > 0, found, -inf)
+        return plugrad.where(x > 0, found, log_of_no_probability(x))
 
     def entropy(self) -> Tensor:
         return Normal(self.loc, self.scale).entropy() + self.loc
@@ -121,7 +125,7 @@ class HalfNormal(Distribution):
         x = self._as_value(x)
         z = x / self.scale
         found = -0.5 * z * z - plugrad.log(self.scale) + 0.5 * log(2 / pi)
-        return plugrad.where(x >= 0, found, -inf)
+        return plugrad.where(x >= 0, found, log_of_no_probability(x))
 
     def entropy(self) -> Tensor:
         return plugrad.log(self.scale) + 0.5 * log(pi / 2) + 0.5
@@ -152,7 +156,7 @@ class Uniform(Distribution):
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
         found = -plugrad.log(self.high - self.low)
-        return plugrad.where((x >= self.low) & (x <= self.high), found, -inf)
+        return plugrad.where((x >= self.low) & (x <= self.high), found, log_of_no_probability(x))
 
     def entropy(self) -> Tensor:
         return plugrad.log(self.high - self.low)
@@ -181,7 +185,9 @@ class Exponential(Distribution):
 
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
-        return plugrad.where(x >= 0, plugrad.log(self.rate) - self.rate * x, -inf)
+        return plugrad.where(
+            x >= 0, plugrad.log(self.rate) - self.rate * x, log_of_no_probability(x)
+        )
 
     def entropy(self) -> Tensor:
         return 1 - plugrad.log(self.rate)
@@ -332,8 +338,8 @@ class HalfCauchy(Distribution):
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
         z = x / self.scale
-        found = log(2 / pi) - plugrad.log(self.scale) - plugrad.log1p(z * z)
-        return plugrad.where(x >= 0, found, -inf)
+        found = log(2 / pi) - plugrad.log(self.scale) - log1p_square(z)
+        return plugrad.where(x >= 0, found, log_of_no_probability(x))
 
     def entropy(self) -> Tensor:
         return plugrad.log(2 * pi * self.scale)
@@ -367,7 +373,7 @@ class Weibull(Distribution):
         power = plugrad.exp(k * plugrad.log(plugrad.where(ratio > 0, ratio, 1)))
         found = plugrad.log(k / self.scale) + xlogy(k - 1, ratio)
         found = found - plugrad.where(ratio > 0, power, 0)
-        return plugrad.where(x >= 0, found, -inf)
+        return plugrad.where(x >= 0, found, log_of_no_probability(x))
 
     def entropy(self) -> Tensor:
         k = self.concentration
@@ -378,6 +384,7 @@ class Weibull(Distribution):
         return self.scale * gamma(1 + 1 / self.concentration)
 
     @property
+    @in_double_precision
     def variance(self) -> Tensor:
         first = gamma(1 + 1 / self.concentration)
         return self.scale**2 * (gamma(1 + 2 / self.concentration) - first * first)
@@ -406,7 +413,7 @@ class Pareto(Distribution):
             + self.alpha * plugrad.log(self.scale)
             - (self.alpha + 1) * logarithm
         )
-        return plugrad.where(is_inside, found, -inf)
+        return plugrad.where(is_inside, found, log_of_no_probability(x))
 
     def entropy(self) -> Tensor:
         return plugrad.log(self.scale / self.alpha) + 1 + 1 / self.alpha
@@ -444,7 +451,9 @@ class Kumaraswamy(Distribution):
         logarithm = plugrad.log(plugrad.where(safe > 0, safe, 1))
         rest = plugrad.where(safe > 0, -plugrad.expm1(self.a * logarithm), 1)
         found = xlogy(self.a - 1, safe) + xlogy(self.b - 1, rest)
-        return plugrad.where(is_inside, plugrad.log(self.a * self.b) + found, -inf)
+        return plugrad.where(
+            is_inside, plugrad.log(self.a * self.b) + found, log_of_no_probability(x)
+        )
 
     def entropy(self) -> Tensor:
         harmonic = digamma(self.b + 1) + EULER_GAMMA
@@ -455,10 +464,12 @@ class Kumaraswamy(Distribution):
         return self.b * plugrad.exp(gammaln(one) + gammaln(self.b) - gammaln(one + self.b))
 
     @property
+    @in_double_precision
     def mean(self) -> Tensor:
         return self._moment(1)
 
     @property
+    @in_double_precision
     def variance(self) -> Tensor:
         return self._moment(2) - self._moment(1) ** 2
 
@@ -546,7 +557,7 @@ class TruncatedNormal(Distribution):
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
         found = Normal(self.loc, self.scale).log_prob(x) - self.log_probability_between_bounds()
-        return plugrad.where((x >= self.low) & (x <= self.high), found, -inf)
+        return plugrad.where((x >= self.low) & (x <= self.high), found, log_of_no_probability(x))
 
     def entropy(self) -> Tensor:
         _, _, costs, parts = self._quadrature()

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
 from plugrad.extend import ArgumentError
-from plugrad_numerics.distribution import Distribution
+from plugrad_numerics.distribution import (
+    Distribution,
+    in_double_precision,
+    log_of_no_probability,
+)
 from plugrad_numerics.double_exponential import half_line_nodes_and_weights
 from plugrad_numerics.entropies import entr, xlog1py, xlogy
 from plugrad_numerics.gamma_family import draw_gamma
@@ -43,10 +47,11 @@ class Bernoulli(Distribution):
     def log_prob(self, x: Any) -> Tensor:
         x, p = self._as_value(x), self.probability
         found = xlogy(x, p) + xlog1py(1 - x, -p)
-        return plugrad.where((x == 0) | (x == 1), found, -inf)
+        return plugrad.where((x == 0) | (x == 1), found, log_of_no_probability(x))
 
     def entropy(self) -> Tensor:
-        return entr(self.probability) + entr(1 - self.probability)
+        p = self.probability
+        return entr(p) - xlog1py(1 - p, -p)
 
     @property
     def mean(self) -> Tensor:
@@ -76,11 +81,11 @@ class Geometric(Distribution):
         x, p = self._as_value(x), self.probability
         is_inside = is_nonnegative_integer(x)
         found = xlog1py(plugrad.where(is_inside, x, 0), -p) + plugrad.log(p)
-        return plugrad.where(is_inside, found, -inf)
+        return plugrad.where(is_inside, found, log_of_no_probability(x))
 
     def entropy(self) -> Tensor:
         p = self.probability
-        return (entr(p) + entr(1 - p)) / p
+        return (entr(p) - xlog1py(1 - p, -p)) / p
 
     @property
     def mean(self) -> Tensor:
@@ -105,11 +110,13 @@ class Poisson(Distribution):
     def _draw_samples(self, random_source: Any) -> Tensor:
         return draw_poisson(plugrad.stop_gradient(self.rate), random_source)
 
+    @in_double_precision
     def log_prob(self, x: Any) -> Tensor:
         x = self._as_value(x)
         is_inside = is_nonnegative_integer(x)
-        x = plugrad.where(is_inside, x, 0)
-        return plugrad.where(is_inside, xlogy(x, self.rate) - self.rate - gammaln(x + 1), -inf)
+        safe = plugrad.where(is_inside, x, 0)
+        found = xlogy(safe, self.rate) - self.rate - gammaln(safe + 1)
+        return plugrad.where(is_inside, found, log_of_no_probability(x))
 
     def entropy(self) -> Tensor:
         """The entropy: a sum of 256 terms for rates below 100, else a series (Evans and Boersma, 1988)."""
@@ -201,13 +208,15 @@ class Binomial(Distribution):
         uniform = random_source.with_shape(self.count, *random_source.shape).uniform()
         return plugrad.sum((uniform < p).astype(p.dtype), axis=0)
 
+    @in_double_precision
     def log_prob(self, x: Any) -> Tensor:
         x, p = self._as_value(x), self.probability
         is_inside = is_nonnegative_integer(x) & (x <= self.count)
-        x = plugrad.where(is_inside, x, 0)
-        ways = gammaln(x * 0 + self.count + 1) - gammaln(x + 1) - gammaln(self.count - x + 1)
-        found = ways + xlogy(x, p) + xlog1py(self.count - x, -p)
-        return plugrad.where(is_inside, found, -inf)
+        safe = plugrad.where(is_inside, x, 0)
+        rest = self.count - safe
+        ways = gammaln(safe * 0 + self.count + 1) - gammaln(safe + 1) - gammaln(rest + 1)
+        found = ways + xlogy(safe, p) + xlog1py(rest, -p)
+        return plugrad.where(is_inside, found, log_of_no_probability(x))
 
     def entropy(self) -> Tensor:
         p = self.probability[..., None]
@@ -244,13 +253,16 @@ class NegativeBinomial(Distribution):
         count, p = plugrad.stop_gradient(self.count), plugrad.stop_gradient(self.probability)
         return draw_poisson(draw_gamma(count, random_source) * (1 - p) / p, random_source)
 
+    @in_double_precision
     def log_prob(self, x: Any) -> Tensor:
         x, n, p = self._as_value(x), self.count, self.probability
         is_inside = is_nonnegative_integer(x)
-        x = plugrad.where(is_inside, x, 0)
-        ways = gammaln(x + n) - gammaln(x + 1) - gammaln(n)
-        return plugrad.where(is_inside, ways + n * plugrad.log(p) + xlog1py(x, -p), -inf)
+        safe = plugrad.where(is_inside, x, 0)
+        ways = gammaln(safe + n) - gammaln(safe + 1) - gammaln(n)
+        found = ways + n * plugrad.log(p) + xlog1py(safe, -p)
+        return plugrad.where(is_inside, found, log_of_no_probability(x))
 
+    @in_double_precision
     def entropy(self) -> Tensor:
         n, p = self.count, self.probability
         ways = self.mean_of_log_ratio(n, plugrad.ones_like(n)) - gammaln(n)

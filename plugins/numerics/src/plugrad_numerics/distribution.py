@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import wraps
 from inspect import Signature, signature
-from math import prod
-from typing import TYPE_CHECKING, Any
+from math import inf, nan, prod
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import plugrad
-from plugrad.extend import ArgumentError, explain_wrong_calls
+from plugrad.extend import ArgumentError, explain_wrong_calls, float64
 from plugrad_numerics.tables import as_floats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from plugrad import Tensor
     from plugrad.random import Generator
+
+ParameterTypes = ParamSpec("ParameterTypes")
 
 
 class DistributionType(ABCMeta):
@@ -111,7 +114,7 @@ class Distribution(metaclass=DistributionType):
 
     @abstractmethod
     def log_prob(self, x: Any) -> Tensor:
-        """The logarithm of the density, or of the probability, at x; -inf outside of the support."""
+        """The logarithm of the density, or of the probability, at x; -inf outside of the support, NaN at NaN."""
 
     @abstractmethod
     def entropy(self) -> Tensor:
@@ -163,6 +166,48 @@ class _SampleSource:
     def size(self) -> int:
         """The number of random numbers in a draw."""
         return prod(self.shape)
+
+
+def in_double_precision(
+    function: Callable[ParameterTypes, Tensor],
+) -> Callable[ParameterTypes, Tensor]:
+    """Make a function of distributions compute in float64 if the device has it, because terms of its result cancel.
+
+    The result is rounded to the dtype of the parameters.
+    """
+
+    @wraps(function)
+    def compute_in_double_precision(
+        *args: ParameterTypes.args, **kwargs: ParameterTypes.kwargs
+    ) -> Tensor:
+        parameters = [_last_parameter(d) for d in args if isinstance(d, Distribution)]
+        if float64 not in parameters[0].backend.dtypes():
+            return function(*args, **kwargs)
+        wide: Any = [_as_double(d) if isinstance(d, Distribution) else d for d in args]
+        found = function(*wide, **kwargs)
+        return found.astype(plugrad.result_type(*(p.dtype for p in parameters)))
+
+    return compute_in_double_precision
+
+
+def _last_parameter(distribution: Distribution) -> Tensor:
+    """Return the last parameter, which is a tensor for every distribution."""
+    found: Tensor = getattr(distribution, fields(distribution)[-1].name)  # type: ignore[arg-type]
+    return found
+
+
+def _as_double(distribution: Distribution) -> Distribution:
+    """Return the same distribution with parameters of float64."""
+    if _last_parameter(distribution).dtype == float64:
+        return distribution
+    names = [f.name for f in fields(distribution) if f.name not in distribution.constants()]  # type: ignore[arg-type]
+    changes = {name: getattr(distribution, name).astype(float64) for name in names}
+    return replace(distribution, **changes)  # type: ignore[type-var]
+
+
+def log_of_no_probability(x: Tensor) -> Tensor:
+    """Return the logarithm of the probability outside of the support: -inf, and NaN where x is NaN."""
+    return plugrad.where(plugrad.isnan(x), nan, -inf)
 
 
 def where_inside(condition: Tensor, value: Tensor, safe: float) -> Tensor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import plugrad
 from plugrad.extend import ArgumentError, ArgumentValueError
 from plugrad_numerics import continuous, discrete, gamma_family
+from plugrad_numerics.distribution import in_double_precision
 from plugrad_numerics.double_exponential import (
     exponential_nodes_and_weights,
     line_nodes_and_weights,
@@ -92,6 +93,7 @@ def _kl_cauchy(p: Any, q: Any) -> Tensor:
     return plugrad.log(squares / (4 * p.scale * q.scale))
 
 
+@in_double_precision
 def _kl_weibull(p: Any, q: Any) -> Tensor:
     a, b = p.concentration, q.concentration
     ratio = b * plugrad.log(p.scale / q.scale)
@@ -105,6 +107,7 @@ def _kl_pareto(p: Any, q: Any) -> Tensor:
     return plugrad.where(p.scale >= q.scale, found, inf)
 
 
+@in_double_precision
 def _kl_gamma(p: Any, q: Any) -> Tensor:
     a, b = p.concentration, q.concentration
     ratio = q.rate / p.rate
@@ -116,12 +119,14 @@ def _kl_chi2(p: Any, q: Any) -> Tensor:
     return _kl_gamma(p.as_gamma(), q.as_gamma())
 
 
+@in_double_precision
 def _kl_beta(p: Any, q: Any) -> Tensor:
     total = (q.a + q.b - p.a - p.b) * digamma(p.a + p.b)
     inner = (p.a - q.a) * digamma(p.a) + (p.b - q.b) * digamma(p.b)
     return betaln(q.a, q.b) - betaln(p.a, p.b) + inner + total
 
 
+@in_double_precision
 def _kl_dirichlet(p: Any, q: Any) -> Tensor:
     a, b = p.concentration, q.concentration
     total = digamma(plugrad.sum(a, axis=-1, keepdims=True))
@@ -157,6 +162,7 @@ def _kl_half_cauchy(p: Any, q: Any) -> Tensor:
     return plugrad.sum(weights * (p.log_prob(x) - q.log_prob(x)), axis=-1)
 
 
+@in_double_precision
 def _kl_kumaraswamy(p: Any, q: Any) -> Tensor:
     known = plugrad.log(p.a * p.b / (q.a * q.b)) - (p.b - 1) / p.b
     known = known - (p.a - q.a) / p.a * (digamma(p.b + 1) + EULER_GAMMA)
@@ -166,6 +172,7 @@ def _kl_kumaraswamy(p: Any, q: Any) -> Tensor:
     return known - plugrad.sum(weights * (q.b - 1) * log1mexp(power), axis=-1)
 
 
+@in_double_precision
 def _kl_student_t(p: Any, q: Any) -> Tensor:
     (p, q), (z, weights) = _expand_along_nodes(p, q, line_nodes_and_weights)
     x = p.loc + p.scale * z
@@ -182,6 +189,7 @@ def _kl_truncated_normal(p: Any, q: Any) -> Tensor:
     return plugrad.where((q.low <= p.low) & (p.high <= q.high), found, inf)
 
 
+@in_double_precision
 def _kl_negative_binomial(p: Any, q: Any) -> Tensor:
     found = p.mean_of_log_ratio(p.count, q.count) - gammaln(p.count) + gammaln(q.count)
     found = found + p.count * plugrad.log(p.probability) - q.count * plugrad.log(q.probability)
@@ -194,6 +202,7 @@ def _expand_along_nodes(p: Any, q: Any, nodes: Callable[[Tensor], tuple[Tensor, 
     return (type(p)(*values[0]), type(q)(*values[1])), nodes(values[0][0])
 
 
+@in_double_precision
 def _kl_bernoulli(p: Any, q: Any) -> Tensor:
     a, b = p.probability, q.probability
     return rel_entr(a, b) + rel_entr(1 - a, 1 - b)
@@ -203,6 +212,7 @@ def _kl_geometric(p: Any, q: Any) -> Tensor:
     return _kl_bernoulli(p, q) / p.probability
 
 
+@in_double_precision
 def _kl_poisson(p: Any, q: Any) -> Tensor:
     return rel_entr(p.rate, q.rate) - p.rate + q.rate
 

@@ -26,6 +26,8 @@ EXP_TABLE_STEPS: Final = 64
 """How many entries the table of `exp` has from one power of 2 to the next."""
 MIN_EXPONENT: Final = -1074
 """The exponent of the smallest power of 2 among the float64 numbers."""
+LOG_OF_SMALLEST_HALF: Final = -745.14
+"""The logarithm below which the nearest float64 number to the exponential is 0."""
 STIRLING_MIN: Final = 10.0
 """The smallest x at which Stirling's series is used; below, it is used at x + 10."""
 STIRLING_COEFFICIENTS: Final = (
@@ -173,7 +175,15 @@ def exp(x: DoubleDouble) -> DoubleDouble:
     highs, lows = (plugrad.take(t, step) for t in tables[:2])
     power = plugrad.take(tables[2], (exponent - MIN_EXPONENT).astype("int32"))
     found = multiply(terms, DoubleDouble(highs, lows))
-    return DoubleDouble(found.high * power, found.low * power)
+    # Below, the count is clipped, and the polynomial is not meant for the rest.
+    is_zero = x.high < LOG_OF_SMALLEST_HALF
+    return DoubleDouble(*(plugrad.where(is_zero, 0.0, part * power) for part in found))
+
+
+def exp_times(x: DoubleDouble, factor: DoubleDouble) -> DoubleDouble:
+    """Return the exponential of x times a factor, also where the exponential alone is below float64."""
+    root = exp(DoubleDouble(x.high / 2, x.low / 2))
+    return multiply(multiply(root, factor), root)
 
 
 def log(x: DoubleDouble) -> DoubleDouble:

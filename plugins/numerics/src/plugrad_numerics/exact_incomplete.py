@@ -75,7 +75,7 @@ def refine_gammainc(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     log_gamma, product = dd.log_gamma_and_divisor(a_pair)
     exponent = dd.add(dd.multiply_number(dd.log(x_pair), safe_a), dd.negate(log_gamma))
     exponent = dd.add_number(exponent, -safe_x)
-    scale = dd.multiply(dd.exp(exponent), product)
+    scale = dd.exp_times(exponent, product)
 
     small = plugrad.where(is_low, safe_x, 1.0)  # the series of DLMF 8.11.4
 
@@ -170,7 +170,8 @@ def refine_betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     y = dd.where(is_turned, dd.from_number(x), rest)
     log_beta, product = dd.log_beta_and_factor(dd.from_number(p), dd.from_number(q))
     logs = dd.add(dd.multiply_number(dd.log(z), p), dd.multiply_number(dd.log(y), q))
-    scale = dd.divide(dd.exp(dd.add(logs, dd.negate(log_beta))), product)
+    inverse = dd.divide(dd.from_number(plugrad.ones_like(x)), product)
+    scale = dd.exp_times(dd.add(logs, dd.negate(log_beta)), inverse)
     # The even part of the continued fraction of DLMF 8.17.22 (Didonato and Morris 1992, their equation 9).
     distance = dd.add(dd.multiply_number(y, p), dd.negate(dd.multiply_number(z, q)))
     distance = dd.add_number(distance, 1.0)

@@ -159,10 +159,14 @@ def gamma_values(x: Tensor) -> Tensor:
     positive = _positive_gamma(size)
     sine = sin_pi(x)
     is_pole = is_negative & (x == plugrad.floor(x))
-    safe = plugrad.where(is_negative & ~is_pole, x * sine, -1.0)
-    reflected = -pi / plugrad.where(is_negative, safe * positive, 1)
-    found = plugrad.where(is_negative, reflected, positive)
-    return plugrad.where(is_pole, nan, plugrad.where(x == 0, plugrad.copysign(inf, x), found))
+    is_tiny = size < 1e-18  # 1 / x is exact, and the square of x may underflow
+    is_reflected = is_negative & ~is_tiny
+    safe = plugrad.where(is_reflected & ~is_pole, x * sine, -1.0)
+    reflected = -pi / plugrad.where(is_reflected, safe * positive, 1)
+    found = plugrad.where(is_reflected, reflected, positive)
+    return plugrad.where(
+        is_pole, nan, plugrad.where(is_tiny, 1 / plugrad.where(is_tiny, x, 1), found)
+    )
 
 
 def _positive_gamma(x: Tensor) -> Tensor:
@@ -337,8 +341,7 @@ def beta(a: Any, b: Any) -> Tensor:
 
 
 def _refine_beta(a: Tensor, b: Tensor) -> Tensor:
-    exponent, factor = _log_beta_and_factor_of_numbers(a, b)
-    return double_double.multiply(double_double.exp(exponent), factor).value
+    return double_double.exp_times(*_log_beta_and_factor_of_numbers(a, b)).value
 
 
 def _refine_betaln(a: Tensor, b: Tensor) -> Tensor:

@@ -226,7 +226,7 @@ def prefers_reversed_filters(window_cells: int, channels: int) -> bool:
 
 MAX_IMAGE_GROUPS: Final = 8
 """The maximum number of groups of images whose filter gradients are added."""
-GROUP_MIN_ELEMENTS: Final = 1 << 14
+GROUP_MIN_ELEMENTS: Final = 1 << 16
 """The minimum number of elements of images and gradients in a group."""
 
 
@@ -234,10 +234,14 @@ def count_image_groups(batch: int, element_count: int, filter_size: int) -> int:
     """Return the number of groups of images whose filter gradients are computed apart, for any number of threads.
 
     A thread that takes whole images leaves the others in the caches of other threads. The gradients of the groups take
-    at most a quarter of the memory of all images and gradients, which have `element_count` elements.
+    at most a quarter of the memory of all images and gradients, which have `element_count` elements. The number is a
+    power of two, and no group has many more images than another, so that two threads take about as long.
     """
-    elements = max(GROUP_MIN_ELEMENTS, 4 * filter_size)
-    return max(1, min(batch, MAX_IMAGE_GROUPS, element_count // elements))
+    most = min(MAX_IMAGE_GROUPS, element_count // max(GROUP_MIN_ELEMENTS, 4 * filter_size))
+    groups = 1
+    while 2 * groups <= most and (batch % (2 * groups) == 0 or 4 * groups <= batch):
+        groups *= 2
+    return groups
 
 
 def sum_filter_gradient(x: Array, dy: Array, filter_shape: Shape, descriptor: Array) -> Array:
@@ -247,9 +251,12 @@ def sum_filter_gradient(x: Array, dy: Array, filter_shape: Shape, descriptor: Ar
     groups = count_image_groups(batch, x.size + dy.size, depth * channels)
     parts = thread_pool.count_parts(estimate_work(x, dy, dy.size * depth), groups * depth)
     dfilter = zeros(filter_shape, FLOAT32)
-    others = zeros((groups - 1, *filter_shape), FLOAT32)
     size = C_GET_DIRECT_SCRATCH_SIZE(descriptor)
     scratch = empty((size,), FLOAT32)
+    if groups == parts == 1:
+        C_FILTER_GRADIENT_FLOAT32(x, dy, dfilter, descriptor, channels, 0, depth, scratch)
+        return dfilter
+    others = zeros((groups - 1, *filter_shape), FLOAT32)
     depth_bounds = split_evenly(depth, -(-parts // groups))
     calls: list[Call] = []
     for (first, last), out in zip(

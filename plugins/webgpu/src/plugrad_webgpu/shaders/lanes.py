@@ -58,9 +58,11 @@ def load_uniforms_first(source: str) -> str:
 
     text = _PARAMETERS_PATTERN.sub(replace_parameters, text)
     for _, access, name, kind in BINDING_PATTERN.findall(text):
-        first = re.compile(rf"(?<![\w.&]){name}\[0u\]")
-        if access == "read" and first.search(text) and not _is_shadowed(name, text):
-            text = first.sub(f"first_of_{name}", text)
+        # Most operands have no such load. A search for the plain text is faster than for a pattern.
+        if access != "read" or f"{name}[0u]" not in text or _is_shadowed(name, text):
+            continue
+        text, count = re.subn(rf"(?<![\w.&]){name}\[0u\]", f"first_of_{name}", text)
+        if count:
             declarations.append(f"var<private> first_of_{name}: {kind};")
             loads.append(f"first_of_{name} = {name}[0u];")
     # In the same lines as before, by which compilers report errors.

@@ -36,15 +36,27 @@ def fill_templates(*template_names: str, **substitutions: str) -> str:
 
 def linked(text: str) -> str:
     """Return a WGSL source followed by the snippets, shared functions, that it calls directly or indirectly."""
-    snippets = _snippets_by_name()
     needed: dict[str, None] = {}
-    waiting = [text]
+    waiting = [_find_snippet_names(text)]
     while waiting:
-        for word in _WORD_PATTERN.findall(waiting.pop()):
-            if word in snippets and word not in needed:
-                needed[word] = None
-                waiting.append(snippets[word])
+        for name in waiting.pop():
+            if name not in needed:
+                needed[name] = None
+                waiting.append(_snippets_called_by(name))
+    snippets = _snippets_by_name()
     return "\n".join([text, *(snippets[name] for name in needed)])
+
+
+def _find_snippet_names(text: str) -> list[str]:
+    """Return the names of the snippets that a WGSL source calls directly."""
+    words = dict.fromkeys(_WORD_PATTERN.findall(text))
+    return [name for name in words if name in _snippets_by_name()]
+
+
+@cache
+def _snippets_called_by(name: str) -> list[str]:
+    """Return the names of the snippets that a snippet calls directly, and its own."""
+    return _find_snippet_names(_snippets_by_name()[name])
 
 
 def _expand_repeats(text: str, substitutions: dict[str, str]) -> str:
