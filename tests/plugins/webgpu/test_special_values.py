@@ -134,6 +134,7 @@ def use_gpu_reciprocal(make_runner, monkeypatch):
     assert divide != snippets["divide"]
     changed = {**snippets, "divide": divide, "gpu_reciprocal": GPU_RECIPROCAL_WGSL}
     monkeypatch.setattr(sources, "_snippets_by_name", lambda: changed)
+    monkeypatch.setattr(sources, "_snippets_called_by", sources._snippets_called_by.__wrapped__)
     return make_runner()
 
 
