@@ -34,6 +34,8 @@
 
 // For loops over an array of sums: it stays in registers only if all of them are unrolled.
 #define UNROLLED _Pragma("clang loop unroll(full)")
+// For loops whose vectors would take more code than time.
+#define ONE_BY_ONE _Pragma("clang loop vectorize(disable)")
 
 // ---- element types: X(dtype, C type, effort) ----
 

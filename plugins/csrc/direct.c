@@ -34,9 +34,11 @@
 #define HEIGHTS(f, v) {f##_1_##v, f##_2_##v, f##_3_##v, f##_4_##v}
 #endif
 
-// What becomes of sums: bias and limits.
+// What becomes of sums, bias and limits, and what a tile fetches meanwhile: a place for each of its products.
 typedef struct {
     float bias[PANEL_WIDTH], least, most;
+    const float *ahead;
+    ptrdiff_t ahead_step;
 } ending;
 
 static inline floats limited(floats y, floats least, floats most) {
@@ -53,9 +55,12 @@ static inline floats limited(floats y, floats least, floats most) {
         floats sums[rows][vectors] = {};                                                           \
         const float *pixels[rows];                                                                 \
         UNROLLED for (int i = 0; i < rows; i++) pixels[i] = data + offsets[i];                     \
+        const float *ahead = end->ahead;                                                           \
         for (int run = 0; run < runs; run++) {                                                     \
             for (int k = 0; k < length; k++, panel += vectors * LANES) {                           \
                 ROW(b, panel, vectors)                                                             \
+                __builtin_prefetch(ahead);                                                         \
+                ahead += end->ahead_step;                                                          \
                 UNROLLED for (int i = 0; i < rows; i++) {                                          \
                     floats a = splat(pixels[i][k]);                                                \
                     IN_ORDER(a);                                                                   \
@@ -97,13 +102,13 @@ SHORT_LOOPS static const float *packed(const float *filter, int columns, int col
     if (width == columns) return source;
     const int whole = smaller(width, columns - column);
     for (int k = 0; k < count; k++, source += columns) {
-        if (whole == width) {
+        if ((ptrdiff_t)(count - k) * columns >= column + width) {  // else it ends behind the last row
             for (int j = 0; j < width; j += LANES) {
                 __builtin_prefetch(source + ROWS_AHEAD * (ptrdiff_t)columns + j, 0, 2);
                 store(room + k * width + j, load(source + j));
             }
         } else {
-            for (int j = 0; j < width; j++) room[k * width + j] = j < whole ? source[j] : 0;
+            ONE_BY_ONE for (int j = 0; j < width; j++) room[k * width + j] = j < whole ? source[j] : 0;
         }
     }
     return room;
@@ -122,9 +127,17 @@ static void convolve_band(const plan *p, const band *cells, int run, int runs, i
             packed(filter, out_channels, column, width, k, runs * length, room);
         ending end = {.least = least, .most = most};
         for (int j = 0; j < width; j++) end.bias[j] = bias && j < whole ? bias[column + j] : -0.f;
-        for (int row = 0, rows; row < cells->pixels; row += rows) {
+        const int next_column = column + width < out_channels ? column + width : 0;
+        const int next_k = next_column ? k : k + runs * length;
+        const float *next = filter + (ptrdiff_t)next_k * out_channels + next_column;
+        const int next_width = next_k < p->runs * p->length ? width : 0;
+        for (int row = 0, rows, j = 0; row < cells->pixels; row += rows, j += LANES) {
             const int rest = cells->pixels - row;
             rows = ceil_divide(rest, ceil_divide(rest, MOST_ROWS));
+            // The first tiles fetch the next panel, a vector of each row, and the others the pixels of the next tile.
+            const int is_first = j < next_width;
+            end.ahead = is_first ? next + j : data + cells->offsets[smaller(row + rows, cells->pixels - 1)];
+            end.ahead_step = is_first ? out_channels : rows;
             float tile[MOST_ROWS * PANEL_WIDTH], *target = out + (ptrdiff_t)row * out_channels + column;
             float *place = whole == width ? target : tile;
             const ptrdiff_t stride = whole == width ? out_channels : width;

@@ -178,7 +178,6 @@ static inline void copy_short_row(const char *source, char *target, int bytes) {
     }
 EACH_MOVED_SIZE(COPY)
 
-#define ONE_BY_ONE _Pragma("clang loop vectorize(disable)")
 #define MOST_REPEATED 16  // elements of rows so short that each costs more than what is in it
 // A part of an array that is broadcast, `count` elements from the position `first` on. descriptor: axes, sizes, strides
 // of the source in elements.
