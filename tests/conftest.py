@@ -166,23 +166,35 @@ def freeze_live_objects() -> None:
 
 
 class ReloadingMonkeyPatch(pytest.MonkeyPatch):
-    """A MonkeyPatch after whose changes of the environment plugrad reads its settings again."""
+    """A MonkeyPatch after whose changes of the environment plugrad reads its settings again.
+
+    It reads nothing again where a test changes attributes only: to read pyproject.toml takes longer than most tests.
+    """
+
+    has_changed_settings = False
+    """Whether the environment or the working directory differs from that before the test."""
+
+    def reread_settings(self) -> None:
+        self.has_changed_settings = True
+        plugrad.config.reread()
 
     def setenv(self, name: str, value: str, prepend: str | None = None) -> None:
         super().setenv(name, value, prepend)
-        plugrad.config.reread()
+        self.reread_settings()
 
     def delenv(self, name: str, raising: bool = True) -> None:
         super().delenv(name, raising)
-        plugrad.config.reread()
+        self.reread_settings()
 
     def chdir(self, path: str | os.PathLike[str]) -> None:
         super().chdir(path)
-        plugrad.config.reread()
+        self.reread_settings()
 
     def undo(self) -> None:
         super().undo()
-        plugrad.config.reread()
+        if self.has_changed_settings:
+            self.has_changed_settings = False
+            plugrad.config.reread()
 
 
 @pytest.fixture

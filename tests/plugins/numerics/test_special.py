@@ -83,6 +83,15 @@ def test_values_at_the_ends_of_float64():
             assert units <= 4, f"{name}{arguments} is {found} on {backend}, not {expected}"
 
 
+def test_derivatives_near_0():
+    x = np.array([0.0, -0.0, -1e-300, -1e-16, -1e-13, 1e-15])
+    with plugrad.use("cpu"):
+        found = plugrad.grad(lambda x: plugrad.sum(special.zeta(x)))(x)
+        steep = plugrad.grad(lambda x: plugrad.sum(special.trigamma(x)))(np.array([1e-100]))
+    np.testing.assert_allclose(found, np.full(6, -0.5 * np.log(2 * np.pi)), rtol=1e-12)
+    np.testing.assert_allclose(steep, [-2e300], rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("name", "n"),
     [(name, n) for name, of in RECORDED_VALUES_OF_ORDERS.items() for n in of["values"]],

@@ -287,7 +287,7 @@ def _positive_trigamma(x: Tensor) -> Tensor:
     is_small, is_large = x < 1, x >= 16
     safe = plugrad.where(is_small & (x > 0), x, 1)
     low = evaluate_table("trigamma", plugrad.where(is_small, x + 1, x))
-    low = plugrad.where(is_small, low + 1 / (safe * safe), low)
+    low = plugrad.where(is_small, low + (1 / safe) ** 2, low)
     inverse = 1 / plugrad.where(is_large, x, 16)
     square = inverse * inverse
     high = inverse + square * (0.5 + inverse * evaluate_polynomial(TRIGAMMA_COEFFICIENTS, square))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import factorial, inf, log, nan, pi
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
 from plugrad.extend import ArgumentError, float64
@@ -141,6 +141,10 @@ def _expn(n: int, x: Tensor) -> Tensor:
     return plugrad.where(x < 0, nan, found)
 
 
+SINC_COEFFICIENTS: Final = (1, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880)
+"""The series of sin(x) / x in even powers of x."""
+
+
 def zeta(x: Any) -> Tensor:
     """Riemann's zeta function of real numbers; inf at 1.
 
@@ -154,7 +158,7 @@ def zeta(x: Any) -> Tensor:
 
 
 def _zeta(s: Tensor) -> Tensor:
-    is_negative = s < -1e-30  # above, it is the value at 0
+    is_negative = s < 0
     positive = _positive_zeta(plugrad.where(is_negative, 0.5, s))
     found = plugrad.where(is_negative, _negative_zeta(plugrad.where(is_negative, -s, 1)), positive)
     return plugrad.where(s == 1, inf, found)
@@ -182,7 +186,10 @@ def _negative_zeta(w: Tensor) -> Tensor:
     It is ``-2 (2 pi)**-t sin(pi w / 2) gamma(t) zeta(t)`` of ``t = 1 + w`` (DLMF 25.4.1).
     """
     sine = sin_pi(-w / 2)
-    low = evaluate_table("zeta_below_0", w) * (sine / w)
+    is_small = w < 1 / 64  # the derivative of the quotient is a difference of large numbers there
+    series = evaluate_polynomial(SINC_COEFFICIENTS, (plugrad.where(is_small, w, 0) * (pi / 2)) ** 2)
+    quotient = sine / plugrad.where(is_small, 1, w)
+    low = evaluate_table("zeta_below_0", w) * plugrad.where(is_small, series * (-pi / 2), quotient)
     is_finite = w < (300 if w.dtype == float64 else 80)  # beyond, all but the roots are infinite
     large = plugrad.where((w >= 17) & is_finite, w, 17)
     t = 1 + large
