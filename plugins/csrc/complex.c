@@ -168,7 +168,7 @@ static complex128 area_cosine(complex128 z) {
 static complex128 area_tangent(complex128 z) {
     const double x = fabs(creal(z)), y = cimag(z);
     if (is_infinite(z)) return number(copysign(0, creal(z)), y != y ? y : copysign(PI_2, y));
-    if (x == 0 && y != y) return z;
+    if (x != x || y != y) return number(x == 0 ? creal(z) : NAN, NAN);
     if (fmax(x, fabs(y)) > LARGE) {
         const double distance = length(x / 2, y / 2);
         return number(copysign(x / 2 / distance / distance / 2, creal(z)), copysign(PI_2, y));

@@ -79,8 +79,13 @@ VECTOR_KERNEL(asinh, asinh(x))
 VECTOR_KERNEL(atan, atan(x))
 VECTOR_KERNEL(atanh, atanh(x))
 VECTOR_KERNEL(cosh, cosh(x))
+#ifdef __wasm__ // there, log10 and log2 of zig lose digits of denormal numbers
+VECTOR_KERNEL(log10, x < 0x1p-1022 ? log10(x * 0x1p54) - 16.255619765854984542 : log10(x))
+VECTOR_KERNEL(log2, x < 0x1p-1022 ? log2(x * 0x1p54) - 54 : log2(x))
+#else
 VECTOR_KERNEL(log10, log10(x))
 VECTOR_KERNEL(log2, log2(x))
+#endif
 VECTOR_KERNEL(sinh, sinh(x))
 VECTOR_KERNEL(tan, tan(x))
 

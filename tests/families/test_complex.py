@@ -248,6 +248,17 @@ def test_a_part_that_is_nan_spoils_only_what_depends_on_it(backend, op, z, expec
     np.testing.assert_allclose(result.imag, expected.imag, rtol=1e-6)
 
 
+@pytest.mark.parametrize("y", [1e-300, 1.0, 1e154, 1e308])
+def test_inverse_tangents_of_nan_and_any_other_part(y, backend):
+    if plugrad.complex128 not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no complex128")
+    z = np.array([complex(np.nan, y), complex(y, np.nan)])
+    for op in (plugrad.atanh, plugrad.atan):
+        found = op(plugrad.asarray(z)).numpy()
+        assert np.isnan(found.real).all()
+        assert np.isnan(found.imag).all()
+
+
 def test_zeros_of_tangents_at_infinity_have_the_sign_of_the_argument(backend):
     # as the array API asks; NumPy and C99 take the sign of sin(2 y)
     parts = np.array([-2, -0.0, 0, 2, 100], "float32")

@@ -178,6 +178,13 @@ def test_logarithms_of_tiny_and_huge_numbers(op, reference, backend):
     np.testing.assert_allclose(result, reference(x.astype("float64")), rtol=1e-6)
 
 
+@pytest.mark.parametrize(("op", "reference"), [(plugrad.log2, np.log2), (plugrad.log10, np.log10)])
+def test_logarithms_of_denormal_doubles(op, reference, backend):
+    require_dtypes(backend, "float64")
+    x = np.array([5.8e-309, 1.98241424e-316, 9e-320, 5e-324])
+    np.testing.assert_allclose(op(plugrad.asarray(x)), reference(x), rtol=4e-16)
+
+
 def test_halves_are_rounded_to_even(backend):
     x = plugrad.asarray([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5])
     assert plugrad.round(x).tolist() == [-2, -2, 0, 0, 2, 2, 4]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from plugrad.contract.kernel import Kernel
 from plugrad.discovery.selection import activate_backend
+from plugrad.engine.transfer import make_leaf
 from plugrad.errors import ArgumentError, KernelFailed, RegistrationError, short_repr
 from plugrad.registry.composites import Composite, register_composite
 from plugrad.registry.gradients import RegisteredGradient
@@ -23,7 +24,6 @@ from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.context import use_precision
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import check_callable
-from plugrad.types.dtype import as_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -189,11 +189,11 @@ def _vjp_through_body(
     leaves: dict[int, Leaf] = {}
     inputs: list[Tensor | None] = []
     for index, (array, parent) in enumerate(zip(call.saved, call.parents, strict=True)):
-        node = parent if create_graph else None
+        x = None if array is None else Tensor(array, call.backend, parent if create_graph else None)
         is_wanted = parent is not None and (needs_input_grad is None or needs_input_grad[index])
-        if is_wanted and as_dtype(array.dtype).is_inexact:
-            node = leaves[index] = Leaf((node,))
-        inputs.append(None if array is None else Tensor(array, call.backend, node))
+        if x is not None and is_wanted and x.dtype.is_inexact:
+            x, leaves[index] = make_leaf(x)
+        inputs.append(x)
     with recording(leaves.values()):
         result = _run_body(kernel, body, inputs, call.attrs, call.backend)
     several = isinstance(result, list)

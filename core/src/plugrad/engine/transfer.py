@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plugrad.engine.results import alias, tensor_from_host
-from plugrad.tape.nodes import CustomNode, InputGradients, Node
+from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node
 from plugrad.tensor.backend import make_unsupported_dtype_error
 from plugrad.tensor.tensor import Tensor, host_values
 from plugrad.tensor.tracer import Tracer, current_tracer
@@ -45,6 +45,16 @@ def lift_alias(x: Tensor) -> Tensor:
     """Return a new tensor that shares the array of x, and that a traced function may assign to if x is from outside."""
     (lifted,) = lift_arguments((x,))
     return alias(lifted)
+
+
+def make_leaf(x: Tensor) -> tuple[Tensor, Leaf]:
+    """Return x as a new tensor that is differentiated from here on, and its leaf on the tape.
+
+    While a function is traced, a tensor from outside is lifted first, as it may be differentiated there, too.
+    """
+    (lifted,) = lift_arguments((x,))
+    leaf = Leaf((lifted.node,))
+    return Tensor(lifted.array, lifted.backend, leaf), leaf
 
 
 class _CopyToBackend(CustomNode):

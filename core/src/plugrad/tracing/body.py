@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from plugrad.errors import TracingError
-from plugrad.tape.nodes import Leaf
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import Tracer
 from plugrad.tracing.backend import GraphTracer, TracedArray
@@ -17,6 +16,8 @@ from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+
+    from plugrad.tape.nodes import Leaf
 
 CaptureKey = tuple[str, int, int]
 """What identifies a captured value: its kind, the identity of its object, and that of its node on the tape."""
@@ -40,8 +41,6 @@ class CapturingTracer(Tracer):
 
     parent: Any
     """The tracer of the enclosing function."""
-    first_node_order: int
-    """The order of the first node of the tape that may belong to the body; older ones belong to what encloses it."""
 
     def __init__(self, watched: Mapping[Variable, Leaf]) -> None:
         """Begin with nothing; `watched` are the variables that are being differentiated around the body."""
@@ -84,21 +83,7 @@ class CapturingTracer(Tracer):
     def lift(self, x: Tensor) -> Tensor:
         """Capture a tensor from outside and return the body's tensor for it."""
         outer = x if x.backend is self.parent else self.parent.lift(x)
-        node = outer.node
-        leaf = node if isinstance(node, Leaf) and node.order >= self.first_node_order else None
-        origin = node if leaf is None else leaf.parents[0]
-        if origin is not None and origin.order >= self.first_node_order:
-            raise TracingError(
-                f"a tensor of shape {x.shape} from outside the body of a loop gets a gradient of its own in it, at "
-                f"{find_user_line()}; hand the tensor to the body in the carry"
-            )
-        inner = self.capture(
-            ("tensor", id(outer.array), id(origin)), Tensor(outer.array, self.parent, origin)
-        )
-        if leaf is None:
-            return inner
-        leaf.parents = (inner.node,)
-        return Tensor(inner.array, self, leaf)
+        return self.capture(("tensor", id(outer.array), id(outer.node)), outer)
 
     def read_variable(self, variable: Tensor) -> Any:
         """Return the value of a variable at the start of the loop."""

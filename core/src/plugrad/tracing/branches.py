@@ -11,6 +11,7 @@ from plugrad.passes.dead import has_effect
 from plugrad.passes.hosts import return_host_values, return_host_values_from_branches
 from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, ResultBundle, recording
 from plugrad.tape.tape import BackwardPass
+from plugrad.tensor.closures import bind_closure
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import map_tree
@@ -109,7 +110,7 @@ class CondNode(CustomNode):
         self.tracer = tracer
         self.bound_tensors = tracer.bound_tensors
         self.flag = detach_from_tape(flag)
-        self.functions = functions
+        self.functions = tuple(map(bind_closure, functions))
         self.args = map_tree(tensor_to_placeholder, args)
         self.operands = [(x.array, x.backend) for x in operands]
         self.hosts = [[(x.array, x.backend) for x in each] for each in host_values]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from functools import cached_property, partial, update_wrapper
+from itertools import chain, repeat
 from threading import RLock
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast, overload
@@ -17,6 +18,7 @@ from plugrad.errors import ArgumentError, BackendMismatch, TracingError, short_r
 from plugrad.interruptions import hold_safely
 from plugrad.registry.generation import registry_generation
 from plugrad.settings.layers import config
+from plugrad.tensor.closures import FunctionWrapper, bind_closure
 from plugrad.tensor.context import transfer_target
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
@@ -125,7 +127,7 @@ def _function_name(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", None) or short_repr(function)
 
 
-class Jitted(Generic[ParameterTypes, ResultType]):
+class Jitted(FunctionWrapper, Generic[ParameterTypes, ResultType]):
     """A function that is traced at its first call with arguments of a new kind; see `jit`."""
 
     def __init__(
@@ -321,8 +323,11 @@ class Jitted(Generic[ParameterTypes, ResultType]):
     ) -> Callable[[list[Tensor]], Any]:
         """Return a function of the list of tensor arguments, with all other arguments fixed."""
         template = map_tree(_replace_tensor_by_slot, self._wrap_static_arguments(args, kwargs))
-        function: Callable[..., Any] = self.function
-        name = _function_name(function)
+        name = _function_name(self.function)
+        # The gradient traces the function again, which may then close over other values.
+        functions: Iterator[Callable[..., Any]] = chain(
+            [self.function], repeat(bind_closure(self.function))
+        )
         # Not `self`, which holds the program: without a cycle, a program that is dropped is freed at once.
         static, names = self.static, self._parameter_names if self.static else ()
 
@@ -332,7 +337,7 @@ class Jitted(Generic[ParameterTypes, ResultType]):
             args, kwargs = _wrap_static_arguments(given, named, static, names)
             before: list[Any] = []
             flatten_argument([*args, kwargs], before, before)
-            result = function(*given, **named)
+            result = next(functions)(*given, **named)
             after: list[Any] = []
             flatten_argument([*args, kwargs], after, after)
             # Tensors are the same objects; to compare others would need their values.

@@ -41,7 +41,14 @@ from plugrad.tracing.compiled import CompiledGraph, compile_graph
 from plugrad.tracing.in_place import run_in_place
 from plugrad.tracing.leaks import check_leaks
 from plugrad.tracing.structure import ResultRebuilder
-from plugrad.transforms.variable import Variable, get_array, replace_arrays, watched_variables
+from plugrad.transforms.variable import (
+    Variable,
+    first_arrays,
+    get_array,
+    keep_first_arrays,
+    replace_arrays,
+    watched_variables,
+)
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
@@ -56,7 +63,7 @@ if TYPE_CHECKING:
 def trace_with(tracer: GraphTracer) -> Generator[None, None, None]:
     """Record all ops within the block on a tracer, and nothing on outer tapes."""
     scope, transfer = active_scope(), transfer_target()
-    watched = watched_variables.set(None)
+    watched, arrays = watched_variables.set(None), first_arrays.set(None)
     set_scope(None)
     set_transfer_target(tracer)
     try:
@@ -66,6 +73,7 @@ def trace_with(tracer: GraphTracer) -> Generator[None, None, None]:
         set_scope(scope)
         set_transfer_target(transfer)
         watched_variables.reset(watched)
+        first_arrays.reset(arrays)
 
 
 class Program:
@@ -177,6 +185,8 @@ class Program:
         self, run_graph: Callable[..., list[Any]], arrays: Sequence[Any], host_log: HostLog | None
     ) -> list[Any]:
         """Run the graph, then set the variables and advance the random streams: all of them, or none."""
+        if self.updated:
+            keep_first_arrays(self.updated)
         in_place = run_graph.in_place if isinstance(run_graph, CompiledGraph) else None
         if in_place is not None and (host_log is None or host_log.outer is None):
             return run_in_place(in_place, arrays, len(self.graph.results), host_log)

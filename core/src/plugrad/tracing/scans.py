@@ -11,6 +11,7 @@ from plugrad.ops.creation import zeros_like
 from plugrad.passes.hosts import return_host_values
 from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, OutputNode, ResultBundle, recording
 from plugrad.tape.tape import BackwardPass
+from plugrad.tensor.closures import bind_closure
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import map_tree
@@ -151,7 +152,7 @@ class ScanNode(CustomNode):
         super().__init__(tuple([x.node for x in inputs]))
         self.tracer = tracer
         self.bound_tensors = tracer.bound_tensors
-        self.function = keep_precision(function)
+        self.function = keep_precision(bind_closure(function))
         self.trees = tuple(map_tree(tensor_to_placeholder, tree) for tree in argument_trees)
         self.direction = direction
         self.inputs = [(x.array, x.backend) for x in inputs]

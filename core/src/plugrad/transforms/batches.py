@@ -16,7 +16,6 @@ from plugrad.engine.custom import as_tensor_list, check_value_and_gradient, cust
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import BackendMismatch, TracingError
 from plugrad.kernels import movement, reduction
-from plugrad.tape.nodes import Leaf, next_node_order
 from plugrad.tensor.backend import (
     Backend,
     Memory,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from plugrad.tape.nodes import Leaf
     from plugrad.tensor.backend import KernelConfig, KernelTables
     from plugrad.types.dtype import DType
     from plugrad.types.specs import Shape
@@ -72,8 +72,6 @@ class BatchTracer(Tracer):
         self.functions = FINISHED_FUNCTIONS
         self.constants = {}
         self.planned_steps = outer.planned_steps if isinstance(outer, Tracer) else Counter()
-        self.first_node_order: int = next_node_order()
-        """Nodes of the tape that are older belong to the levels outside."""
         self._drawn = drawn
         self._draws = 0
         self._outside: tuple[ExecutionContext | None, Selection | None] = None, None
@@ -140,13 +138,7 @@ class BatchTracer(Tracer):
 
     def lift(self, x: Tensor) -> Tensor:
         """Return a tensor of this level for one from outside, which all examples share."""
-        node = x.node
-        leaf = node if isinstance(node, Leaf) and node.order >= self.first_node_order else None
-        origin = node if leaf is None else leaf.parents[0]
-        outer = self._to_outer_level(Tensor(x.array, x.backend, origin))
-        if leaf is not None:  # the level outside is differentiated through the tensor that is held
-            leaf.parents = (None,)
-        return Tensor(BatchedArray(outer, is_batched=False), self, leaf)
+        return Tensor(BatchedArray(self._to_outer_level(x), is_batched=False), self)
 
     def _to_outer_level(self, x: Tensor) -> Tensor:
         """Return the outer tensor for a tensor.

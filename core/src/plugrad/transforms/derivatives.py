@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from plugrad.engine.autocast import keep_precision
 from plugrad.engine.results import wrap_array
-from plugrad.engine.transfer import lift_arguments
+from plugrad.engine.transfer import lift_arguments, make_leaf
 from plugrad.errors import (
     ArgumentError,
     ArgumentValueError,
@@ -22,6 +22,7 @@ from plugrad.ops.movement import expand_dims, reshape, stack, unstack
 from plugrad.ops.streams import RepeatedRun, keep_positions, repeated_run
 from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, recording
 from plugrad.tape.tape import BackwardPass
+from plugrad.tensor.closures import bind_closure
 from plugrad.tensor.tensor import Tensor
 from plugrad.tensor.tracer import current_tracer
 from plugrad.tensor.trees import iter_leaves, map_tree
@@ -32,7 +33,7 @@ from plugrad.transforms.gradients import (
     parse_argnums,
     vjp,
 )
-from plugrad.transforms.variable import Variable, watched_variables
+from plugrad.transforms.variable import Variable, first_arrays, use_arrays, watched_variables
 from plugrad.transforms.vmap import map_rows
 from plugrad.types.arguments import check_callable, check_string
 
@@ -324,12 +325,18 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         runs_again = any(parent is not None for parent in parents)
         watched = watched_variables.set(None)
         run = RepeatedRun() if runs_again else None
+        second = bind_closure(function) if runs_again else function
         token = repeated_run.set(run or repeated_run.get())
+        arrays: dict[Variable, Any] = {}
+        arrays_token = first_arrays.set(arrays)
         try:
             value = function(*[_detach_leaf(x) for x in args], **renamed)
         finally:
+            first_arrays.reset(arrays_token)
             repeated_run.reset(token)
             watched_variables.reset(watched)
+            if (outer := first_arrays.get()) is not None:
+                outer.update({v: x for v, x in arrays.items() if v not in outer})
         if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people return anything
             raise ArgumentError(
                 f"checkpoint: the function must return one tensor, not {type(value).__name__}"
@@ -341,7 +348,7 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             )
         out = wrap_array(value.array, value.backend)
         if run is not None:
-            out.node = _CheckpointedCall(parents, function, given, named, variables, run)
+            out.node = _CheckpointedCall(parents, second, given, named, variables, run, arrays)
         return out
 
     return run_checkpointed
@@ -364,7 +371,7 @@ def _detach_leaf(x: Any) -> Any:
 class _CheckpointedCall(CustomNode):
     """A call of a function whose gradient runs it again."""
 
-    __slots__ = ("args", "first_run", "function", "kwargs", "variables")
+    __slots__ = ("args", "arrays", "first_run", "function", "kwargs", "variables")
 
     def __init__(
         self,
@@ -374,29 +381,39 @@ class _CheckpointedCall(CustomNode):
         kwargs: dict[str, Any],
         variables: list[Variable],
         first_run: RepeatedRun,
+        arrays: dict[Variable, Any],
     ) -> None:
-        """Keep the arguments; the parents are the nodes of the tensors among them, then of the variables."""
+        """Keep the arguments, and the first arrays of variables that were assigned to.
+
+        The parents are the nodes of the tensors among the arguments, then of the variables.
+        """
         super().__init__(parents)
         self.function = keep_precision(function)
         self.args = args
         self.kwargs = kwargs
         self.variables = variables
         self.first_run = first_run
+        self.arrays = arrays
 
     def vjp(
         self, dy: Tensor, needs_input_grad: Sequence[bool] | None, create_graph: bool
     ) -> InputGradients:
         """Run the function again with recording, and return the gradients of its inputs."""
-        leaves = [Leaf((parent if create_graph else None,)) for parent in self.parents]
-        unused = iter(leaves)
-        args = [
-            Tensor(x.array, x.backend, next(unused)) if type(x) is Tensor else x for x in self.args
+        nodes = [parent if create_graph else None for parent in self.parents]
+        tensors = [x for x in self.args if type(x) is Tensor]
+        made = [
+            make_leaf(Tensor(x.array, x.backend, node))
+            for x, node in zip(tensors, nodes, strict=False)
         ]
+        own = [Leaf((node,)) for node in nodes[len(made) :]]
+        leaves = [*[leaf for _, leaf in made], *own]
+        remaining = iter(made)
+        args = [next(remaining)[0] if type(x) is Tensor else x for x in self.args]
         kwargs = {name: _detach_leaf(x) for name, x in self.kwargs.items()}
-        watched = watched_variables.set(dict(zip(self.variables, unused, strict=True)))
+        watched = watched_variables.set(dict(zip(self.variables, own, strict=True)))
         run = repeated_run.set(RepeatedRun(self.first_run))
         try:
-            with recording(leaves), keep_positions():
+            with recording(leaves), keep_positions(), use_arrays(self.arrays):
                 value = self.function(*args, **kwargs)
         finally:
             repeated_run.reset(run)

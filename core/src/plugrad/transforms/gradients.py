@@ -8,7 +8,7 @@ import numpy as np
 
 from plugrad.engine.custom import conjugate
 from plugrad.engine.results import alias, wrap_array
-from plugrad.engine.transfer import lift_arguments
+from plugrad.engine.transfer import lift_arguments, make_leaf
 from plugrad.errors import ArgumentError, DTypeError, GradientNotFound, ShapeError, short_repr
 from plugrad.kernels import creation
 from plugrad.ops.attributes import check_flag, check_integer, is_sequence, to_list
@@ -476,14 +476,12 @@ def _make_leaf(x: Any, leaves: list[Leaf], inputs: list[ArrayWithBackend]) -> Te
     """Return `x` as a new tensor whose tape node is a leaf; append the leaf and `x` to the lists."""
     if not isinstance(x, Tensor):
         x = asarray(x)
-    array = x.array
-    backend = x.backend
-    if array.dtype not in _INEXACT_DTYPES:
+    if x.array.dtype not in _INEXACT_DTYPES:
         raise _not_floating_error("a differentiated argument", x)
-    leaf = Leaf((x.node,))
+    differentiated, leaf = make_leaf(x)
     leaves.append(leaf)
-    inputs.append((array, backend))
-    return Tensor(array, backend, leaf)
+    inputs.append((differentiated.array, differentiated.backend))
+    return differentiated
 
 
 def _not_floating_error(tensor_description: str, x: Tensor) -> DTypeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +18,7 @@ from plugrad.tensor.tensor import Tensor, TensorLike
 from plugrad.tensor.tracer import Tracer, current_tracer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from typing import Self
 
     from plugrad.tape.nodes import Leaf, Node
@@ -126,7 +127,9 @@ class Variable(Tensor):
             DTypeError: the new value is a tensor of another dtype.
             ArgumentValueError: a number of the new value does not fit the dtype.
         """
-        self.array = self._convert_value(value)
+        array = self._convert_value(value)
+        keep_first_arrays([self])
+        self.array = array
         _mark_as_replaced([self])
 
     def _convert_value(self, value: TensorLike) -> Any:
@@ -231,6 +234,7 @@ def assign_all(variables: Sequence[Variable], values: Sequence[Tensor], host_log
         ShapeError, DTypeError: as for `Variable.assign`.
     """
     arrays = [*map(Variable._convert_value, variables, values)]  # pyright: ignore[reportPrivateUsage] - of this module
+    keep_first_arrays(variables)
     tracer = current_tracer()
     if tracer is None:
         replace_arrays(variables, arrays, host_log)
@@ -245,6 +249,27 @@ def _mark_as_replaced(variables: Iterable[Variable]) -> None:
     if (leaves := watched_variables.get()) is not None:
         for variable in variables:
             leaves.pop(variable, None)
+
+
+def keep_first_arrays(variables: Iterable[Variable]) -> None:
+    """Note what variables hold, before a function that will run again replaces it; see `plugrad.checkpoint`."""
+    kept = first_arrays.get()
+    if kept is not None:
+        for variable in variables:
+            kept.setdefault(variable, variable.array)
+
+
+@contextmanager
+def use_arrays(arrays: Mapping[Variable, Any]) -> Generator[None, None, None]:
+    """Let variables hold the given arrays within a block, and then again what they hold now."""
+    before = {variable: variable.array for variable in arrays}
+    try:
+        for variable, array in arrays.items():
+            variable.array = array
+        yield
+    finally:
+        for variable, array in before.items():
+            variable.array = array
 
 
 def replace_arrays(
@@ -267,3 +292,7 @@ watched_variables: ContextVar[dict[Variable, Leaf] | None] = ContextVar(
     "plugrad_watched_variables", default=None
 )
 """The leaf of the tape for each variable that `variable_grads` is differentiating."""
+first_arrays: ContextVar[dict[Variable, Any] | None] = ContextVar(
+    "plugrad_first_arrays", default=None
+)
+"""What variables held before the function that is running, and will run again, replaced it; None outside of one."""
