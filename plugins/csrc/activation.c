@@ -17,8 +17,8 @@ static inline floats sigmoid_near(floats x, floats shifted) {
     const floats r = multiply_add(n, splat(-LN2_LOW), rest), square = r * r;
     const floats a = multiply_add(square, splat(0.19996418f), splat(2.f));
     const floats b = r * multiply_add(square, splat(0.0166488f), splat(1.f));
-    const floats scale = (floats)((ints)shifted << 23), sum = a + b;
-    return sum * scale / multiply_add(sum, scale, a - b);
+    const floats scaled = (a + b) * (floats)((ints)shifted << 23);
+    return scaled / (scaled + (a - b));
 }
 
 static inline floats sigmoid_anywhere(floats x, ints is_fused) {

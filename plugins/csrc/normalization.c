@@ -54,6 +54,7 @@ EACH_FLOAT(BATCH_NORM)
 #define SIDE 16  // numbers that are summed side by side, in vectors of any width
 #define RUN_LENGTH 512  // numbers that are summed in their own precision; the sums are added in double
 #define CHANNELS 64  // columns that are summed side by side
+#define SUMS 256     // of long rows, of which memory delivers a part faster the longer it is
 #define BLOCK_ROWS 32  // rows of columns that are summed in their own precision
 #define FEW_ROWS 4     // which the cache has, unless there are more numbers in each than LONG_ROW
 #define LONG_ROW 2048
@@ -254,12 +255,12 @@ ONCE static int find_moments_of_pairs(const float *x, int rows, int count, float
     effort KERNEL(layer_norm_sums_##dtype)(const type *restrict dy, const type *restrict x,        \
                                            type *restrict sums, type *restrict products, int columns, \
                                            int rows, int pitch, const type *restrict moments) {    \
-        for (int first = 0; first < columns; first += CHANNELS) {                                  \
-            const int width = smaller(CHANNELS, columns - first);                                  \
-            double totals[CHANNELS] = {0}, along[CHANNELS] = {0};                                  \
+        for (int first = 0; first < columns; first += SUMS) {                                      \
+            const int width = smaller(SUMS, columns - first);                                      \
+            double totals[SUMS] = {0}, along[SUMS] = {0};                                          \
             for (int row = 0; row < rows; row += BLOCK_ROWS) {                                     \
                 const ptrdiff_t place = (ptrdiff_t)row * pitch + first;                            \
-                type slopes[CHANNELS] = {0}, shares[CHANNELS] = {0};                               \
+                type slopes[SUMS] = {0}, shares[SUMS] = {0};                                       \
                 add_rows_##dtype(dy + place, x + place, slopes, shares, moments + 2 * row,         \
                                  smaller(BLOCK_ROWS, rows - row), pitch, width);                   \
                 for (int i = 0; i < width; i++) totals[i] += slopes[i], along[i] += shares[i];     \

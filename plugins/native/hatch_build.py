@@ -66,7 +66,7 @@ SIZE_OPTIMIZED_SOURCES = (
     "factors",
 )
 """Sources that are compiled for size: those of the extension that prepare calls, and one that is written in vectors."""
-NOT_UNROLLED_SOURCES = ("casts", "heads", "moments", "recurrent", "resize")
+NOT_UNROLLED_SOURCES = ("casts", "heads", "indexing", "moments", "random", "recurrent", "resize")
 """Sources whose loops gain nothing from being unrolled or interleaved."""
 NO_UNWIND_TABLES_OPTIONS = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
 """Options without which an extension is 40 KB larger. Debuggers follow the pointers to frames, but on Windows."""

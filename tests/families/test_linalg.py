@@ -85,11 +85,16 @@ def test_large_matrices(size, flags, backend, rng):
 
 @pytest.mark.parametrize(
     "shapes",
-    [((3, 0), (0, 5)), ((0, 3), (3, 5)), ((3, 5), (5, 0)), ((0, 3, 5), (5, 2)), ((0,), (0,))],
+    [
+        *([(3, 0), (0, 5)], [(0, 3), (3, 5)], [(3, 5), (5, 0)], [(0,), (0,)]),
+        *([(0, 3, 5), (5, 2)], [(2, 3, 0), (0, 4)], [(2, 3, 5), (5, 0)]),
+    ],
     ids=str,
 )
 def test_empty_matrices(shapes, backend, rng):
     Case(plugrad.matmul, np.matmul, TWO_NUMBER_DOMAINS, shapes).check_values(rng)
+    a, b = (plugrad.zeros(shape, dtype="int32") for shape in shapes)
+    assert plugrad.matmul(a, b).numpy().tolist() == np.matmul(a.numpy(), b.numpy()).tolist()
 
 
 def test_einsum_of_half_precision_goes_on_beyond_2048(backend):

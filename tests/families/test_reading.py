@@ -156,7 +156,7 @@ READING_FUNCTIONS = {
     "ops/rearrangement.py": {"repeat", "_repetition_counts"},
     "ops/random.py": {"uniform"},  # of a bound, a number of NumPy
     "ops/reduction.py": {"_max_or_minus_one"},  # bincount without size
-    "ops/streams.py": {"spawn"},  # of arrays of NumPy
+    "ops/streams.py": {"spawn", "start_children"},  # of arrays of NumPy
     "optimizers/loss_scale.py": {"get_state"},
     "optimizers/optimizer.py": {"get_state"},
     "optimizers/quasi_newton.py": {
@@ -166,6 +166,8 @@ READING_FUNCTIONS = {
         "_take_steps",
     },  # a line search looks at values
     "transforms/batches.py": {"to_numpy"},  # of a batched array, which raises
+    "plugrad_nn/batching.py": {"_as_array"},  # of numbers of Python
+    "plugrad_nn/counting.py": {"as_float"},  # once for each epoch
     "plugrad_nn/data.py": {"split"},  # labels to stratify by
     "plugrad_nn/initializers.py": {"__call__"},  # of orthogonal matrices
     "plugrad_nn/labels.py": {
@@ -173,10 +175,7 @@ READING_FUNCTIONS = {
         "check_labels",  # with debug
     },
     "plugrad_nn/metrics/streams.py": {"add_up", "plot"},  # once for an evaluation, and a picture
-    "plugrad_nn/training.py": {
-        "fit",  # for the progress bar
-        "_as_float",  # once for each epoch
-    },
+    "plugrad_nn/training.py": {"_train_epoch"},  # for the progress bar
 }
 """Where code that computes calls `numpy`, `item` or `tolist`: files and functions."""
 

@@ -218,7 +218,7 @@ def test_position_of_infinity(backend):
     ],
 )
 def test_values_of_empty_tensors(op, reference, dtype, axis, backend):
-    for shape in [(0, 3), (3, 0), (0, 0)]:
+    for shape in [(0, 3), (3, 0), (64, 0), (0, 0)]:
         Case(op, reference, [], attrs={"axis": axis}).check_values_of_arrays(
             [np.zeros(shape, dtype)], dtype
         )
@@ -232,6 +232,7 @@ def test_mean_of_an_empty_tensor_is_nan(backend):
 @pytest.mark.parametrize("op", [plugrad.max, plugrad.min, plugrad.argmax, plugrad.argmin])
 def test_extremes_of_tensors_with_another_empty_axis(op, backend):
     assert op(plugrad.zeros((0, 3)), axis=1).shape == (0,)
+    assert op(plugrad.zeros((64, 0)), axis=0).shape == (0,)
 
 
 @pytest.mark.parametrize(("op", "result"), [(plugrad.sum, 3), (plugrad.prod, 0)])

@@ -1,4 +1,4 @@
-"""Poison in new blocks of wasm's linear memory: an element of a result that no kernel writes is wrong in every run."""
+"""Poison in new memory of wasm and webgpu: an element of a result that no kernel writes is wrong in every run."""
 
 from importlib.util import find_spec
 
@@ -30,3 +30,22 @@ def poison_new_blocks(monkeypatch):
 
     monkeypatch.setattr(WasmArray, "__init__", take_poisoned_array_block)
     monkeypatch.setattr(CachedBlock, "__init__", take_poisoned_cached_block)
+
+
+def poison_new_buffers(monkeypatch):
+    """Fill each buffer that an array of webgpu takes until the test ends, unless recorded work may still use it."""
+    if find_spec("plugrad_webgpu") is None:
+        return
+    from plugrad_webgpu.memory.buffers import Pool
+
+    attach_storage = Pool.attach_storage
+
+    def attach_poisoned_storage(self, reference, nbytes, *, oldest=False):
+        is_new = reference.storage is None
+        storage = attach_storage(self, reference, nbytes, oldest=oldest)
+        device = self._allocator
+        if is_new and nbytes <= MAX_POISONED_BYTES and storage.freed_in != device.batch:
+            device._raw.write(storage.handle, POISON * nbytes, nbytes)  # before the recorded work
+        return storage
+
+    monkeypatch.setattr(Pool, "attach_storage", attach_poisoned_storage)

@@ -60,6 +60,7 @@ from plugrad.registry.dtypes import register_dtype as register_dtype
 from plugrad.registry.kernels import get_kernel as get_kernel, register_kernel as register_kernel
 from plugrad.registry.tables import KernelTable as KernelTable
 from plugrad.settings.cache import UserCache as UserCache
+from plugrad.tape.nodes import differentiation_depth as differentiation_depth
 from plugrad.tape.rules import (
     GradientConfig as GradientConfig,
     gradient as gradient,
@@ -75,6 +76,7 @@ from plugrad.tensor.backend import (
     Probe as Probe,
     compute_host_value as compute_host_value,
 )
+from plugrad.tensor.closures import bind_closure as bind_closure
 from plugrad.tensor.context import active_precision as active_precision
 from plugrad.tensor.effects import undo_on_failure as undo_on_failure
 from plugrad.tensor.tensor import Tensor as Tensor

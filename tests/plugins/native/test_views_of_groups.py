@@ -172,6 +172,64 @@ def test_gates_of_cells_are_split_in_the_loop():
     assert count_python_steps(function, x) == 1
 
 
+UPDATES = {
+    "of itself": lambda x: update(x, x[:-2, :-2] * 2),
+    "by its own slice": lambda x: update(x, x[2:, 2:]),
+    "by a number": lambda x: update(x * 2, x[0, 0]),
+    "read later": lambda x: update(y := x * 2, x[1:-1, 2:]) + y,
+    "twice": lambda x: update(update(x * 3, x[1:-1, 2:] + 1), x[:-2, 2:] - x[2:, 1:-1]),
+    "before and after": lambda x: (
+        (y := update(x * 2, x[2:, :-2])) - update(y, y[2:, 2:] * y[1:-1, 2:])
+    ),
+    "by a reshape of itself": lambda x: update(
+        y := x + 1, y.reshape(-1)[: (y.shape[0] - 2) * (y.shape[1] - 2)].reshape(y.shape[0] - 2, -1)
+    ),
+}
+
+
+def update(x, inner):
+    """Return a copy of x with other elements inside of its border."""
+    y = plugrad.asarray(x, copy=True)
+    y[1:-1, 1:-1] = inner
+    return y
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_updates_of_slices(name):
+    function, x = UPDATES[name], random_tensor(150, 170)
+    assert_same_bits(function, x)
+    assert_same_bits(lambda x: plugrad.exp(function(plugrad.sort(x))), x)
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_updates_of_slices_in_loops(name):
+    function, x = UPDATES[name], random_tensor(15, 17)
+
+    def repeat(x):
+        def step(carry, row):
+            last, other, total = carry
+            return (function(last * 0.5), last, total + other), last[1] * row
+
+        (last, other, total), rows = plugrad.scan(step, (x, x * 2, x), x)
+        return plugrad.concat([last, other, total, rows])
+
+    assert_same_bits(repeat, x)
+
+
+def test_a_loop_updates_a_row_of_its_state():
+    def function(x):
+        def step(carry, row):
+            new = plugrad.asarray(carry, copy=True)
+            new[1:2] = carry[:1] * 0.5 + row
+            return new, carry[2]
+
+        state, rows = plugrad.scan(step, x, x)
+        return state * 2 + rows
+
+    assert_same_bits(function, random_tensor(30, 40))
+    assert count_python_steps(function, random_tensor(30, 40)) == 1
+
+
 def test_gradients_through_slices():
     x = random_tensor(12, 12)
     gradient = plugrad.grad(lambda x: plugrad.sum(diffuse(shortest_paths(x)) ** 2))

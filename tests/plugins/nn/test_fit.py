@@ -149,6 +149,27 @@ def test_a_resumed_training_is_the_same_to_the_bit(training_examples):
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_predictions_may_be_containers(backend):
+    x = {"a": np.arange(5, dtype=np.float32), "b": (np.ones((5, 2), np.float32),)}
+
+    def model(params, x, mode):
+        return x["a"] * 2, {"sum": plugrad.sum(x["b"][0], axis=1)}
+
+    doubled, rest = nn.predict(model, {}, x, batch_size=2)
+    assert doubled.tolist() == [0, 2, 4, 6, 8]
+    assert rest["sum"].tolist() == [2] * 5
+
+
+def test_evaluate_reads_a_generator(training_examples):
+    x, y = training_examples
+    params = MODEL.init(0, (3,))
+    found, expected = (
+        nn.evaluate(MODEL, params, *data, loss=LOSS)
+        for data in [(((x[i : i + 10], y[i : i + 10]) for i in range(0, 50, 10)),), (x, y)]
+    )
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
 def test_layers_may_share_a_weight(training_examples, tmp_path):
     model = nn.Sequential(nn.Dense(3), plugrad.tanh, nn.Dense(3), plugrad.tanh, nn.Dense(2))
     params = model.init(0, (3,))
@@ -262,6 +283,13 @@ def test_a_bar_is_drawn_on_a_terminal(stream, progress, is_drawn, training_examp
         ({"model": None}, ArgumentError, "fit: model=None must be a function"),
         ({"epochs": 1.5}, ArgumentError, "epochs=1.5"),
         ({"batch_size": 0}, ArgumentValueError, "batch_size=0"),
+        ({"steps_per_epoch": 0}, ArgumentValueError, "steps_per_epoch=0"),
+        ({"validation_data": (iter([]),)}, ArgumentError, "validation_data has a generator"),
+        (
+            {"metrics": {"loss": nn.metrics.accuracy}, "validation_data": (np.ones((1, 3)), [0])},
+            ArgumentError,
+            "a metric is called 'loss'",
+        ),
         ({"y": [1]}, ShapeError, "the number of examples"),
         ({"params": []}, ArgumentError, "fit: parameters are nested dicts"),
         ({"params": (MODEL.init(0, (3,)),)}, ArgumentError, "fit: parameters are nested dicts"),

@@ -57,6 +57,28 @@ def test_student_s_distribution_of_many_degrees_of_freedom_is_nearly_normal():
             np.testing.assert_allclose(d.entropy(), st.norm.entropy() + 1 / df, rtol=1e-8)
 
 
+@pytest.mark.parametrize("rate", [1e6, 1e7])
+def test_poisson_numbers_of_large_rates_in_single_precision(rate):
+    for backend in ("cpu", "wasm"):
+        with plugrad.use(backend):
+            d = make_distribution("Poisson", (rate,), "float32")
+            x = d.sample((20000,), generator=plugrad.random.Generator(34)).numpy().astype("float64")
+        assert abs(x.mean() - rate) < 4 * (rate / x.size) ** 0.5
+        assert abs(x.var() / rate - 1) < 0.04  # four standard deviations
+
+
+def test_gamma_numbers_of_large_concentrations_have_gradients_in_single_precision():
+    def draw(a):
+        d = distributions.Gamma(a, plugrad.ones_like(a))
+        return plugrad.sum(d.sample(generator=plugrad.random.Generator(34)))
+
+    for backend in ("cpu", "wasm"):
+        with plugrad.use(backend):
+            found = plugrad.grad(draw)(plugrad.full((50,), 1e6)).numpy()
+        # A number is about a + z * sqrt(a) of a normal number z.
+        np.testing.assert_allclose(found, 1, atol=3e-3)
+
+
 def test_half_cauchy_distributions_have_heavy_tails(backend):
     found = distributions.HalfCauchy(2.0).log_prob(1e30)
     assert found.item() == pytest.approx(st.halfcauchy(scale=2).logpdf(1e30), rel=1e-5)

@@ -7,7 +7,7 @@ import scipy.optimize
 import plugrad
 from plugrad.errors import ArgumentError, GradientLost, ShapeError
 from plugrad.testing import check_gradient
-from plugrad_numerics import optimize
+from plugrad_numerics import integrate, optimize
 
 
 def two_equations(x, a):
@@ -120,6 +120,47 @@ def test_gradients_of_what_functions_do_not_take_are_not_lost_silently(function)
     for transform in (lambda f: f, plugrad.jit):
         with pytest.raises(GradientLost, match="pass it as one of args"):
             transform(plugrad.grad(function))(plugrad.asarray(0.7))
+
+
+START = plugrad.asarray(1.0, dtype="float64")
+SQUARE_ROOTS = {
+    "root": lambda a: optimize.root(lambda x: x * x - a, START, tol=1e-12),
+    "root with an argument": lambda a: optimize.root(lambda x, a: x * x - a, START, a, tol=1e-12),
+    "bisect": lambda a: optimize.bisect(lambda x: x * x - a, 0 * START, 4 * START),
+    "minimize": lambda a: optimize.minimize(
+        lambda x: plugrad.sum((x * x - a) ** 2), START[None], tol=1e-10
+    ).x[0],
+}
+
+
+@pytest.mark.parametrize("square_root", SQUARE_ROOTS.values(), ids=SQUARE_ROOTS)
+def test_implicit_derivatives_have_any_order(square_root):
+    derivative, expected = square_root, np.sqrt(2.0)
+    for order in range(5):
+        derivative = plugrad.grad(derivative)
+        expected *= (0.5 - order) / 2
+        assert derivative(2 * START).item() == pytest.approx(expected, 1e-9)
+    shared = plugrad.vmap(lambda x: plugrad.grad(plugrad.grad(square_root))(2 * x))
+    assert shared(START[None]).item() == pytest.approx(-0.25 * 2**-1.5, 1e-9)
+
+
+@pytest.mark.parametrize(
+    "solve",
+    [
+        lambda read, a: optimize.root(lambda x, a: x**3 + read() * x - a, 1.0, a),
+        lambda read, a: integrate.odeint(lambda y, t: -read() * y * y, a, [0.0, 1.0])[-1],
+    ],
+    ids=["root", "odeint"],
+)
+def test_functions_may_close_over_the_variable_of_a_loop(solve):
+    def solve_in_turn(x, read):
+        for factor in (0.5, 1.0, 2.0):
+            x = solve(read(factor), x) if read else solve(lambda: factor, x)  # noqa: B023
+        return x
+
+    late = plugrad.grad(lambda x: solve_in_turn(x, None))
+    early = plugrad.grad(lambda x: solve_in_turn(x, lambda factor: lambda: factor))
+    assert late(1.2).item() == pytest.approx(early(1.2).item(), 1e-5)
 
 
 @pytest.mark.parametrize(

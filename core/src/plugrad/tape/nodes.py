@@ -12,6 +12,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
+from operator import attrgetter
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
@@ -21,7 +22,7 @@ from plugrad.kernels import movement, reduction
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.dtype import as_dtype
 from plugrad.types.shapes import broadcast, broadcast_axes
-from plugrad.types.specs import Shaped
+from plugrad.types.specs import Shaped, TensorArray
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping, Sequence
@@ -252,6 +253,24 @@ def add_ancestors(nodes: list[Node], known_nodes: set[Node | None], first_order:
                 known_nodes.add(parent)
                 nodes.append(parent)
     return has_older
+
+
+def differentiation_depth(x: Tensor) -> int:
+    """Return how many times at most a tensor is being differentiated: by how many nested functions.
+
+    >>> import plugrad
+    >>> from plugrad.extend import differentiation_depth
+    >>> plugrad.grad(plugrad.grad(lambda x: x**3 * differentiation_depth(x)))(1.0)
+    tensor(12., dtype=float32)
+    """
+    outside = differentiation_depth(x.array.tensor) if isinstance(x.array, TensorArray) else 0
+    nodes: list[Node] = [] if x.node is None else [x.node]
+    add_ancestors(nodes, {None, *nodes}, 0)
+    depths: dict[Node | None, int] = {None: 0}
+    for node in sorted(nodes, key=attrgetter("order")):
+        depths[node] = max([depths[parent] for parent in node.parents], default=0)
+        depths[node] += node in open_leaves
+    return depths[x.node] + outside
 
 
 def accumulate_gradient(gradients: GradientOfNode, key: Any, gradient: Tensor | None) -> None:

@@ -98,6 +98,7 @@ def make_batches(
     batch_size: int,
     steps_per_epoch: int | None = None,
     on_host: Sequence[int] = (),
+    is_read_once: bool = False,
 ) -> BatchSource:
     """Return the source of batches from arrays, or from an iterable of batches.
 
@@ -110,6 +111,7 @@ def make_batches(
         steps_per_epoch: the number of batches in an epoch; None for all.
         on_host: which parts of a batch remain NumPy arrays: 1 for the labels, and 2 for the weights. Tensors that an
             iterable yields remain tensors.
+        is_read_once: whether the batches are those of one epoch, so that a generator needs no number of steps.
 
     Raises:
         ArgumentError: `x` is neither arrays for labels `y` nor an iterable of batches, or a generator without a number
@@ -145,7 +147,7 @@ def make_batches(
             f"a {type(x).__name__}"
         )
     whole = cast("Iterable[Any]", x)
-    if steps_per_epoch is None and isinstance(whole, Iterator):
+    if steps_per_epoch is None and isinstance(whole, Iterator) and not is_read_once:
         raise ArgumentError(
             f"{function_name}: x is a generator, which can be read once; give steps_per_epoch=, or a list or another "
             "iterable that begins anew for each epoch"
@@ -158,6 +160,18 @@ def make_batches(
 
     known = len(whole) if isinstance(whole, Sized) else None
     return BatchSource(_limit_steps(from_iterable, steps_per_epoch), steps_per_epoch or known)
+
+
+def iter_inputs(function_name: str, x: Any, size: int) -> Iterator[Any]:
+    """Yield batches of inputs in order, which may be nested containers.
+
+    Raises:
+        ArgumentError, ShapeError: as for `batches`.
+    """
+    examples, count = check_arrays(function_name, [*iter_leaves(x)])
+    for start in range(0, count, size):
+        found = iter(examples)
+        yield map_leaves(lambda _: _as_tensor(next(found)[start : start + size]), x)  # noqa: B023 - called at once
 
 
 def _limit_steps(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import plugrad
 from plugrad.extend import ArgumentError, ShapeError, explain_wrong_calls
-from plugrad_nn.arguments import check_function
-from plugrad_nn.batching import batches, make_batches
+from plugrad_nn.arguments import check_function, check_integer
+from plugrad_nn.batching import iter_inputs, make_batches
 from plugrad_nn.counting import as_float, count_rows, multiply_by_count
 from plugrad_nn.labels import batch_labels, largest_label
 from plugrad_nn.layer import INFERENCE
@@ -22,7 +22,7 @@ from plugrad_nn.weighting import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from plugrad import Tensor
     from plugrad_nn.parameters import Params
@@ -68,7 +68,7 @@ def evaluate(
         if not isinstance(metric, Metric):
             means.append(_Mean(name, metric, True, max_label))
     weighting = make_weighting("evaluate", None, ignore_index)
-    source = make_batches("evaluate", x, y, sample_weight, batch_size=batch_size)
+    source = make_batches("evaluate", x, y, sample_weight, batch_size=batch_size, is_read_once=True)
     weighed = weighting.weigh(source.batches(None))
     for batch in weighed if strategy is None else strategy.shard(weighed):
         inputs, labels, *weights = batch
@@ -96,25 +96,34 @@ def evaluate(
 
 
 @explain_wrong_calls
-def predict(
-    model: Callable[..., Tensor], params: Params, x: Any, *, batch_size: int = 32
-) -> Tensor:
+def predict(model: Callable[..., Any], params: Params, x: Any, *, batch_size: int = 32) -> Any:
     """Return the outputs of a model in inference mode, computed batch by batch.
 
     >>> model = nn.Dense(2)
     >>> nn.predict(model, model.init(0, (3,)), np.ones((100, 3), np.float32)).shape
     (100, 2)
 
-    Arguments and errors are as for `fit`.
+    Arguments and errors are as for `fit`. A model that returns a tuple or a dict gives a tuple or a dict.
 
     Raises:
         ShapeError: there are no inputs.
     """
     check_function("predict", "model", model)
-    parts = [model(params, inputs, INFERENCE) for (inputs,) in batches(x, size=batch_size)]
-    if not parts:
+    size = check_integer("predict", "batch_size", batch_size, 1)
+    found = [model(params, inputs, INFERENCE) for inputs in iter_inputs("predict", x, size)]
+    if not found:
         raise ShapeError("predict: x has no inputs")
-    return plugrad.concat(parts)
+    return _concat_outputs(found)
+
+
+def _concat_outputs(outputs: Sequence[Any]) -> Any:
+    """Return the outputs for batches as one output, which may be a nested tuple or dict of tensors."""
+    first = outputs[0]
+    if isinstance(first, dict):
+        return {name: _concat_outputs([output[name] for output in outputs]) for name in first}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(first, tuple | list):
+        return tuple(_concat_outputs(part) for part in zip(*outputs, strict=True))
+    return plugrad.concat(outputs)
 
 
 def check_metrics(owner: str, metrics: object) -> None:
@@ -124,6 +133,8 @@ def check_metrics(owner: str, metrics: object) -> None:
             f"{owner}: metrics={metrics!r:.80} must be a dict of functions by name, such as "
             '{"accuracy": nn.metrics.accuracy}'
         )
+    if metrics is not None and "loss" in metrics:
+        raise ArgumentError(f"{owner}: a metric is called 'loss', as the loss is; rename it")
 
 
 class _Mean:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,7 +22,7 @@ from plugrad_nn.stopping import EarlyStopping, EarlyStoppingMonitor
 from plugrad_nn.weighting import make_weighting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from plugrad import Tensor
     from plugrad.extend import DType
@@ -145,6 +146,8 @@ def fit(
     seed = check_integer("fit", "seed", seed)
     batch_size = check_integer("fit", "batch_size", batch_size, 1)
     accumulate = check_integer("fit", "accumulate", accumulate, 1)
+    if steps_per_epoch is not None:
+        steps_per_epoch = check_integer("fit", "steps_per_epoch", steps_per_epoch, 1)
     check_flag("fit", "jit", jit)
     _check_validation(validation_data, metrics)
     _check_callbacks(callbacks)
@@ -269,6 +272,11 @@ def _check_validation(
     if validation_data is not None and not isinstance(validation_data, tuple | list):
         raise ArgumentError(
             f"fit: validation_data must be a tuple, such as (x, y), and not a {type(validation_data).__name__}"
+        )
+    if validation_data and isinstance(validation_data[0], Iterator):
+        raise ArgumentError(
+            "fit: validation_data has a generator, which can be read once; give a list or another iterable that begins "
+            "anew for each epoch"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import plugrad
-from plugrad.extend import ArgumentError, ShapeError, explain_wrong_calls
+from plugrad.extend import ArgumentError, ShapeError, bind_closure, explain_wrong_calls
 from plugrad_numerics.captures import check_captures, check_is_tensor, flatten_dicts
 from plugrad_numerics.tables import as_floats
 
@@ -94,6 +94,7 @@ def _solve(
     function: Derivative, options: dict[str, Any], y: Tensor, t: Tensor, args: Sequence[Tensor]
 ) -> Tensor:
     """Return the solution, with the gradients of the adjoint equation."""
+    bound = bind_closure(function)
 
     @plugrad.custom_grad
     def solution(y: Tensor, t: Tensor, *rest: Any) -> Any:
@@ -102,7 +103,7 @@ def _solve(
         save(values, t, *args)
 
         def vjp(dy: Tensor, saved: list[Tensor]) -> list[Tensor]:
-            return _adjoint_gradients(function, options, dy, saved)
+            return _adjoint_gradients(bound, options, dy, saved)
 
         return values, vjp
 

@@ -164,7 +164,7 @@ def draw_poisson(rate: Tensor, random_source: Any) -> Tensor:
         is_refused = (k < 0) | ((distance < 0.013) & (v > distance))
         safe = plugrad.maximum(k, 0)
         left = plugrad.log(v * inverse_alpha / (a / (distance * distance) + b))
-        right = safe * plugrad.log(large) - large - gammaln(safe + 1)
+        right = Poisson(large).log_prob(safe)
         is_accepted = is_quick | (~is_refused & (left <= right))
         found = plugrad.where(is_accepted & ~is_found, k, found)
         is_found = is_found | is_accepted

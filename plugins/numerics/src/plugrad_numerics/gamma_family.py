@@ -51,7 +51,7 @@ def draw_gamma(concentration: Tensor, random_source: Any) -> Tensor:
         return z
     # A change of the concentration moves z so that the part of numbers below it stays.
     part = call_elementwise("gammainc", lambda a, x: gammainc_values(a, x)[0], concentration, z)
-    density = plugrad.exp((a - 1) * plugrad.log(z) - z - gammaln(a))
+    density = plugrad.exp(Gamma(a, plugrad.ones_like(a)).log_prob(z))
     return z - (part - plugrad.stop_gradient(part)) / density
 
 

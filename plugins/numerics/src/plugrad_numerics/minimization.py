@@ -36,8 +36,8 @@ def minimize(
 
     The method is that of Broyden, Fletcher, Goldfarb and Shanno, with steps that are halved until the function falls.
     The gradient of the place for `args` is implicit: ``-inverse(H) @ d(gradient)`` with the Hessian H at the minimum,
-    which must be regular; that for x0 is 0. Without `args`, other tensors that `function` reads have the first three
-    derivatives of the place. It works in `plugrad.jit`.
+    which must be regular; that for x0 is 0. Without `args`, the place has derivatives for other tensors that
+    `function` reads. It works in `plugrad.jit`.
 
     Args:
         function: returns one number.

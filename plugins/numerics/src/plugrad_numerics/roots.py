@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import plugrad
-from plugrad.extend import ArgumentError, ShapeError, explain_wrong_calls
+from plugrad.extend import (
+    ArgumentError,
+    ShapeError,
+    bind_closure,
+    differentiation_depth,
+    explain_wrong_calls,
+)
 from plugrad_numerics.captures import check_captures, check_is_tensor
 from plugrad_numerics.tables import as_floats
 
@@ -13,9 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from plugrad import Tensor
-
-DERIVATIVES_FOR_CAPTURES = 3
-"""How many derivatives a root has for tensors that the function reads, and that are not among its arguments."""
 
 
 @explain_wrong_calls
@@ -28,8 +31,7 @@ def root(
     tensor(3., dtype=float32)
 
     The gradient for `args` is ``-inverse(J) @ dF``, with the derivatives J for x and dF for `args` at the root; that
-    for x0 is 0. Without `args`, other tensors that `function` reads have the first three derivatives. It works in
-    `plugrad.jit`.
+    for x0 is 0. Without `args`, other tensors that `function` reads have derivatives. It works in `plugrad.jit`.
 
     Args:
         function: returns as many numbers as x has.
@@ -95,10 +97,11 @@ def implicit_function(
     """
     if not args:
         x = plugrad.stop_gradient(find_root(x0, []))
-        for _ in range(DERIVATIVES_FOR_CAPTURES):
-            x = _attach_gradient(x, function)
+        for _ in range(differentiation_depth(function(x))):
+            x = _attach_gradient(x, function)  # one more derivative each time
         return x
     check_captures(op, function, x0, *args)
+    bound = bind_closure(function)
 
     @plugrad.custom_grad
     def solution(*args_and_save: Any) -> Any:
@@ -111,11 +114,11 @@ def implicit_function(
             # Solved again, so that the root itself has a gradient in derivatives of higher order.
             args = saved[1:]
             x = implicit_function(
-                lambda _, __: plugrad.stop_gradient(saved[0]), function, x0, args, op
+                lambda _, __: plugrad.stop_gradient(saved[0]), bound, x0, args, op
             )
-            slopes = plugrad.jacobian(function)(x, *args)
+            slopes = plugrad.jacobian(bound)(x, *args)
             weight = plugrad.linalg.solve(plugrad.matrix_transpose(slopes), -dy)
-            _, back = plugrad.vjp(lambda *rest: function(x, *rest), *args)
+            _, back = plugrad.vjp(lambda *rest: bound(x, *rest), *args)
             return list(back(weight))
 
         return x, (lambda dy, saved: vjp_of_solution(dy, saved)[0]) if len(
@@ -130,6 +133,7 @@ def _attach_gradient(root: Tensor, function: Callable[[Tensor], Tensor]) -> Tens
 
     If the root has its first n derivatives, the result has one more.
     """
+    bound = bind_closure(function)
 
     @plugrad.custom_grad
     def solution(root: Tensor, value: Tensor, save: Callable[..., None]) -> Any:
@@ -137,7 +141,7 @@ def _attach_gradient(root: Tensor, function: Callable[[Tensor], Tensor]) -> Tens
         save(root)
 
         def vjp_of_solution(dy: Tensor, saved: list[Tensor]) -> tuple[Tensor, Tensor]:
-            slopes = plugrad.jacobian(function)(saved[0])
+            slopes = plugrad.jacobian(bound)(saved[0])
             return dy, plugrad.linalg.solve(plugrad.matrix_transpose(slopes), -dy)
 
         return plugrad.reshape(root, root.shape), vjp_of_solution
@@ -182,8 +186,8 @@ def bisect(
         is_left = plugrad.sign(plugrad.stop_gradient(function(middle, *constants))) == sign
         a, b = plugrad.where(is_left, middle, a), plugrad.where(is_left, b, middle)
     x = plugrad.where(is_enclosed, b, plugrad.nan)
-    # Two steps of Newton's method stay at the root, and have its first three derivatives.
-    for _ in range(2):
+    # Steps of Newton's method stay at the root; n of them have its first 2**n - 1 derivatives.
+    for _ in range(max(2, differentiation_depth(function(x, *parameters)).bit_length())):
         value, pull = plugrad.vjp(lambda x: function(x, *parameters), x)
         (slope,) = pull(plugrad.ones_like(x))
         is_flat = slope == 0

@@ -23,6 +23,7 @@ from plugrad.extend import (
     is_interruption,
 )
 from plugrad_webgpu.algorithms.expressions import elementwise
+from plugrad_webgpu.driver.comments import remove_comments
 from plugrad_webgpu.shaders.elements import (
     NUMBER_DTYPES,
     SHADER_DTYPES,
@@ -31,7 +32,6 @@ from plugrad_webgpu.shaders.elements import (
     WORD_DTYPES_BY_NARROW_DTYPE,
     require_dtype,
 )
-from plugrad_webgpu.shaders.parts import remove_comments
 from plugrad_webgpu.shaders.program import Program, plan
 from plugrad_webgpu.shaders.sources import linked
 
@@ -244,8 +244,10 @@ def _make_implementation(
         return Program(contract.name, source, entry_point=entry_point, workgroup=workgroup_size)
 
     @lru_cache(maxsize=1024)
-    def plan_for(specs: tuple[Shaped, ...], attrs: tuple[tuple[str, Any], ...]) -> Plan:
-        """Return the plan of a call with inputs of these specs."""
+    def plan_for(
+        specs: tuple[Shaped, ...], attrs: tuple[tuple[str, Any], ...], _spelling: str
+    ) -> Plan:
+        """Return the plan of a call with inputs of these specs; `_spelling` tells 1, 1.0 and True apart, and zeros."""
         values = dict(attrs)
         out = contract.infer(*specs, **values)
         if not hasattr(out, "dtype"):
@@ -283,7 +285,7 @@ def _make_implementation(
             )
         device = inputs[0].buffer.device if inputs else arrays[0].active_device
         specs = tuple([Shaped(x.shape, as_dtype(x.dtype)) for x in inputs])
-        result = device.launch(plan_for(specs, tuple(attrs.items())), *inputs)
+        result = device.launch(plan_for(specs, tuple(attrs.items()), str(attrs)), *inputs)
         return (
             _wrap_narrow_integers(result) if result.dtype in WORD_DTYPES_BY_NARROW_DTYPE else result
         )

@@ -24,10 +24,12 @@ def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Array
         # It calls BLAS as well, but takes a third of the time of `np.matmul` before that.
         return a.dot(b)
     is_small = a.nbytes < TRACKED_MIN_BYTES and b.nbytes < TRACKED_MIN_BYTES
-    if a.dtype.kind in "iu" and a.size and b.size and is_exact_in_float64(a, b, a.shape[-1]):
+    has_terms = a.size and b.size
+    if a.dtype.kind in "iu" and has_terms and is_exact_in_float64(a, b, a.shape[-1]):
         product = np.matmul(a, b, dtype=np.float64, casting="unsafe")
         return track_allocation(product.astype(np.int64).astype(a.dtype))
-    if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:  # one large product is faster than many
+    if b.ndim == 2 and a.ndim > 2 and has_terms and a.flags.c_contiguous:
+        # One large product is faster than many.
         rows, shape = a.reshape(-1, a.shape[-1]), (*a.shape[:-1], b.shape[1])
         if is_small and a.dtype.char in "fd":
             return track_allocation(rows.dot(b).reshape(shape))

@@ -26,6 +26,7 @@ from plugrad.extend import (
 from plugrad.kernels import fused as fused_kernels
 from plugrad_cpu.extend import empty, make_room, thread_pool
 from plugrad_native.declare import PART_SIZE_MULTIPLE, UNTRACKED_MAX_ELEMENTS
+from plugrad_native.programs.calls import get_inputs
 from plugrad_native.programs.control import write_control
 from plugrad_native.programs.element_loops import write_element_loop
 from plugrad_native.programs.elementwise import lower_elementwise
@@ -41,6 +42,7 @@ from plugrad_native.programs.reuse import (
     MemoryUses,
     find_reusable_arguments,
     is_overwritable,
+    is_slice_update,
 )
 from plugrad_native.programs.row_loops import ROW_BLOCK_MULTIPLE, write_row_loop
 from plugrad_native.programs.rows import RowStep, lower_rows
@@ -314,7 +316,10 @@ def _write_step(writer: ProgramWriter, step: Step) -> None:
             bias = step.inputs[2]
             assert bias is not None
             writer.write_copy(writer.locate(bias), writer.locate(step.outputs[0]))
-        writer.write_calls(calls)
+        is_in_place = is_slice_update(step) and (
+            writer.locate(get_inputs(step)[0]) == writer.locate(step.outputs[0])
+        )
+        writer.write_calls(calls[1:] if is_in_place else calls)
 
 
 class _ProgramCaller(NamedTuple):

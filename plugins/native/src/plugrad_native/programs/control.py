@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from plugrad.extend import PACKED_VIEWS, Cond, Fused, Scan, While, count_elements, plan_memory
+from plugrad.extend import PACKED_VIEWS, Call, Cond, Fused, Scan, While, count_elements, plan_memory
 from plugrad_native.declare import MAX_ELEMENTS
 from plugrad_native.programs.epilogues import find_accumulated_products
-from plugrad_native.programs.reuse import can_overwrite_argument
+from plugrad_native.programs.reuse import can_overwrite_argument, is_slice_update
 from plugrad_native.programs.table import ALIGNMENT_BYTES, EncodedNodes, Location
 from plugrad_native.programs.writer import ProgramWriter
 
@@ -272,9 +272,12 @@ class _BodyWriter:
         if last < maker:
             return True
         step = steps[maker]
+        if last > maker:
+            return False
+        if isinstance(step, Call):
+            return is_slice_update(step) and views.isdisjoint(step.inputs[1:])
         return (
-            last == maker
-            and isinstance(step, Fused)
+            isinstance(step, Fused)
             and views.intersection(step.inputs) == frozenset([argument])
             and can_overwrite_argument(argument, value, step.body)
         )

@@ -7,6 +7,7 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final
 
 from plugrad.extend import Call, Fused, count_elements
+from plugrad.kernels import movement
 from plugrad_cpu.extend import owns_memory
 from plugrad_native.programs.elementwise import lower_elementwise
 from plugrad_native.programs.groups import can_join_loop, is_repeated_number
@@ -96,14 +97,17 @@ def find_overwritten_values(
     """
     found: dict[Value, Value] = {}
     for index, step in enumerate(body.steps):
-        if not isinstance(step, Fused):
-            continue
         free = [
             x
             for x in step.inputs
-            if last_uses.get(storage.get(x, x)) == index
-            and [storage.get(v, v) for v in step.inputs].count(storage[x]) == 1
+            if x is not None
+            and last_uses.get(storage.get(x, x)) == index
+            and [storage.get(v, v) for v in step.inputs if v is not None].count(storage[x]) == 1
         ]
+        if isinstance(step, Call) and is_slice_update(step) and step.inputs[0] in free:
+            found |= {v: step.inputs[0] for v in step.outputs if v in last_uses}
+        if not isinstance(step, Fused):
+            continue
         for value in step.outputs:
             if value in last_uses:
                 place = next((x for x in free if can_overwrite_argument(x, value, step.body)), None)
@@ -111,6 +115,11 @@ def find_overwritten_values(
                     found[value] = place
                     free.remove(place)
     return found
+
+
+def is_slice_update(call: Call) -> bool:
+    """Return whether a call replaces a slice of its first input, which needs no copy if the result takes its place."""
+    return call.kernel is movement.strided_slice_update
 
 
 def merge_storage(

@@ -99,8 +99,8 @@ class _EpilogueSource(NamedTuple):
     """The WGSL index of the bias: ``column``, ``0u``, or empty without a bias."""
     prelu_weights_index_wgsl: str = ""
     """The WGSL index of the weights: ``column``, ``0u``, or empty without weights."""
-    activation_alpha: float | None = None
-    """The number ``parameters.alpha``, if the activation reads it."""
+    activation_alpha: str = ""
+    """The number ``parameters.alpha``, if the activation reads it, as text: 0.0 and -0.0 are equal numbers."""
 
 
 def multiply_matrices(a: Matrices, b: Matrices, epilogue: Epilogue | None = None) -> GpuArray:
@@ -198,7 +198,7 @@ def _epilogue_source(epilogue: Epilogue) -> _EpilogueSource:
         epilogue.activation_expression,
         index_expression(epilogue.bias),
         index_expression(epilogue.prelu_weights),
-        epilogue.activation_alpha,
+        "" if epilogue.activation_alpha is None else repr(float(epilogue.activation_alpha)),
     )
 
 
@@ -266,7 +266,7 @@ def _product_plan(
         steps,
         -(-steps // splits),
         *source.parameter_values,
-        *(() if epilogue.activation_alpha is None else (epilogue.activation_alpha,)),
+        *([float(epilogue.activation_alpha)] if epilogue.activation_alpha else []),
     )
     program = _product_program(
         tile,
@@ -275,7 +275,7 @@ def _product_plan(
         (blocks, lines),
         are_transposed,
         (is_whole, depth % 4 == 0, columns % 4 == 0),
-        epilogue._replace(activation_alpha=None if epilogue.activation_alpha is None else 0.0),
+        epilogue._replace(activation_alpha="0.0" if epilogue.activation_alpha else ""),
         has_subgroups and tile.schedule == "joined",
     )
     each = 1 if tile.schedule == "direct" else tile.workgroup
@@ -311,7 +311,7 @@ def _product_program(
     ]
     if epilogue.prelu_weights_index_wgsl:
         before.append(f"let alpha = weights[{epilogue.prelu_weights_index_wgsl}];")
-    number = "" if epilogue.activation_alpha is None else "\n  alpha: f32,"
+    number = "\n  alpha: f32," if epilogue.activation_alpha else ""
     text = partial(
         shader,
         "linalg_operands",

@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import ArgumentValueError, BackendUnavailable, OutOfMemory, ShapeError
+from plugrad_webgpu.driver.comments import remove_comments
 
 MAX_IMMEDIATE_BYTES: Final = 128
 """The largest size of parameters in immediates, which every adapter allows; larger ones are in a buffer."""
@@ -33,7 +34,6 @@ MAX_STATEMENT_OPERATORS: Final = 500
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_COMMENT_PATTERN: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 # A pattern that begins with a word, and not with \b, is searched for several times as fast.
 _STRUCT_PATTERN: Final = re.compile(r"struct(?<!\wstruct)\s+(\w+)\s*{([^}]*?),?\s*}")
 _CONSTANT_PATTERN: Final = re.compile(r"\b(?:const|alias)\s+(\w+)\s*(?::[^=]*)?=\s*([^;]+?)\s*;")
@@ -111,7 +111,7 @@ def check_shader(label: str, source: str, shared_bytes: int, *, is_software: boo
         raise ArgumentValueError(
             f"webgpu: the shader {label!r} is not Unicode text: {error}"
         ) from None
-    uncommented_source = _COMMENT_PATTERN.sub("", source)
+    uncommented_source = remove_comments(source)
     _check_nesting(label, uncommented_source)
     _check_shared_memory(label, uncommented_source, shared_bytes)
     _check_private_memory(label, uncommented_source, is_software=is_software)

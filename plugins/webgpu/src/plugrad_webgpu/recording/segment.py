@@ -137,7 +137,8 @@ class Segment:
             HostValueBuffer(device, hosts) for _ in range(HOST_VALUE_BUFFER_COUNT if hosts else 0)
         ]
         self._turn = 0
-        self._tables: list[GpuArray] = []
+        self._tables: dict[bytes, GpuArray] = {}
+        """The arrays of the parameters that are too many for immediates, by their bytes."""
         self._commands: dict[tuple[int, ...], list[Command]] = {}
         self._generation = 0
 
@@ -256,8 +257,11 @@ class Segment:
             program = plan.program
             pipeline = device.pipeline(program, len(operands))
             if program.has_table:
-                self._tables.append(device.constant(parameters_as_words, plan.parameters))
-                operands.append(self._tables[-1].buffer.storage)
+                table = self._tables.get(plan.parameters)
+                if table is None:
+                    table = device.constant(parameters_as_words, plan.parameters)
+                    self._tables[plan.parameters] = table
+                operands.append(table.buffer.storage)
             group = device.groups.find(program, operands)
             run.append(
                 EncodedDispatch(

@@ -90,8 +90,14 @@ fn log1p_accurate(x: f32) -> f32 {
   return log_accurate(1.0 + x);
 }
 
+// log(1 + x) for x in [0, 1]. 1 + x is (1 + f) 2^k, where f is exact, and 1 + x would be rounded.
+fn log1p_of_fraction(x: f32) -> f32 {
+  let is_above = x > 0.4142;
+  return log_reduced(select(x, 0.5 * x - 0.5, is_above), select(0.0, 1.0, is_above));
+}
+
 fn softplus(x: f32) -> f32 {
-  return maximum(x, 0.0) + log1p_accurate(exp_accurate(-abs(x)));
+  return maximum(x, 0.0) + log1p_of_fraction(exp_accurate(-abs(x)));
 }
 
 fn sigmoid(x: f32) -> f32 {
@@ -103,7 +109,7 @@ fn log_add_exp(a: f32, b: f32) -> f32 {
   let larger = maximum(a, b);
   if (is_nan(larger)) { return larger; }
   if (is_infinite(larger)) { return larger; }
-  return larger + log1p_accurate(exp_accurate(-abs(a - b)));
+  return larger + log1p_of_fraction(exp_accurate(-abs(a - b)));
 }
 
 fn hypotenuse(a: f32, b: f32) -> f32 {

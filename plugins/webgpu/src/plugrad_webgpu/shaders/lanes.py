@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from plugrad_webgpu.shaders.parts import BINDING_PATTERN, remove_comments
+from plugrad_webgpu.driver.comments import remove_comments
+from plugrad_webgpu.shaders.parts import BINDING_PATTERN
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from plugrad.extend import OutOfMemory
+from plugrad_webgpu.driver.comments import remove_comments
 from plugrad_webgpu.driver.limits import CPU_REMEDY
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ BINDING_PATTERN: Final = re.compile(
     r"@group\(0\) @binding\((\d+)\) var<storage, (\w+)> (\w+): array<(.+)>;"
 )
 """Matches the declaration of an array; the groups are its binding, access mode, name and element type."""
-_COMMENT_PATTERN: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _NUMBER_TYPE_PATTERN: Final = re.compile(r"(?:vec(\d)|mat(\d)x2)(?:<(\w+)>|([fiuh]))|([fiu]32|f16)")
 """Matches the WGSL type of a vector, matrix or number."""
 _ARRAY_TYPE_PATTERN: Final = re.compile(r"array<(.+), (\d+)>")
@@ -31,11 +31,6 @@ _ATOMIC_OPERATIONS: Final = ("Load", "Add", "Sub", "Max", "Min", "And", "Or", "X
 """The names of WGSL's atomic functions without "atomic"."""
 _ASSIGNMENT_PATTERN: Final = re.compile(r"(?:\.\w+|\[\w+\])*\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)")
 """Matches what follows an indexed array in an assignment, up to the equals sign."""
-
-
-def remove_comments(source: str) -> str:
-    """Return WGSL without its comments; each statement stays in its line."""
-    return _COMMENT_PATTERN.sub(lambda match: "\n" * match[0].count("\n") or " ", source)
 
 
 def split_bindings(source: str, label: str, part_counts: Sequence[int], part_bytes: int) -> str:

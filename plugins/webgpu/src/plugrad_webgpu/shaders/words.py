@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from plugrad_webgpu.shaders.parts import BINDING_PATTERN, find_closing_bracket, remove_comments
+from plugrad_webgpu.driver.comments import remove_comments
+from plugrad_webgpu.shaders.parts import BINDING_PATTERN, find_closing_bracket
 
 _VECTOR_PATTERN: Final = re.compile(r"vec4(?:<([fiu]32)>|([fiu]))")
 """Matches the WGSL type of a vector of four numbers; the groups are the type of the numbers."""
