@@ -66,7 +66,10 @@ SIZE_OPTIMIZED_SOURCES = (
     "factors",
 )
 """Sources that are compiled for size: those of the extension that prepare calls, and one that is written in vectors."""
-NOT_UNROLLED_SOURCES = ("casts", "heads", "indexing", "moments", "random", "recurrent", "resize")
+NOT_UNROLLED_SOURCES = (
+    *("attention", "casts", "heads", "indexing", "moments", "movement", "random", "recurrent"),
+    "resize",
+)
 """Sources whose loops gain nothing from being unrolled or interleaved."""
 NO_UNWIND_TABLES_OPTIONS = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
 """Options without which an extension is 40 KB larger. Debuggers follow the pointers to frames, but on Windows."""
