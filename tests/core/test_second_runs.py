@@ -36,6 +36,27 @@ def chain_partial_layers(call, x):
     return x
 
 
+def chain_layers_with_functions_as_arguments(call, x):
+    """Return the same with layers that get functions as a default, by `functools.partial`, or as a method's own."""
+
+    class Layer:
+        apply = None
+
+    for scale in SCALES:
+
+        def multiply(h):
+            return h * scale  # noqa: B023 - that is what is tested
+
+        def apply(h, function=multiply, *, finish=lambda h: plugrad.tanh(h * scale)):
+            return finish(function(h))
+
+        Layer.apply = lambda self, h: plugrad.sin(h * scale)  # noqa: B023
+        x = call(apply, x)
+        x = call(functools.partial(lambda f, h, g: f(g(h)), multiply, g=multiply), x)
+        x = call(Layer().apply, x)
+    return x
+
+
 def replace_captured(call, x):
     """Return the result for a captured tensor whose name stands for another one later."""
     y = 2 * x
@@ -56,7 +77,14 @@ CALLS = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize(
-    "function", [chain_layers, chain_layers_of_helpers, chain_partial_layers, replace_captured]
+    "function",
+    [
+        chain_layers,
+        chain_layers_of_helpers,
+        chain_partial_layers,
+        chain_layers_with_functions_as_arguments,
+        replace_captured,
+    ],
 )
 def test_both_runs_see_the_same_values_of_closures(function, call):
     x = plugrad.asarray(0.3)

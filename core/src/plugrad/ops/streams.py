@@ -86,10 +86,8 @@ class RepeatedRun:
     def draw(self, stream: RandomStream, draw_anew: Callable[[], _Result]) -> _Result:
         """Return the draw of the first run, or, in a first run, the result of `draw_anew`."""
         value, counter = self.repeat(lambda: (stream.draw_repeatably(draw_anew), stream.counter))
-        if (
-            self.is_second and stream.restarted_by is self.identity
-        ):  # which has kept the position before
-            stream.counter = counter
+        if self.is_second and stream.restarted_by is self.identity:
+            stream.set_counter(counter)
         return value
 
     def repeat(self, compute: Callable[[], _Result]) -> _Result:
@@ -123,27 +121,28 @@ def repeat_result(compute: Callable[[], _Result]) -> _Result:
     return run.repeat(partial(repeat_result, compute))
 
 
-_kept_positions: Final[ContextVar[dict[RandomStream, Position] | None]] = ContextVar(
-    "plugrad_kept_positions", default=None
+_kept_positions: Final[ContextVar[dict[RandomStream, tuple[Position, Position]] | None]] = (
+    ContextVar("plugrad_kept_positions", default=None)
 )
-"""Where the streams were that have moved in the innermost block of `keep_positions`."""
+"""For each stream that the innermost block of `keep_positions` has moved: where it was before, and is now."""
 
 
 @contextmanager
 def keep_positions() -> Generator[None, None, None]:
-    """Move all streams back, after the block, to where they were before.
+    """Move the streams that the block moves back to where they were, unless another thread has moved them since.
 
     A function that runs once more for its gradient may restart them, but the program around it did not see that.
     """
-    kept: dict[RandomStream, Position] = {}
+    kept: dict[RandomStream, tuple[Position, Position]] = {}
     token = _kept_positions.set(kept)
     try:
         yield
     finally:
         _kept_positions.reset(token)
         with _lock:
-            for stream, position in kept.items():
-                stream.position = position
+            for stream, (before, after) in kept.items():
+                if stream.position == after:
+                    stream.position = before
 
 
 class RandomStream:
@@ -177,8 +176,7 @@ class RandomStream:
         started_in = None if target is None else ref(target)
         restarted_by = None if key is None or run is None else run.identity
         with _lock:
-            self.keep_position()
-            self.position = key, counter, started_in, restarted_by
+            self._move_to((key, counter, started_in, restarted_by))
         if key is not None:
             _repeat_in_each_run(partial(self._move, key, counter))
 
@@ -187,11 +185,18 @@ class RandomStream:
         with _lock:
             self._set_position(key, counter)
 
-    def keep_position(self) -> None:
-        """Note where the stream is for `keep_positions`, before it moves."""
+    def _move_to(self, position: Position) -> None:
+        """Set the position, and note both for `keep_positions`; the caller holds the lock."""
         kept = _kept_positions.get()
         if kept is not None:
-            kept.setdefault(self, self.position)
+            before, _ = kept.get(self) or (self.position, None)
+            kept[self] = before, position
+        self.position = position
+
+    def set_counter(self, counter: int) -> None:
+        """Move to another number of the counter."""
+        with _lock:
+            self._move_to((self._key, counter, self._started_in, self.restarted_by))
 
     def take_blocks(self, block_count: int) -> tuple[int, int]:
         """Return the key and the counter, and advance the counter by `block_count`.
@@ -218,9 +223,8 @@ class RandomStream:
 
     def _set_position(self, key: Key, counter: int) -> None:
         """Set the key and the counter; the caller holds the lock."""
-        self.keep_position()
         undo_on_failure(partial(self._restore_position, self._key, self.counter, counter))
-        self._key, self.counter = key, counter
+        self._move_to((key, counter, self._started_in, self.restarted_by))
 
     def _restore_position(self, key: Key | None, old_counter: int, new_counter: int) -> None:
         """Go back to where the stream was, unless another thread has drawn since."""
@@ -231,9 +235,9 @@ class RandomStream:
     def _advance_counter(self, block_count: int) -> int:
         """Return the counter, and advance it by `block_count`."""
         with _lock:
-            self.keep_position()
             counter = self.counter
-            self.counter = (counter + block_count) % (1 << COUNTER_BITS)
+            end = (counter + block_count) % (1 << COUNTER_BITS)
+            self._move_to((self._key, end, self._started_in, self.restarted_by))
             return counter
 
     def next_state(self, word_count: int, backend: Backend) -> Tensor:
@@ -277,9 +281,9 @@ class RandomStream:
                     self._move(key, (counter + blocks) % (1 << COUNTER_BITS))
                 return (key() if callable(key) else key), counter
         else:
-            with _lock:
-                self.keep_position()
-                self._started_in = None  # a loop or branch moves it as often as it runs
+            if self._started_in is not None:  # a loop or branch moves it as often as it runs
+                with _lock:
+                    self._move_to((self._key, self.counter, None, self.restarted_by))
             take = partial(self.take_blocks, blocks)
         return host_value(
             lambda: state_words(*take()), shape=(STATE_WORDS,), dtype=int32, device=backend
