@@ -51,8 +51,8 @@ BLOCK_WORDS: Final = 4
 """The number of 32-bit random words that one counter value gives."""
 _lock: Final = hold_safely(Lock())
 """The lock that is held while a stream's key or counter changes."""
-_Drawn = TypeVar("_Drawn")
-"""The type of what a draw returns."""
+_Result = TypeVar("_Result")
+"""The type of a result that both runs of a function get."""
 repeated_run: Final[ContextVar[RepeatedRun | None]] = ContextVar(
     "plugrad_repeated_run", default=None
 )
@@ -60,12 +60,12 @@ repeated_run: Final[ContextVar[RepeatedRun | None]] = ContextVar(
 
 
 class RepeatedRun:
-    """A run of a function that runs twice and must draw the same numbers in both runs.
+    """A run of a function that runs twice and must draw the same numbers, and count the same steps, in both runs.
 
     The first run records what it draws. The second run takes that instead of new numbers.
     """
 
-    __slots__ = ("_drawn", "_replayed", "identity", "outer", "tracer")
+    __slots__ = ("_replayed", "_results", "identity", "outer", "tracer")
 
     def __init__(self, first_run: RepeatedRun | None = None) -> None:
         """Begin a first run, or the second run after a first one."""
@@ -74,39 +74,51 @@ class RepeatedRun:
         """The tracer on whose level numbers are drawn. Those of tracers inside the function draw from it."""
         self.identity = object()
         """What a stream that the run has started refers to: a stream may live longer than the run's tracer."""
-        self._drawn: list[tuple[Any, int]] = []
-        """What was drawn, each with the counter of its stream after the draw."""
-        self._replayed = None if first_run is None else iter(first_run._drawn)
+        self._results: list[Any] = []
+        """The results of `repeat`, in order."""
+        self._replayed = None if first_run is None else iter(first_run._results)
 
     @property
     def is_second(self) -> bool:
         """Whether the function has run before."""
         return self._replayed is not None
 
-    def draw(self, stream: RandomStream, draw_anew: Callable[[], _Drawn]) -> _Drawn:
-        """Return the draw of the first run, or, in a first run, the result of `draw_anew`.
+    def draw(self, stream: RandomStream, draw_anew: Callable[[], _Result]) -> _Result:
+        """Return the draw of the first run, or, in a first run, the result of `draw_anew`."""
+        value, counter = self.repeat(lambda: (stream.draw_repeatably(draw_anew), stream.counter))
+        if self.is_second and stream.restarted_by is self.identity:
+            stream.set_counter(counter)
+        return value
+
+    def repeat(self, compute: Callable[[], _Result]) -> _Result:
+        """Return the result of the first run, or, in a first run, that of `compute`, which runs around this one record.
 
         Raises:
-            ArgumentError: the second run draws more than the first one.
+            ArgumentError: the second run asks for more results than the first one.
         """
         if self._replayed is None:
             token = repeated_run.set(self.outer)
             try:
-                value = stream.draw_repeatably(draw_anew)  # which runs around this one record, too
+                value = compute()
             finally:
                 repeated_run.reset(token)
-            self._drawn.append((value, stream.counter))
+            self._results.append(value)
             return value
         try:
-            value, counter = next(self._replayed)
+            return next(self._replayed)
         except StopIteration:
             raise ArgumentError(
-                "checkpoint: the function draws more random numbers when it runs again for the gradient; both runs "
-                "must make the same draws"
+                "checkpoint: the function draws more random numbers when it runs again for the gradient, or takes more "
+                "steps of optimizers; both runs must do the same"
             ) from None
-        if stream.restarted_by is self.identity:
-            stream.set_counter(counter)
-        return value
+
+
+def repeat_result(compute: Callable[[], _Result]) -> _Result:
+    """Return the result of `compute`, or its result in the first run of a function that runs twice."""
+    run = repeated_run.get()
+    if run is None or run.tracer is not current_tracer():
+        return compute()
+    return run.repeat(partial(repeat_result, compute))
 
 
 _kept_positions: Final[ContextVar[dict[RandomStream, tuple[Position, Position]] | None]] = (
@@ -202,7 +214,7 @@ class RandomStream:
             self._set_position(key, (counter + block_count) % (1 << COUNTER_BITS))
         return (key() if callable(key) else key), counter
 
-    def draw_repeatably(self, draw_anew: Callable[[], _Drawn]) -> _Drawn:
+    def draw_repeatably(self, draw_anew: Callable[[], _Result]) -> _Result:
         """Return the result of `draw_anew`, or its result in the first run of a function that runs twice."""
         run = repeated_run.get()
         if run is None or run.tracer is not current_tracer():
