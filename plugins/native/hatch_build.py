@@ -66,7 +66,10 @@ SIZE_OPTIMIZED_SOURCES = (
     "factors",
 )
 """Sources that are compiled for size: those of the extension that prepare calls, and one that is written in vectors."""
-NOT_UNROLLED_SOURCES = ("casts", "heads", "indexing", "moments", "random", "recurrent", "resize")
+NOT_UNROLLED_SOURCES = (
+    *("attention", "casts", "heads", "indexing", "moments", "movement", "random", "recurrent"),
+    "resize",
+)
 """Sources whose loops gain nothing from being unrolled or interleaved."""
 NO_UNWIND_TABLES_OPTIONS = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
 """Options without which an extension is 40 KB larger. Debuggers follow the pointers to frames, but on Windows."""
@@ -331,16 +334,13 @@ def compile_variants(
             build_folder, "-target", triple, *options, *objects, "-o", str(extension_files[variant])
         )
 
-    options = [*LINKER_OPTIONS, "-s", "-Wl,--gc-sections", "-rtlib=none"]
+    options = [*LINKER_OPTIONS, "-s", "-Wl,--gc-sections"]
     if "macos" in triple:
         options = [*LINKER_OPTIONS, "-Wl,-undefined,dynamic_lookup", "-Wl,-dead_strip", "-Wl,-x"]
-    if "windows" in triple:
-        options = [
-            *LINKER_OPTIONS,
-            "-s",
-            "-Wl,--gc-sections",
-            make_import_library(triple, build_folder),
-        ]
+    elif "windows" in triple:
+        options.append(make_import_library(triple, build_folder))
+    else:
+        options.append("-rtlib=none")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         kernels = dict(zip(sources, pool.map(find_kernel_declarations, sources), strict=True))
         known = {kernel[1] for found in kernels.values() for kernel in found}

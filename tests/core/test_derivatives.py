@@ -1,6 +1,7 @@
 """Jacobians, Hessians, forward derivatives and recomputation."""
 
 import gc
+import threading
 
 import numpy as np
 import pytest
@@ -424,6 +425,22 @@ def test_gradients_do_not_restart_generators_again(transform):
         strict=True,
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("transform", [plugrad.checkpoint, plugrad.jit])
+def test_gradients_leave_generators_where_other_threads_have_moved_them(transform):
+    generator, draws = plugrad.random.Generator(0), []
+
+    def draw_with_other_thread(x):
+        y = generator.uniform((2,)) * x
+        thread = threading.Thread(target=lambda: draws.append(generator.uniform((2,)).tolist()))
+        thread.start()
+        thread.join()
+        return plugrad.sum(y)
+
+    plugrad.grad(transform(draw_with_other_thread))(plugrad.ones(2))
+    draws.append(generator.uniform((2,)).tolist())
+    assert len(draws) == len(set(map(tuple, draws))) == 3
 
 
 @pytest.mark.parametrize("randomness", ["same", "different"])

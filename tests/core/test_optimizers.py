@@ -289,7 +289,7 @@ def record_host_values(monkeypatch):
     return recorded
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])  # one kernel call, and formulas
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("name", OPTIMIZERS_LIKE_TORCHS)
 def test_recorded_coefficients_are_those_of_the_next_step(name, dtype, monkeypatch):
     """The function that a traced program calls in each run counts the step, and calls the schedule once."""

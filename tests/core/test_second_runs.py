@@ -36,6 +36,27 @@ def chain_partial_layers(call, x):
     return x
 
 
+def chain_layers_with_functions_as_arguments(call, x):
+    """Return the same with layers that get functions as a default, by `functools.partial`, or as a method's own."""
+
+    class Layer:
+        apply = None
+
+    for scale in SCALES:
+
+        def multiply(h):
+            return h * scale  # noqa: B023 - that is what is tested
+
+        def apply(h, function=multiply, *, finish=lambda h: plugrad.tanh(h * scale)):
+            return finish(function(h))
+
+        Layer.apply = lambda self, h: plugrad.sin(h * scale)  # noqa: B023
+        x = call(apply, x)
+        x = call(functools.partial(lambda f, h, g: f(g(h)), multiply, g=multiply), x)
+        x = call(Layer().apply, x)
+    return x
+
+
 def replace_captured(call, x):
     """Return the result for a captured tensor whose name stands for another one later."""
     y = 2 * x
@@ -56,7 +77,14 @@ CALLS = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize(
-    "function", [chain_layers, chain_layers_of_helpers, chain_partial_layers, replace_captured]
+    "function",
+    [
+        chain_layers,
+        chain_layers_of_helpers,
+        chain_partial_layers,
+        chain_layers_with_functions_as_arguments,
+        replace_captured,
+    ],
 )
 def test_both_runs_see_the_same_values_of_closures(function, call):
     x = plugrad.asarray(0.3)
@@ -125,3 +153,35 @@ def test_a_checkpoint_assigns_to_variables_once(inner, is_traced):
         == run(lambda _: nested)
         == [6, 4, 15, 10, 33, 22]
     )
+
+
+@pytest.mark.parametrize("is_traced", [False, True], ids=["untraced", "traced"])
+@pytest.mark.parametrize("inner", [lambda f: f, plugrad.jit], ids=["function", "jit"])
+@pytest.mark.parametrize("name", ["Adam", "NAdam"])  # one kernel call, and formulas
+def test_a_checkpoint_takes_steps_of_optimizers_once(name, inner, is_traced):
+    def run(transform):
+        optimizer = getattr(plugrad.optimizers, name)(lambda step: 0.1 / (1 + step))
+        first, second = plugrad.Variable([1.0, 2.0]), plugrad.Variable([3.0, 4.0])
+
+        def fit_and_multiply(x):
+            optimizer.minimize(lambda: plugrad.sum((first * second - x) ** 2), [first])
+            optimizer.minimize(lambda: plugrad.sum((first - second) ** 2), [first, second])
+            optimizer.apply_gradients([])
+            return plugrad.sum(first * second * x * x)
+
+        gradient = plugrad.grad(transform(inner(fit_and_multiply)))
+        gradient = plugrad.jit(gradient) if is_traced else gradient
+        gradients = [gradient(plugrad.asarray([5.0, 6.0])).numpy() for _ in range(3)]
+        optimizer.apply_gradients([(first, first), (second, second)])
+        state = optimizer.get_state([first, second])
+        counts = [optimizer.iterations, *(entry["steps"] for entry in state["variables"])]
+        return counts, [*gradients, first.numpy(), second.numpy(), state["variables"][0]["m"]]
+
+    counts, expected = run(lambda f: f)
+    assert counts == [10, 7, 4]
+    nested = lambda f: plugrad.checkpoint(lambda x: plugrad.checkpoint(f)(x) * 1)  # noqa: E731
+    for transform in (plugrad.checkpoint, nested):
+        found_counts, found = run(transform)
+        assert found_counts == counts
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-5)

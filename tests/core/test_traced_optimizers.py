@@ -61,7 +61,7 @@ def assert_same_state(a, b, backend):
 
 
 @pytest.mark.parametrize("name", OPTIMIZER_FACTORIES)
-@pytest.mark.parametrize("dtype", ["float32", "float16"])  # one kernel call, and formulas
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_traced_steps_equal_untraced_ones(name, dtype, backend):
     if dtype not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no {dtype}")

@@ -57,6 +57,44 @@ def test_many_variables_move_as_each_would_alone(name, backend, rng):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("is_traced", [False, True], ids=["untraced", "traced"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", [*OPTIMIZER_FACTORIES, "Adam", "NAdam", "RAdam", "Lion"])
+def test_steps_of_halves_are_those_of_float32(name, dtype, is_traced, backend):
+    """The squares of some gradients are 0 in float16, as is the epsilon of Adam."""
+    make = OPTIMIZER_FACTORIES.get(name) or getattr(optimizers, name)
+    half = plugrad.Variable(plugrad.asarray([1.0, 2.0, -3.0, 4.0], dtype=dtype))
+    wide = plugrad.Variable(half.astype("float32"))
+    half_steps, wide_steps = make(), make()
+
+    def step(gradient):
+        wide.assign(half.astype("float32"))
+        half_steps.apply_gradients([(half, gradient)])
+        wide_steps.apply_gradients([(wide, gradient.astype("float32"))])
+
+    run = plugrad.jit(step) if is_traced else step
+    for gradient in ([0, 1e-4, 1, -1e-3], [0, 0, 3, -1e-6], [0, 1e-3, 0, 0], [0, 0, 0, 0]):
+        run(plugrad.asarray(gradient, dtype=dtype))
+        np.testing.assert_array_equal(half.numpy(), wide.astype(dtype).numpy())
+    assert np.isfinite(wide.numpy()).all()
+    for x, y in zip(
+        values_and_states(half_steps, [half])[1:],
+        values_and_states(wide_steps, [wide])[1:],
+        strict=True,
+    ):
+        assert x.dtype == y.dtype
+        np.testing.assert_array_equal(x, y)
+
+
+def test_a_state_in_halves_is_continued_in_float32(backend):
+    w, optimizer = plugrad.Variable(np.ones(2, "float16")), optimizers.Adam()
+    slots = {"m": np.ones(2, "float16"), "s": np.ones(2, "float16")}
+    optimizer.set_state([w], {"iterations": 1, "variables": [{"steps": 1, **slots}]})
+    optimizer.apply_gradients([(w, plugrad.zeros_like(w))])
+    (found,) = optimizer.get_state([w])["variables"]
+    np.testing.assert_allclose(found["s"], np.full(2, 0.999, "float32"), rtol=1e-7)
+
+
 def test_a_step_is_one_call_for_each_dtype():
     variables = [plugrad.Variable(np.ones(5, d)) for d in ("float32", "float64") for _ in range(9)]
     pairs = [(v, v * 0.5) for v in variables]

@@ -12,7 +12,7 @@ from plugrad.errors import ArgumentValueError, ShapeError
 from plugrad.kernels import activation, unary
 from plugrad.ops.arguments import as_supported_dtype, binary_op, unary_op
 from plugrad.ops.attributes import check_finite
-from plugrad.ops.binary import clip, maximum, where
+from plugrad.ops.binary import clip, maximum, minimum, where
 from plugrad.ops.movement import split
 from plugrad.types.arguments import check_flag, explain_wrong_calls
 from plugrad.types.shapes import normalize_axis
@@ -222,7 +222,8 @@ def mish(x: TensorLike) -> Tensor:
         DTypeError: x holds complex numbers or strings.
     """
     x = as_supported_dtype(x, activation.softplus, "mish")
-    return maximum(x, -SIGMOID_SATURATION_LIMIT) * unary.tanh(activation.softplus(x))
+    clipped = minimum(x, SIGMOID_SATURATION_LIMIT)  # or the gradient would multiply infinity by 0
+    return maximum(x, -SIGMOID_SATURATION_LIMIT) * unary.tanh(activation.softplus(clipped))
 
 
 def softsign(x: TensorLike) -> Tensor:

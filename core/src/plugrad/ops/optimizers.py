@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from plugrad.host.optimizers import FORMULAS
 from plugrad.kernels.optimizers import COEFFICIENT_COUNT_OF_KERNEL
+from plugrad.ops.streams import repeat_result
 from plugrad.registry.kernels import find_kernel
 from plugrad.tensor.backend import make_unsupported_dtype_error
 from plugrad.tensor.context import current_context
 from plugrad.tensor.tensor import Tensor
-from plugrad.types.dtype import float32
+from plugrad.types.dtype import HALVES, float32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from plugrad.contract.kernel import Kernel
     from plugrad.host.optimizers import Formula
     from plugrad.tensor.backend import Backend
+    from plugrad.types.dtype import DType
 
     Update: TypeAlias = Callable[[Sequence[Sequence[Tensor]]], list[list[Tensor]]]
     """A function of lists of variables, gradients and slots that returns the updated variables and slots."""
@@ -45,9 +47,10 @@ def make_update(
 ) -> Update:
     """Return a function that takes an optimizer's step: it updates lists of variables, gradients and slots.
 
-    It returns the updated variables, then the updated slots, one list per slot. All tensors have one dtype and one
-    device, and those of one variable have its shape. Where the backend does not have the kernel, or would compute it
-    on the host, and for dtypes that the kernel does not take, the formula runs for each variable by itself.
+    It returns the updated variables, then the updated slots, one list per slot. Variables and gradients have one dtype
+    and one device, slots have the dtype that `choose_step_dtype` returns, and those of one variable have its shape.
+    Where the backend does not have the kernel, or would compute it on the host, and for dtypes that the kernel does not
+    take, the formula runs for each variable by itself.
 
     Args:
         update_step: the step of an optimizer.
@@ -58,30 +61,49 @@ def make_update(
         UnsupportedDtype: the backend to which inputs are transferred does not have their dtype.
     """
     backend = _backend_of_step(first_variable)
-    if isinstance(update_step, ComposedStep) or not _has_kernel(
-        update_step, backend, first_variable
-    ):
+    dtype = first_variable.dtype
+    wider = choose_step_dtype(dtype)
+    update = _make_update_of_dtype(update_step, compute_coefficients, wider, backend)
+    return update if wider is dtype else partial(_update_wider, update, wider)
+
+
+def choose_step_dtype(dtype: DType) -> DType:
+    """Return the dtype in which a step for variables of `dtype` is computed, and in which their slots are kept.
+
+    For float16 and bfloat16 it is float32: squares of small gradients, and the epsilon of `Adam`,
+    are 0 in float16, and an average in bfloat16 stays as it is if new numbers have the weight 0.001.
+    """
+    return float32 if dtype in HALVES else dtype
+
+
+def _make_update_of_dtype(
+    update_step: UpdateStep,
+    compute_coefficients: Callable[[], Sequence[float]],
+    dtype: DType,
+    backend: Backend,
+) -> Update:
+    """Return a function that takes an optimizer's step for tensors of a dtype."""
+    if isinstance(update_step, ComposedStep) or not _has_kernel(update_step, backend, dtype):
         composed = (
             update_step
             if isinstance(update_step, ComposedStep)
             else ComposedStep(FORMULAS[update_step], COEFFICIENT_COUNT_OF_KERNEL[update_step])
         )
-        scalars = _make_coefficient_tensors(
-            composed.coefficient_count, compute_coefficients, first_variable, backend
+        scalars = repeat_result(
+            lambda: _make_coefficient_tensors(
+                composed.coefficient_count, compute_coefficients, dtype, backend
+            )
         )
         return partial(_apply_formula, composed.formula, scalars)
-    array: Any = backend.host_value(
-        compute_coefficients, (COEFFICIENT_COUNT_OF_KERNEL[update_step],), first_variable.dtype
-    )
+    shape = (COEFFICIENT_COUNT_OF_KERNEL[update_step],)
+    array: Any = repeat_result(lambda: backend.host_value(compute_coefficients, shape, dtype))
     return partial(_apply_kernel, update_step, Tensor(array, backend))
 
 
-def _has_kernel(kernel: Kernel[..., Any], backend: Backend, variable: Tensor) -> bool:
-    """Return whether a backend computes a kernel itself, for the dtype of a variable."""
+def _has_kernel(kernel: Kernel[..., Any], backend: Backend, dtype: DType) -> bool:
+    """Return whether a backend computes a kernel itself, for a dtype."""
     found = find_kernel(kernel.name, backend)
-    return not (
-        found is None or found.on_host or variable.array.dtype not in kernel.accepted_dtypes
-    )
+    return not (found is None or found.on_host or dtype not in kernel.accepted_dtypes)
 
 
 def _backend_of_step(variable: Tensor) -> Backend:
@@ -97,7 +119,7 @@ def _backend_of_step(variable: Tensor) -> Backend:
 def _make_coefficient_tensors(
     coefficient_count: int,
     compute_coefficients: Callable[[], Sequence[float]],
-    first_variable: Tensor,
+    dtype: DType,
     backend: Backend,
 ) -> list[Tensor]:
     """Return the coefficients as 0-d tensors, all of which come from one call of a function."""
@@ -110,12 +132,24 @@ def _make_coefficient_tensors(
             numbers = compute_coefficients()
         return numbers[coefficient_index]
 
-    dtype = first_variable.dtype if first_variable.dtype.is_inexact else float32
+    dtype = dtype if dtype.is_inexact else float32
     if dtype not in backend.dtypes():
         raise make_unsupported_dtype_error(dtype, backend)
     return [
         Tensor(backend.host_value(partial(compute_coefficient, i), (), dtype), backend)
         for i in range(coefficient_count)
+    ]
+
+
+def _update_wider(
+    update: Update, dtype: DType, tensor_lists: Sequence[Sequence[Tensor]]
+) -> list[list[Tensor]]:
+    """Return the variables and slots that `update` computes in a wider dtype, each rounded to the dtype that it has."""
+    variables, _, *slots = tensor_lists
+    updated = update([[x.astype(dtype) for x in tensors] for tensors in tensor_lists])
+    return [
+        [y.astype(x.dtype) for x, y in zip(before, after, strict=True)]
+        for before, after in zip((variables, *slots), updated, strict=True)
     ]
 
 

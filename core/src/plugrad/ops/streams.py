@@ -51,8 +51,8 @@ BLOCK_WORDS: Final = 4
 """The number of 32-bit random words that one counter value gives."""
 _lock: Final = hold_safely(Lock())
 """The lock that is held while a stream's key or counter changes."""
-_Drawn = TypeVar("_Drawn")
-"""The type of what a draw returns."""
+_Result = TypeVar("_Result")
+"""The type of a result that both runs of a function get."""
 repeated_run: Final[ContextVar[RepeatedRun | None]] = ContextVar(
     "plugrad_repeated_run", default=None
 )
@@ -60,12 +60,12 @@ repeated_run: Final[ContextVar[RepeatedRun | None]] = ContextVar(
 
 
 class RepeatedRun:
-    """A run of a function that runs twice and must draw the same numbers in both runs.
+    """A run of a function that runs twice and must draw the same numbers, and count the same steps, in both runs.
 
     The first run records what it draws. The second run takes that instead of new numbers.
     """
 
-    __slots__ = ("_drawn", "_replayed", "identity", "outer", "tracer")
+    __slots__ = ("_replayed", "_results", "identity", "outer", "tracer")
 
     def __init__(self, first_run: RepeatedRun | None = None) -> None:
         """Begin a first run, or the second run after a first one."""
@@ -74,62 +74,75 @@ class RepeatedRun:
         """The tracer on whose level numbers are drawn. Those of tracers inside the function draw from it."""
         self.identity = object()
         """What a stream that the run has started refers to: a stream may live longer than the run's tracer."""
-        self._drawn: list[tuple[Any, int]] = []
-        """What was drawn, each with the counter of its stream after the draw."""
-        self._replayed = None if first_run is None else iter(first_run._drawn)
+        self._results: list[Any] = []
+        """The results of `repeat`, in order."""
+        self._replayed = None if first_run is None else iter(first_run._results)
 
     @property
     def is_second(self) -> bool:
         """Whether the function has run before."""
         return self._replayed is not None
 
-    def draw(self, stream: RandomStream, draw_anew: Callable[[], _Drawn]) -> _Drawn:
-        """Return the draw of the first run, or, in a first run, the result of `draw_anew`.
+    def draw(self, stream: RandomStream, draw_anew: Callable[[], _Result]) -> _Result:
+        """Return the draw of the first run, or, in a first run, the result of `draw_anew`."""
+        value, counter = self.repeat(lambda: (stream.draw_repeatably(draw_anew), stream.counter))
+        if self.is_second and stream.restarted_by is self.identity:
+            stream.set_counter(counter)
+        return value
+
+    def repeat(self, compute: Callable[[], _Result]) -> _Result:
+        """Return the result of the first run, or, in a first run, that of `compute`, which runs around this one record.
 
         Raises:
-            ArgumentError: the second run draws more than the first one.
+            ArgumentError: the second run asks for more results than the first one.
         """
         if self._replayed is None:
             token = repeated_run.set(self.outer)
             try:
-                value = stream.draw_repeatably(draw_anew)  # which runs around this one record, too
+                value = compute()
             finally:
                 repeated_run.reset(token)
-            self._drawn.append((value, stream.counter))
+            self._results.append(value)
             return value
         try:
-            value, counter = next(self._replayed)
+            return next(self._replayed)
         except StopIteration:
             raise ArgumentError(
-                "checkpoint: the function draws more random numbers when it runs again for the gradient; both runs "
-                "must make the same draws"
+                "checkpoint: the function draws more random numbers when it runs again for the gradient, or takes more "
+                "steps of optimizers; both runs must do the same"
             ) from None
-        if stream.restarted_by is self.identity:  # which has kept the position before
-            stream.counter = counter
-        return value
 
 
-_kept_positions: Final[ContextVar[dict[RandomStream, Position] | None]] = ContextVar(
-    "plugrad_kept_positions", default=None
+def repeat_result(compute: Callable[[], _Result]) -> _Result:
+    """Return the result of `compute`, or its result in the first run of a function that runs twice."""
+    run = repeated_run.get()
+    if run is None or run.tracer is not current_tracer():
+        return compute()
+    return run.repeat(partial(repeat_result, compute))
+
+
+_kept_positions: Final[ContextVar[dict[RandomStream, tuple[Position, Position]] | None]] = (
+    ContextVar("plugrad_kept_positions", default=None)
 )
-"""Where the streams were that have moved in the innermost block of `keep_positions`."""
+"""For each stream that the innermost block of `keep_positions` has moved: where it was before, and is now."""
 
 
 @contextmanager
 def keep_positions() -> Generator[None, None, None]:
-    """Move all streams back, after the block, to where they were before.
+    """Move the streams that the block moves back to where they were, unless another thread has moved them since.
 
     A function that runs once more for its gradient may restart them, but the program around it did not see that.
     """
-    kept: dict[RandomStream, Position] = {}
+    kept: dict[RandomStream, tuple[Position, Position]] = {}
     token = _kept_positions.set(kept)
     try:
         yield
     finally:
         _kept_positions.reset(token)
         with _lock:
-            for stream, position in kept.items():
-                stream.position = position
+            for stream, (before, after) in kept.items():
+                if stream.position == after:
+                    stream.position = before
 
 
 class RandomStream:
@@ -163,8 +176,7 @@ class RandomStream:
         started_in = None if target is None else ref(target)
         restarted_by = None if key is None or run is None else run.identity
         with _lock:
-            self.keep_position()
-            self.position = key, counter, started_in, restarted_by
+            self._move_to((key, counter, started_in, restarted_by))
         if key is not None:
             _repeat_in_each_run(partial(self._move, key, counter))
 
@@ -173,11 +185,18 @@ class RandomStream:
         with _lock:
             self._set_position(key, counter)
 
-    def keep_position(self) -> None:
-        """Note where the stream is for `keep_positions`, before it moves."""
+    def _move_to(self, position: Position) -> None:
+        """Set the position, and note both for `keep_positions`; the caller holds the lock."""
         kept = _kept_positions.get()
         if kept is not None:
-            kept.setdefault(self, self.position)
+            before, _ = kept.get(self) or (self.position, None)
+            kept[self] = before, position
+        self.position = position
+
+    def set_counter(self, counter: int) -> None:
+        """Move to another number of the counter."""
+        with _lock:
+            self._move_to((self._key, counter, self._started_in, self.restarted_by))
 
     def take_blocks(self, block_count: int) -> tuple[int, int]:
         """Return the key and the counter, and advance the counter by `block_count`.
@@ -195,7 +214,7 @@ class RandomStream:
             self._set_position(key, (counter + block_count) % (1 << COUNTER_BITS))
         return (key() if callable(key) else key), counter
 
-    def draw_repeatably(self, draw_anew: Callable[[], _Drawn]) -> _Drawn:
+    def draw_repeatably(self, draw_anew: Callable[[], _Result]) -> _Result:
         """Return the result of `draw_anew`, or its result in the first run of a function that runs twice."""
         run = repeated_run.get()
         if run is None or run.tracer is not current_tracer():
@@ -204,9 +223,8 @@ class RandomStream:
 
     def _set_position(self, key: Key, counter: int) -> None:
         """Set the key and the counter; the caller holds the lock."""
-        self.keep_position()
         undo_on_failure(partial(self._restore_position, self._key, self.counter, counter))
-        self._key, self.counter = key, counter
+        self._move_to((key, counter, self._started_in, self.restarted_by))
 
     def _restore_position(self, key: Key | None, old_counter: int, new_counter: int) -> None:
         """Go back to where the stream was, unless another thread has drawn since."""
@@ -217,9 +235,9 @@ class RandomStream:
     def _advance_counter(self, block_count: int) -> int:
         """Return the counter, and advance it by `block_count`."""
         with _lock:
-            self.keep_position()
             counter = self.counter
-            self.counter = (counter + block_count) % (1 << COUNTER_BITS)
+            end = (counter + block_count) % (1 << COUNTER_BITS)
+            self._move_to((self._key, end, self._started_in, self.restarted_by))
             return counter
 
     def next_state(self, word_count: int, backend: Backend) -> Tensor:
@@ -263,9 +281,9 @@ class RandomStream:
                     self._move(key, (counter + blocks) % (1 << COUNTER_BITS))
                 return (key() if callable(key) else key), counter
         else:
-            with _lock:
-                self.keep_position()
-                self._started_in = None  # a loop or branch moves it as often as it runs
+            if self._started_in is not None:  # a loop or branch moves it as often as it runs
+                with _lock:
+                    self._move_to((self._key, self.counter, None, self.restarted_by))
             take = partial(self.take_blocks, blocks)
         return host_value(
             lambda: state_words(*take()), shape=(STATE_WORDS,), dtype=int32, device=backend

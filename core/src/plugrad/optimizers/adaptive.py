@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from plugrad.kernels import optimizers
 from plugrad.ops.attributes import check_flag
 from plugrad.ops.creation import full
+from plugrad.ops.optimizers import choose_step_dtype
 from plugrad.optimizers.optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ class Adagrad(Optimizer):
 
     def _initial_slot(self, variable: Variable, slot_name: str) -> Tensor:
         """Return the initial sum of squares."""
-        value = self.initial_accumulator_value
-        return full(variable.shape, value, dtype=variable.dtype, device=variable.backend)
+        value, dtype = self.initial_accumulator_value, choose_step_dtype(variable.dtype)
+        return full(variable.shape, value, dtype=dtype, device=variable.backend)
 
     @property
     def _update_rule(self) -> Kernel[..., list[Tensor]]:

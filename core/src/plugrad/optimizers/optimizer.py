@@ -14,7 +14,8 @@ from plugrad.interruptions import run_uninterrupted
 from plugrad.ops.attributes import as_list, check_integer, check_real
 from plugrad.ops.binary import where
 from plugrad.ops.creation import asarray, zeros
-from plugrad.ops.optimizers import make_update
+from plugrad.ops.optimizers import choose_step_dtype, make_update
+from plugrad.ops.streams import repeat_result
 from plugrad.ops.transfer import host_value, stop_gradient
 from plugrad.optimizers.checks import (
     check_gradient,
@@ -297,7 +298,8 @@ class Optimizer(ABC):
             if gradient.array.dtype is not variable.array.dtype:
                 gradient = gradient.astype(variable.dtype)
             moves.append((variable, gradient, self._get_state(variable, names)))
-        groups = group_by_kernel(moves, self._groups)
+        indices = repeat_result(partial(group_by_kernel, moves, self._groups))
+        groups = [(turn, [moves[i] for i in group]) for turn, group in indices]
         moved = [(turn, group[0][0], [state for _, _, state in group]) for turn, group in groups]
         numbers: list[tuple[float, ...]] = []
 
@@ -305,13 +307,14 @@ class Optimizer(ABC):
             """Return the coefficients of a group; the first group's call counts the step."""
             nonlocal numbers
             if group_index == 0:
-                numbers = self._begin_step(moved)
+                numbers = repeat_result(partial(self._begin_step, moved))
             return numbers[group_index]
 
         def take_step(log: HostLog) -> None:
             """Update the variables of all groups."""
             if not groups:
-                host_value(lambda: self._begin_step([]), shape=(0,))
+                count = partial(repeat_result, partial(self._begin_step, []))
+                repeat_result(lambda: host_value(count, shape=(0,)))
                 assign_all([], [], log)
             for i, (_, group) in enumerate(groups):
                 self._apply_updates(step, group, names, partial(compute, i), log, is_finite)
@@ -380,7 +383,8 @@ class Optimizer(ABC):
                         f"set_state: {type(self).__name__} keeps {list(self._slot_names())} for a variable, "
                         f"not {short_repr(name)}; the state is that of another optimizer"
                     )
-                slots[name] = asarray(value, dtype=variable.dtype, device=variable.backend)
+                dtype = choose_step_dtype(variable.dtype)
+                slots[name] = asarray(value, dtype=dtype, device=variable.backend)
                 if slots[name].shape != variable.shape:
                     raise ShapeError(
                         f"set_state: {short_repr(name)} of variable {variable.name!r} has shape "
@@ -499,7 +503,8 @@ class Optimizer(ABC):
     def _initial_slot(self, variable: Variable, slot_name: str) -> Tensor:
         """Return the initial value of a slot."""
         # Not zeros_like: the first trace would compute the value of the variable, and what it draws.
-        return zeros(variable.shape, dtype=variable.dtype, device=variable.backend)
+        dtype = choose_step_dtype(variable.dtype)
+        return zeros(variable.shape, dtype=dtype, device=variable.backend)
 
     def _check_coefficients(
         self, *, lower_bound: float, upper_bound: float = float("inf"), **coefficients: float

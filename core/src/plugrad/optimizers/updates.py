@@ -39,8 +39,8 @@ VariableUpdate: TypeAlias = tuple[Variable, Tensor, VariableState]
 
 def group_by_kernel(
     updates: Sequence[VariableUpdate], group_of: Mapping[Variable, object]
-) -> list[tuple[int, list[VariableUpdate]]]:
-    """Group updates that one kernel call can update: equal dtype, device, group and number of steps taken.
+) -> list[tuple[int, list[int]]]:
+    """Group the indices of updates that one kernel call can make: equal dtype, device, group and number of steps taken.
 
     A variable that comes twice takes another step: its update belongs to a later group, and the number that comes with
     a group says how often its variables have come. A traced program holds as long as the same variables have taken
@@ -48,7 +48,7 @@ def group_by_kernel(
     """
     tracer = current_tracer()
     if tracer is None and not group_of and _can_update_together(updates):
-        return [(1, list(updates))]
+        return [(1, [*range(len(updates))])]
     planned = None if tracer is None else tracer.planned_steps
     came: dict[int, int] = {}
     turns: list[int] = []
@@ -61,10 +61,10 @@ def group_by_kernel(
     if planned is not None:
         planned.update(came)
     equal = static_value(partial(_first_in_group, upcoming, group_of))
-    groups: dict[tuple[int, int, object, Backend], list[VariableUpdate]] = {}
-    for move, turn, first in zip(updates, turns, equal, strict=True):
-        group = turn, first, move[1].array.dtype, move[0].backend  # gradients have been cast
-        groups.setdefault(group, []).append(move)
+    groups: dict[tuple[int, int, object, Backend], list[int]] = {}
+    for i, ((variable, gradient, _), turn) in enumerate(zip(updates, turns, strict=True)):
+        group = turn, equal[i], gradient.array.dtype, variable.backend  # gradients have been cast
+        groups.setdefault(group, []).append(i)
     return [(group[0], groups[group]) for group in sorted(groups, key=itemgetter(0))]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from types import CellType, FunctionType
+from types import CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -34,32 +34,47 @@ def bind_closure(function: Callable[..., Any]) -> Callable[..., Any]:
     >>> [f() for f in late], [f() for f in early]
     ([2, 2, 2], [0, 1, 2])
 
-    This includes the functions that it closes over.
+    This includes the functions that it closes over, and those among its defaults and the arguments of a
+    `functools.partial`. What a list or an object holds is looked up again.
     """
     return _bind(function, {})
 
 
 def _bind(function: Any, known: dict[int, Any]) -> Any:
-    """Return a bound function; `known` has those for functions by their identity, as functions may call themselves."""
+    """Return a bound function, or anything else as it is.
+
+    `known` has the bound functions by the identity of the original ones, as functions may call themselves.
+    """
     if isinstance(function, partial):
         wrapped = cast("partial[Any]", function)
-        return partial(_bind(wrapped.func, known), *wrapped.args, **wrapped.keywords)
+        args = [_bind(x, known) for x in wrapped.args]
+        return partial(_bind(wrapped.func, known), *args, **_bind_values(wrapped.keywords, known))
     if isinstance(function, FunctionWrapper):
         return function.with_function(_bind(function.function, known))
-    if not isinstance(function, FunctionType) or not function.__closure__:
+    if isinstance(function, MethodType):
+        return MethodType(_bind(function.__func__, known), function.__self__)
+    if not isinstance(function, FunctionType):
+        return function
+    own_cells, defaults = function.__closure__ or (), function.__defaults__ or ()
+    named = function.__kwdefaults__ or {}
+    if not own_cells and not any(map(callable, (*defaults, *named.values()))):
         return function
     if (bound := known.get(id(function))) is not None:
         return bound
-    cells = tuple([CellType() for _ in function.__closure__])
-    bound = FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, cells
-    )
-    bound.__kwdefaults__ = function.__kwdefaults__
+    cells = tuple([CellType() for _ in own_cells])
+    bound = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
     bound.__dict__.update(function.__dict__)
     known[id(function)] = bound
-    for cell, own in zip(cells, function.__closure__, strict=True):
+    bound.__defaults__ = tuple([_bind(x, known) for x in defaults])
+    bound.__kwdefaults__ = _bind_values(named, known)
+    for cell, own in zip(cells, own_cells, strict=True):
         try:
             cell.cell_contents = _bind(own.cell_contents, known)
         except ValueError:  # nothing is assigned yet
             continue
     return bound
+
+
+def _bind_values(values: dict[str, Any], known: dict[int, Any]) -> dict[str, Any]:
+    """Return a dict whose values are bound."""
+    return {name: _bind(x, known) for name, x in values.items()}

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from plugrad.extend import (
-    PACKED_VIEWS,
     Call,
     Cond,
     Fused,
@@ -22,7 +21,6 @@ from plugrad.extend import (
     find_storage,
     fuse_regions,
     fuse_steps,
-    pack_memory,
     plan_memory,
 )
 from plugrad.kernels import fused as fused_kernels
@@ -30,12 +28,11 @@ from plugrad_cpu.extend import empty, make_room, thread_pool
 from plugrad_native.declare import PART_SIZE_MULTIPLE, UNTRACKED_MAX_ELEMENTS
 from plugrad_native.programs.calls import get_inputs
 from plugrad_native.programs.control import write_control
+from plugrad_native.programs.element_loops import write_element_loop
 from plugrad_native.programs.elementwise import lower_elementwise
-from plugrad_native.programs.epilogues import (
-    find_accumulated_products,
-)
 from plugrad_native.programs.groups import lower_group
 from plugrad_native.programs.images import is_image_group, write_image_group
+from plugrad_native.programs.layout import lay_out_values
 from plugrad_native.programs.lowering import (
     VIEW_KERNELS,
     lower_call,
@@ -43,24 +40,18 @@ from plugrad_native.programs.lowering import (
 from plugrad_native.programs.order import order_steps
 from plugrad_native.programs.reuse import (
     MemoryUses,
-    find_overwritten_values,
     find_reusable_arguments,
     is_overwritable,
     is_slice_update,
-    merge_storage,
-    place_in_results,
 )
+from plugrad_native.programs.row_loops import ROW_BLOCK_MULTIPLE, write_row_loop
 from plugrad_native.programs.rows import RowStep, lower_rows
 from plugrad_native.programs.scratch import count_scratch_bytes
 from plugrad_native.programs.selection import CompiledStepSelector
 from plugrad_native.programs.table import Location, ProgramTable
 from plugrad_native.programs.updates import CompiledGraphWithUpdates, plan_updates
 from plugrad_native.programs.views import find_elementwise_shape, find_group_views
-from plugrad_native.programs.writer import (
-    LARGE_ARENA_BYTES,
-    ROW_BLOCK_MULTIPLE,
-    ProgramWriter,
-)
+from plugrad_native.programs.writer import LARGE_ARENA_BYTES, ProgramWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
@@ -185,8 +176,7 @@ def compile_region(
     The results may be arguments, constants, and results of the body. The graph around the body has made the dying
     arguments, and no longer needs them.
     """
-    steps = body.steps
-    if all(isinstance(step, Call) and step.kernel in VIEW_KERNELS for step in steps):
+    if all(isinstance(step, Call) and step.kernel in VIEW_KERNELS for step in body.steps):
         viewed = replace(
             body,
             arguments=tuple(arguments),
@@ -195,54 +185,38 @@ def compile_region(
         )
         return Region(compile_replay(viewed), find_storage(viewed), 0)
     body = order_steps(body, preallocated_values=frozenset(body.results))
-    steps = body.steps
-    plan = plan_memory(
+    memory = lay_out_values(body, dying_arguments)
+    constants = _collect_constants(body, constants, memory.storage)
+    table = ProgramTable(memory.input_sizes(), memory.output_sizes(), memory.arena_bytes)
+    writer = ProgramWriter(table, body.specs, memory.locations, memory.arena_bytes, constants)
+    for step in body.steps:
+        _write_step(writer, step)
+    caller = _ProgramCaller(
         body,
-        views=PACKED_VIEWS,
-        in_place=False,
-        are_results_apart=True,
-        places=find_accumulated_products(body),
+        arguments,
+        results,
+        memory.inputs,
+        memory.outputs,
+        memory.storage,
+        constants,
+        memory.reused_arguments,
     )
-    storage, specs = dict(plan.storage), body.specs
-    sizes = {v: count_elements(specs[v].shape) * specs[v].dtype.itemsize for v in specs}
-    births = {v: i for i, step in enumerate(steps) for v in step.outputs if storage[v] == v}
-    inputs = [v for v in body.arguments if v in storage]
-    found = find_reusable_arguments(body, dying_arguments) if dying_arguments else {}
-    reused = {v: x for v, x in found.items() if storage[v] == v and x in inputs}
-    outputs = [v for v in births if v in reused or plan.last_uses[v] == len(steps)]
-    last_uses = {v: last for v, last in plan.last_uses.items() if v in births and v not in outputs}
-    merge_storage(storage, last_uses, find_overwritten_values(body, storage, last_uses))
-    guests = place_in_results(sizes, births, last_uses, [v for v in outputs if v not in reused])
-    alone = {v: sizes[v] for v in last_uses if v not in guests}
-    offsets, arena_bytes = pack_memory(alone, births, last_uses)
-    slots = {v: 1 + i for i, v in enumerate([*inputs, *outputs])}
-    constants = {**constants, **body.constants}
-    for step in steps:
+    run = caller.compile(table.make_function(), sum(table.outputs), table.arena_bytes)
+    return Region(run, memory.find_owners(results), _count_allocated_bytes(table))
+
+
+def _collect_constants(
+    body: Graph, outer_constants: Mapping[Value, Array], storage: Mapping[Value, Value]
+) -> Mapping[Value, Array]:
+    """Return the constants of a graph, its fused steps and what is around it, and the views of constants."""
+    constants = {**outer_constants, **body.constants}
+    for step in body.steps:
         if isinstance(step, Fused):
             constants |= step.body.constants
     for value, owner in storage.items():
         if value != owner and owner in constants:
-            constants[value] = np.reshape(constants[owner], specs[value].shape)
-    places: dict[Value, Location] = {}
-    for value in specs:
-        owner = storage.get(value)
-        if owner is None:
-            continue
-        host = guests.get(owner, owner)
-        if host in slots:
-            places[value] = Location(slots[host], 0, sizes[value])
-        elif owner in offsets:
-            places[value] = Location(0, offsets[owner], sizes[value])
-    table = ProgramTable([sizes[v] for v in inputs], [sizes[v] for v in outputs], arena_bytes)
-    writer = ProgramWriter(table, specs, places, arena_bytes, constants)
-    for step in steps:
-        _write_step(writer, step)
-    caller = _ProgramCaller(body, arguments, results, inputs, outputs, storage, constants, reused)
-    run = caller.compile(table.make_function(), sum(table.outputs), table.arena_bytes)
-    owners = {storage[v]: v for v in reversed(results) if v in storage}
-    lying = {v: owners[storage[v]] for v in results if storage.get(v) in outputs}
-    lying |= {v: storage[v] for v in results if v in storage and storage[v] in inputs}
-    return Region(run, {**lying, **reused}, _count_allocated_bytes(table))
+            constants[value] = np.reshape(constants[owner], body.specs[value].shape)
+    return constants
 
 
 def _count_allocated_bytes(program: ProgramTable) -> int:
@@ -296,13 +270,13 @@ def _write_group(
     shape = find_elementwise_shape(body)
     if shape is not None:
         calls = lower_group(body, writer.specs, find_group_views(body))
-        writer.write_loop(shape, calls, body.results, first_item, end_item)
+        write_element_loop(writer, shape, calls, body.results, first_item, end_item)
     elif is_image_group(body.steps):
         write_image_group(writer, body, first_item, end_item)
     else:
         rows = writer.specs[body.results[0]].shape[0]
-        writer.write_row_loop(
-            rows, _make_row_steps(body, writer.specs), body.results, first_item, end_item
+        write_row_loop(
+            writer, rows, _make_row_steps(body, writer.specs), body.results, first_item, end_item
         )
 
 

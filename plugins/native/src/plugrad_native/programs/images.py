@@ -22,9 +22,11 @@ from plugrad_native.programs.calls import (
     check_c_function,
     get_inputs,
 )
+from plugrad_native.programs.element_loops import write_element_loop
 from plugrad_native.programs.groups import can_join_loop, lower_group
+from plugrad_native.programs.row_loops import ROWS_MAX_L2_BYTES
 from plugrad_native.programs.table import ALIGNMENT_BYTES
-from plugrad_native.programs.writer import ROWS_MAX_L2_BYTES, ProgramWriter
+from plugrad_native.programs.writer import ProgramWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -140,6 +142,6 @@ def _write_parts(
             assert calls is not None
             inside.write_calls(calls)
         group = lower_group(replace(body, steps=tuple(loop)), specs)
-        inside.write_loop(specs[body.results[0]].shape, group, body.results)
+        write_element_loop(inside, specs[body.results[0]].shape, group, body.results)
 
     writer.table.add_repeat(len(first_images), writer.table.collect_nodes(write_part))
