@@ -177,7 +177,7 @@ class _ReductionDivision(NamedTuple):
     columns: int
     """The number of adjacent columns that an invocation reduces side by side."""
     row_elements: int
-    """The number of adjacent elements of a row that it reads in a step."""
+    """The number of adjacent elements of a row that an invocation reads in a step."""
     steps: int
     """The number of steps for a whole row."""
     segments: int
@@ -187,7 +187,7 @@ class _ReductionDivision(NamedTuple):
     segment_steps: int
     """The number of steps for a segment."""
     loop_function: str
-    """The function of the template that loops over a segment."""
+    """The name of the template's WGSL function that loops over a segment."""
 
 
 def _divide_reduction(
@@ -370,13 +370,13 @@ def arg_reduction(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], G
 
 @cache
 def _arg_reduction_program(
-    dtype: DType, is_better_expression: str, reads_found_positions: bool
+    dtype: DType, is_better_expression: str, has_candidates: bool
 ) -> Program:
-    """Return the program that finds the best element of each segment, among all or among positions found before."""
+    """Return the program that finds the best element of each segment, among all or, with candidates, some positions."""
     bindings = ["var<storage, read_write> output: array<i32>;"]
-    if reads_found_positions:
+    if has_candidates:
         bindings.insert(0, "var<storage, read> found: array<i32>;")
-    position = "found[choices + {} * parameters.inner]" if reads_found_positions else "i32({})"
+    position = "found[choices + {} * parameters.inner]" if has_candidates else "i32({})"
     source = partial(
         shader,
         "reduction_position",
