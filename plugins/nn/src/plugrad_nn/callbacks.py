@@ -68,7 +68,10 @@ class Callback:
     """
 
     only_in_first_process: ClassVar[bool] = False
-    """Whether only the first of several processes that train together calls the methods, as of one that logs."""
+    """Whether only the first of several processes that train together calls the methods, as those of loggers.
+
+    Such a callback must not set ``run.is_stopped``, because the other processes would wait for the first one.
+    """
 
     def on_train_begin(self, run: Run) -> None:
         """Called before the first epoch."""

@@ -143,24 +143,30 @@ def _iter_reduction_plans(
     for number, (outer, size, inner) in enumerate(groups):
         is_last_group = number == len(groups) - 1
         while True:
-            d = _divide_reduction(rule.dtype, outer, size, inner, is_software)
-            parts = d.segments // d.joined_segments
+            (
+                columns,
+                row_elements,
+                steps,
+                segments,
+                joined_segments,
+                segment_steps,
+                loop_function,
+            ) = _divide_reduction(rule.dtype, outer, size, inner, is_software)
+            parts = segments // joined_segments
             is_whole = parts == 1 and is_last_group
             finish = narrow_expression(rule.dtype, rule.finish_expression) if is_whole else "value"
-            prepare = "whole" if size % d.row_elements == 0 else "filled_up"
-            kind = (rule.dtype, rule.combine_expression, finish, d.columns, d.row_elements)
-            join = "" if d.joined_segments == 1 else "subgroups" if has_subgroups else "memory"
-            program = _reduction_program(*kind, d.loop_function, prepare, workgroup, join)
-            vectors = inner // d.columns
-            distances = (
-                (d.segment_steps, 1, d.segment_steps) if is_software else (1, d.segments, d.steps)
-            )
-            invocations = outer * d.segments * vectors
+            prepare = "whole" if size % row_elements == 0 else "filled_up"
+            kind = (rule.dtype, rule.combine_expression, finish, columns, row_elements)
+            join = "" if joined_segments == 1 else "subgroups" if has_subgroups else "memory"
+            program = _reduction_program(*kind, loop_function, prepare, workgroup, join)
+            vectors = inner // columns
+            distances = (segment_steps, 1, segment_steps) if is_software else (1, segments, steps)
+            invocations = outer * segments * vectors
             parameters = (
                 invocations,
-                d.segments,
+                segments,
                 vectors,
-                *[n * vectors for n in (d.steps, *distances)],
+                *[n * vectors for n in (steps, *distances)],
                 size,
                 rule.identity_value,
                 float(count),
