@@ -205,3 +205,11 @@ ERROR_CASES = [
 @pytest.mark.rows("error_case", ERROR_CASES, ids=str)
 def test_bad_input(error_case, backend):
     error_case.check()
+
+
+@pytest.mark.parametrize("name", ["silu", "mish", "gelu", "hard_silu", "softplus", "elu", "celu"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_gradients_at_infinity_are_those_of_the_asymptotes(name, dtype, backend):
+    x = plugrad.asarray([np.inf, -np.inf, 6e4, -6e4], dtype=dtype)
+    found = plugrad.grad(lambda x: plugrad.sum(getattr(plugrad, name)(x)))(x)
+    np.testing.assert_array_equal(found.numpy(), [1, 0, 1, 0])

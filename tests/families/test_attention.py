@@ -93,3 +93,18 @@ ERROR_CASES = [
 @pytest.mark.rows("error_case", ERROR_CASES, ids=str)
 def test_bad_input(error_case, backend):
     error_case.check()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_a_number_as_mask_takes_the_dtype_of_tensors(dtype, backend):
+    if plugrad.as_dtype(dtype) not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    x = plugrad.asarray([[1.0, 2.0], [4.0, 8.0]], dtype=dtype)
+    for mask in (0.1, 1, True):
+        found = plugrad.attention(x, x, x, mask)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(
+            found.astype("float32").numpy(),
+            plugrad.attention(x, x, x).astype("float32").numpy(),
+            rtol=1e-2,
+        )

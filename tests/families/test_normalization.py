@@ -323,3 +323,18 @@ ERROR_CASES = [
 @pytest.mark.rows("error_case", ERROR_CASES, ids=str)
 def test_bad_input(error_case, backend):
     error_case.check()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_numbers_take_the_dtype_of_tensors(dtype, backend):
+    if plugrad.as_dtype(dtype) not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    x = plugrad.asarray([[1.0, 2.0], [4.0, 8.0]], dtype=dtype)
+    number = lambda value: plugrad.asarray(value, dtype=dtype)  # noqa: E731
+    found = plugrad.batch_norm(x, 0.1, 3, 0.3, 2)
+    expected = plugrad.batch_norm(x, number(0.1), number(3.0), number(0.3), number(2.0))
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    assert plugrad.batch_norm(1, 0.0, 1.0).dtype == "float32"
+    with pytest.raises(DTypeError, match=r"batch_norm \(mean\) does not take complex"):
+        plugrad.batch_norm(x, 1j, 1.0)

@@ -18,7 +18,7 @@ from plugrad.engine.transfer import make_leaf
 from plugrad.errors import ArgumentError, KernelFailed, RegistrationError, short_repr
 from plugrad.registry.composites import Composite, register_composite
 from plugrad.registry.gradients import RegisteredGradient
-from plugrad.tape.nodes import Call, Leaf, ResultBundle, recording
+from plugrad.tape.nodes import Call, Leaf, Recording, ResultBundle
 from plugrad.tape.plans import ALL_INPUT_POSITIONS, GradientPlan, RuleApplication
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.context import use_precision
@@ -194,7 +194,7 @@ def _vjp_through_body(
         if x is not None and is_wanted and x.dtype.is_inexact:
             x, leaves[index] = make_leaf(x)
         inputs.append(x)
-    with recording(leaves.values()):
+    with Recording(leaves.values()):
         result = _run_body(kernel, body, inputs, call.attrs, call.backend)
     several = isinstance(result, list)
     root = ResultBundle(tuple([y.node for y in result])) if several else result.node

@@ -43,8 +43,13 @@ def lift_arguments(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def lift_alias(x: Tensor) -> Tensor:
     """Return a new tensor that shares the array of x, and that a traced function may assign to if x is from outside."""
-    (lifted,) = lift_arguments((x,))
-    return alias(lifted)
+    return alias(_lift(x))
+
+
+def _lift(x: Tensor) -> Tensor:
+    """Return a tensor lifted to the innermost tracer, if there is one."""
+    tracer = current_tracer()
+    return x if tracer is None else copy_to_backend(x, tracer)
 
 
 def make_leaf(x: Tensor) -> tuple[Tensor, Leaf]:
@@ -52,7 +57,7 @@ def make_leaf(x: Tensor) -> tuple[Tensor, Leaf]:
 
     While a function is traced, a tensor from outside is lifted first, as it may be differentiated there, too.
     """
-    (lifted,) = lift_arguments((x,))
+    lifted = _lift(x)
     leaf = Leaf((lifted.node,))
     return Tensor(lifted.array, lifted.backend, leaf), leaf
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import inf, isfinite, trunc
 from numbers import Complex
 from typing import TYPE_CHECKING, Any, Final
@@ -43,7 +43,7 @@ from plugrad.types.dtype import (
 from plugrad.types.specs import Shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -546,6 +546,34 @@ def have_one_dtype(xs: Sequence[Any]) -> bool:
                 return False
             given = dtype
     return True
+
+
+def promote_named_operands(
+    operands: Mapping[str, TensorLike], kernel: Kernel[..., Any], op: str
+) -> dict[str, Tensor]:
+    """Promote operands to tensors of one dtype that `kernel` supports; Python numbers take that of the others."""
+    home = next((x.backend for x in operands.values() if isinstance(x, Tensor)), None)
+    numbers: dict[str, Any] = {
+        name: x for name, x in operands.items() if type(x) in WEAKLY_TYPED_SCALAR_TYPES
+    }
+    tensors = {
+        name: as_tensor(x, op, name, backend=home)
+        for name, x in operands.items()
+        if name not in numbers or len(numbers) == len(operands)
+    }
+    dtype = reduce(
+        promote, [supported_dtype(x.dtype, kernel, f"{op} ({name})") for name, x in tensors.items()]
+    )
+    for name, number in numbers.items():
+        dtype = supported_dtype(promote_scalar(dtype, number), kernel, f"{op} ({name})")
+    dtype = compute_dtype(kernel, dtype)
+    home = next(iter(tensors.values())).backend
+    return {
+        name: cast(tensors[name], dtype)
+        if name in tensors
+        else cached_constant(numbers[name], dtype, home, op)
+        for name in operands
+    }
 
 
 def promote_to_one_dtype(xs: list[Any], op: str) -> list[Tensor]:

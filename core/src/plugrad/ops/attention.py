@@ -6,15 +6,20 @@ from functools import reduce
 from math import inf, sqrt
 from typing import TYPE_CHECKING, Any
 
-from plugrad.engine.autocast import compute_dtype
 from plugrad.errors import ShapeError
 from plugrad.kernels import attention as kernels
-from plugrad.ops.arguments import as_tensor, cast, have_one_dtype, supported_dtype
+from plugrad.ops.arguments import (
+    WEAKLY_TYPED_SCALAR_TYPES,
+    as_tensor,
+    cast,
+    have_one_dtype,
+    promote_named_operands,
+)
 from plugrad.ops.attributes import check_finite
 from plugrad.ops.binary import where
 from plugrad.ops.movement import broadcast_to, reshape
 from plugrad.tensor.tensor import Tensor
-from plugrad.types.dtype import bool_, promote
+from plugrad.types.dtype import bool_
 from plugrad.types.shapes import broadcast
 
 if TYPE_CHECKING:
@@ -90,30 +95,24 @@ def _promote_and_broadcast_operands(
     q: TensorLike, k: TensorLike, v: TensorLike, mask: TensorLike | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Return the operands as tensors of one dtype whose axes before the last two are those of the result."""
-    given = {"q": q, "k": k, "v": v, "mask": mask}
-    home = next((x.backend for x in given.values() if isinstance(x, Tensor)), None)
-    tensors = {
-        name: as_tensor(x, "attention", name, backend=home)  # type: ignore[arg-type]
-        for name, x in given.items()
-        if x is not None or name != "mask"
+    home = next((x.backend for x in (q, k, v, mask) if isinstance(x, Tensor)), None)
+    if mask is not None and (type(mask) is bool or type(mask) not in WEAKLY_TYPED_SCALAR_TYPES):
+        mask = as_tensor(mask, "attention", "mask", backend=home)
+    is_bool = isinstance(mask, Tensor) and mask.dtype is bool_
+    given = {
+        name: as_tensor(x, "attention", name, backend=home)
+        for name, x in zip("qkv", (q, k, v), strict=True)
     }
-    dtypes = {
-        name: supported_dtype(x.dtype, kernels.attention, f"attention ({name})")
-        for name, x in tensors.items()
-        if name != "mask" or x.dtype is not bool_
-    }
-    dtype = compute_dtype(kernels.attention, reduce(promote, dtypes.values()))
-    for name in ("q", "k", "v"):
-        tensors[name] = cast(tensors[name], dtype)
-        if tensors[name].ndim < 2:
+    operands = given if mask is None or is_bool else {**given, "mask": mask}
+    q, k, v, *masks = promote_named_operands(operands, kernels.attention, "attention").values()
+    for name, x in zip("qkv", (q, k, v), strict=True):
+        if x.ndim < 2:
             raise ShapeError(
-                f"attention: {name} has shape {tensors[name].shape}; it must have at least two axes"
+                f"attention: {name} has shape {x.shape}; it must have at least two axes"
             )
-    q, k, v = (tensors[name] for name in ("q", "k", "v"))
+    mask = cast(where(mask, 0.0, -inf), q.dtype) if is_bool else next(iter(masks), None)  # type: ignore[arg-type]
     batch = reduce(broadcast, (x.shape[:-2] for x in (q, k, v)))
-    mask = tensors.get("mask")
     if mask is not None:
-        mask = cast(where(mask, 0.0, -inf) if mask.dtype is bool_ else mask, dtype)
         mask = reshape(mask, (1,) * (2 - mask.ndim) + mask.shape) if mask.ndim < 2 else mask
         batch = broadcast(batch, mask.shape[:-2])
         shape = batch if any(n != 1 for n in mask.shape[:-2]) else ()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plugrad.engine.custom import custom_grad
 from plugrad.kernels import normalization
 from plugrad.ops.arguments import (
     as_supported_dtype,
-    as_tensor,
     cast,
     have_one_dtype,
-    supported_dtype,
+    promote_named_operands,
 )
 from plugrad.ops.attributes import check_finite, check_integer
 from plugrad.ops.axes import run_along_axis
@@ -20,7 +19,7 @@ from plugrad.ops.reduction import mean
 from plugrad.tensor.context import active_precision
 from plugrad.tensor.tensor import Tensor
 from plugrad.types.arguments import explain_wrong_calls
-from plugrad.types.dtype import as_dtype, float32, promote
+from plugrad.types.dtype import as_dtype, float32
 from plugrad.types.shapes import normalize_axis
 from plugrad.types.specs import Shaped
 
@@ -287,22 +286,15 @@ def _promote_all(
     op: str, kernel: Kernel[..., Any], operands: Mapping[str, TensorLike | None]
 ) -> dict[str, Tensor]:
     """Promote the given operands to tensors of one dtype; an absent offset or scale is left out."""
-    tensors: dict[str, Any] = {
+    given: dict[str, Any] = {
         name: part
         for name, part in operands.items()
         if part is not None or name not in ("offset", "scale")
     }
-    held = [part.array.dtype for part in tensors.values() if isinstance(part, Tensor)]
-    if len(held) == len(tensors) and len(set(held)) == 1 and held[0] in kernel.accepted_dtypes:
-        return tensors
-    home = next((part.backend for part in tensors.values() if isinstance(part, Tensor)), None)
-    for name, part in tensors.items():
-        tensors[name] = as_tensor(part, op, name, backend=home)
-    dtypes = [
-        supported_dtype(tensor.dtype, kernel, f"{op} ({name})") for name, tensor in tensors.items()
-    ]
-    dtype = reduce(promote, dtypes)
-    return {name: cast(tensor, dtype) for name, tensor in tensors.items()}
+    held = [part.array.dtype for part in given.values() if isinstance(part, Tensor)]
+    if len(held) == len(given) and len(set(held)) == 1 and held[0] in kernel.accepted_dtypes:
+        return given
+    return promote_named_operands(given, kernel, op)
 
 
 def local_response_normalization(

@@ -9,7 +9,6 @@ hold arrays, never tensors, so there are no reference cycles.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 from operator import attrgetter
@@ -25,7 +24,7 @@ from plugrad.types.shapes import broadcast, broadcast_axes
 from plugrad.types.specs import Shaped, TensorArray
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from plugrad.registry.gradients import VjpPlan
     from plugrad.tensor.backend import Backend
@@ -214,14 +213,22 @@ def end_recording(leaves: Collection[Leaf]) -> None:
         restore_full_collections()
 
 
-@contextmanager
-def recording(leaves: Collection[Leaf]) -> Generator[None, None, None]:
-    """Mark the functions that are differentiated by these leaves as running, within a block."""
-    open_leaves.update(leaves)
-    try:
-        yield
-    finally:
-        end_recording(leaves)
+class Recording:
+    """A block in which the functions that are differentiated by some leaves are marked as running."""
+
+    __slots__ = ("leaves",)
+
+    def __init__(self, leaves: Collection[Leaf]) -> None:
+        """Note the leaves."""
+        self.leaves = leaves
+
+    def __enter__(self) -> None:
+        """Mark the functions as running."""
+        open_leaves.update(self.leaves)
+
+    def __exit__(self, *_: object) -> None:
+        """Mark them as finished."""
+        end_recording(self.leaves)
 
 
 class ResultBundle(CustomNode):

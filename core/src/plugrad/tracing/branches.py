@@ -9,7 +9,7 @@ from plugrad.errors import ArgumentError
 from plugrad.graph.graph import Cond, While
 from plugrad.passes.dead import has_effect
 from plugrad.passes.hosts import return_host_values, return_host_values_from_branches
-from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, ResultBundle, recording
+from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, Recording, ResultBundle
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.closures import bind_closure
 from plugrad.tensor.tensor import Tensor
@@ -156,7 +156,7 @@ class CondNode(CustomNode):
                 with tracer.bind_captured_tensors(bound, host_values[branch_index]):
                     remaining = iter(xs[:count])
                     args = map_tree(lambda m: fill_placeholder(m, remaining), self.args)
-                    with recording(leaves.values()):
+                    with Recording(leaves.values()):
                         results: Any = function(*args)
                     tracer.bind_host_values(None)  # what runs again has host values of its own
                     found = lift_tensors_of_tree(map_tree(as_tensor_leaf, results), tracer)

@@ -21,8 +21,8 @@ from plugrad.tape.nodes import (
     Leaf,
     Node,
     OutputNode,
+    Recording,
     ResultBundle,
-    recording,
 )
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.backend import check_device_alive
@@ -249,7 +249,7 @@ class Program:
             held = zip(self.variables, inputs[count:], strict=True)
             hosts_outside = tracer.bound_hosts
             with tracer.bind_values(dict(held), hosts):
-                with recording(leaves):
+                with Recording(leaves):
                     results = [*iter_tensors(self.function(inputs[:count]))]
                 tracer.bound_hosts = hosts_outside  # what runs again has host values of its own
                 ends = [

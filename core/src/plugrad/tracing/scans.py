@@ -9,7 +9,7 @@ from plugrad.engine.transfer import copy_to_backend
 from plugrad.graph.graph import Scan
 from plugrad.ops.creation import zeros_like
 from plugrad.passes.hosts import return_host_values
-from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, OutputNode, ResultBundle, recording
+from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, OutputNode, Recording, ResultBundle
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.closures import bind_closure
 from plugrad.tensor.tensor import Tensor
@@ -211,7 +211,7 @@ class ScanNode(CustomNode):
                 c, y = (
                     map_tree(lambda m: fill_placeholder(m, remaining), tree) for tree in self.trees
                 )
-                with recording(leaves):
+                with Recording(leaves):
                     result = check_iteration_result(self.function(c, y), c)
                 tracer.bind_host_values(None)  # what runs again has host values of its own
                 found = [*lift_tensors_of_tree(result, tracer), *now]

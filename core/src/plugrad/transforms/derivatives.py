@@ -20,7 +20,7 @@ from plugrad.ops.attributes import as_list, is_sequence
 from plugrad.ops.creation import asarray, eye, ones_like, zeros, zeros_like
 from plugrad.ops.movement import expand_dims, reshape, stack, unstack
 from plugrad.ops.streams import RepeatedRun, keep_positions, repeated_run
-from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, recording
+from plugrad.tape.nodes import CustomNode, InputGradients, Leaf, Node, Recording
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.closures import bind_closure
 from plugrad.tensor.tensor import Tensor
@@ -413,7 +413,7 @@ class _CheckpointedCall(CustomNode):
         watched = watched_variables.set(dict(zip(self.variables, own, strict=True)))
         run = repeated_run.set(RepeatedRun(self.first_run))
         try:
-            with recording(leaves), keep_positions(), use_arrays(self.arrays):
+            with Recording(leaves), keep_positions(), use_arrays(self.arrays):
                 value = self.function(*args, **kwargs)
         finally:
             repeated_run.reset(run)

@@ -15,11 +15,11 @@ from plugrad.ops.attributes import check_flag, check_integer, is_sequence, to_li
 from plugrad.ops.creation import asarray, zeros_like
 from plugrad.tape.nodes import (
     Leaf,
+    Recording,
     ResultBundle,
     count_live_leaves,
     end_recording,
     open_leaves,
-    recording,
 )
 from plugrad.tape.tape import BackwardPass
 from plugrad.tensor.tensor import Tensor
@@ -257,7 +257,7 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     leaves: list[Leaf] = []
     inputs: list[ArrayWithBackend] = []
     renamed = [map_tree(lambda x: _make_leaf(x, leaves, inputs), arg) for arg in args]
-    with recording(leaves):
+    with Recording(leaves):
         result = map_tree(_check_differentiable_result, function(*renamed))
     is_one = isinstance(result, Tensor)
     ends = [result] if is_one else list(iter_tensors(result))
