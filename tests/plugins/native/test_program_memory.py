@@ -15,6 +15,7 @@ from plugrad.discovery.loading import open_backend
 from plugrad.extend import Call
 from plugrad.tensor.trees import iter_tensors
 from plugrad_cpu.memory import pool
+from plugrad_cpu.threads import thread_pool
 
 variants = pytest.importorskip("plugrad_native.variants")
 if not variants.has_any_variant():
@@ -23,6 +24,7 @@ open_backend("cpu")
 delays = import_module("plugrad_native.programs.delays")
 order = import_module("plugrad_native.programs.order")
 reuse = import_module("plugrad_native.programs.reuse")
+scratch = import_module("plugrad_native.programs.scratch")
 
 ARRAY_SIZE = 1 << 18
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
@@ -166,6 +168,43 @@ def test_planned_peak_memory_of_a_compiled_step():
     step = plugrad.grads(loss)
     plan = plugrad.make_graph(step, fused=True)(k, w).peak_bytes
     assert peak_bytes_when_traced(step, k, w) == pytest.approx(plan, rel=0.05)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("shape", "filter_shape"),
+    [
+        ((1, 64, 64, 32), (3, 3, 32, 32)),
+        ((6, 64, 64, 32), (3, 3, 32, 48)),
+        ((3, 40, 40, 16), (5, 5, 16, 16)),
+    ],
+)
+def test_planned_scratch_memory_of_filter_gradients(shape, filter_shape, threads, monkeypatch):
+    monkeypatch.setattr(thread_pool, "count", threads)
+    x, k = random_tensor(*shape), random_tensor(*filter_shape)
+    gradient = plugrad.grad(lambda k: plugrad.sum(plugrad.conv2d(x, k, padding="same") ** 2))
+    graph = plugrad.make_graph(gradient)(k)
+    (step,) = [
+        step
+        for step in graph.steps
+        if isinstance(step, Call) and step.kernel in scratch.FILTER_GRADIENT_KERNELS
+    ]
+    sizes = []
+    kernels = import_module("plugrad_native.kernels.convolution")
+    for name in ("empty", "zeros"):
+        make = getattr(kernels, name)
+
+        def make_counted(*args, make=make):
+            made = make(*args)
+            sizes.append(made.nbytes)
+            return made
+
+        monkeypatch.setattr(kernels, name, make_counted)
+    filter_gradient = kernels.make_filter_gradient(step.kernel)
+    images, outputs = [np.ones(graph.specs[v].shape, "f4") for v in step.inputs]
+    result = filter_gradient(images, outputs, **step.attrs)
+    planned = scratch.count_scratch_bytes(step, graph.specs)
+    assert sum(sizes) == planned + result.nbytes
 
 
 MEASURE_PROGRAM = """

@@ -313,7 +313,7 @@ def find_numpy_backend() -> Backend | None:
 
 
 def is_numpy_backend(backend: Backend) -> bool:
-    """Return whether a backend is the result of `find_numpy_backend`, without opening any other backend."""
+    """Return whether an open backend is the result of `find_numpy_backend`, without opening any other backend."""
     owner = backend.name, backend.distribution
     for plugin in backends():
         if (plugin.name, plugin.distribution) == owner and _shares_numpy_memory(plugin):

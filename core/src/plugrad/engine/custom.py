@@ -119,6 +119,8 @@ def _call_through_tracer(tracer: Tracer, function: Callable[..., Any]) -> Callab
 def _check_captures(value: Tensor, parents: Sequence[Node | None], call_order: int) -> None:
     """Raise if a value depends on a differentiated tensor other than the arguments, whose nodes are `parents`.
 
+    `call_order` is the least `Node.order` of a node that the call itself made.
+
     Raises:
         GradientLost: it does.
     """

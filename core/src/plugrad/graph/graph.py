@@ -152,7 +152,7 @@ class Cond:
     operands: tuple[Value, ...]
     """The values that both branches take."""
     outputs: tuple[Value, ...]
-    """The values that the results of the branch become."""
+    """The values of the graph that hold the results of the chosen branch."""
     line: SourceLine
     """The user's line of which the trace made the step."""
 

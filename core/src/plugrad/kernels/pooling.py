@@ -60,7 +60,7 @@ def max_pool_gradient(dy: Spec, input: Spec, output: Spec, *, window: Window) ->
     Returns:
         a tensor of the shape and the dtype of the input.
     """
-    check_gradient_shape(dy, input.shape, _shape_with_positions(input.shape, window))
+    check_gradient_shape(dy, input.shape, _argmax_pool_shape(input.shape, window))
     check_gradient_shape(output, input.shape, dy.shape, "output")
     return Shaped(input.shape, check_same_dtype("MaxPoolGrad", dy, input, output))
 
@@ -104,7 +104,7 @@ def max_pool_with_argmax(
         output: images (batch, *window.out, channels) in the dtype of x.
         positions: positions of that shape: int32, or int64 among more than 2**31 elements.
     """
-    shape = _shape_with_positions(x.shape, window)
+    shape = _argmax_pool_shape(x.shape, window)
     if include_batch_in_index and len(window.size) > 2:
         raise ArgumentValueError(
             f"MaxPoolWithArgmax: images with {len(window.size)} spatial axes have positions of their own; omit "
@@ -132,8 +132,8 @@ def pool(input: Spec, *, window: Window, pooling_type: PoolingType) -> Spec:
     )
 
 
-def _shape_with_positions(image_shape: Shape, window: Window) -> Shape:
-    """Return the shape of the result of pooling where positions of elements matter.
+def _argmax_pool_shape(image_shape: Shape, window: Window) -> Shape:
+    """Return the result shape of a maximum pooling that also returns, or needs, the positions of the maxima.
 
     Raises:
         ShapeError: the images have no, or more than three, spatial axes, or the window is one for other images.

@@ -457,7 +457,7 @@ def _as_complex_tensor(x: TensorLike, op: str) -> Tensor:
 
 
 def _as_floating_tensor(x: TensorLike, op: str) -> Tensor:
-    """Convert x to a floating tensor; halves become float32.
+    """Convert x to a floating tensor for the op of a name; halves become float32.
 
     Raises:
         DTypeError: it is not floating.

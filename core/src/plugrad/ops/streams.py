@@ -91,7 +91,9 @@ class RepeatedRun:
         return value
 
     def repeat(self, compute: Callable[[], _Result]) -> _Result:
-        """Return the result of the first run, or, in a first run, that of `compute`, which runs around this one record.
+        """Return the result of `compute` and record it in a first run; return the recorded result in the second run.
+
+        `compute` runs in the function's outer run, which may record its result as well.
 
         Raises:
             ArgumentError: the second run asks for more results than the first one.
@@ -129,7 +131,7 @@ _kept_positions: Final[ContextVar[dict[RandomStream, tuple[Position, Position]] 
 
 @contextmanager
 def keep_positions() -> Generator[None, None, None]:
-    """Move the streams that the block moves back to where they were, unless another thread has moved them since.
+    """Restore, at the end of a block, the streams that it moved, unless another thread has moved them since.
 
     A function that runs once more for its gradient may restart them, but the program around it did not see that.
     """
@@ -156,7 +158,7 @@ class RandomStream:
 
     @property
     def position(self) -> Position:
-        """The key, the counter, and what has moved the stream there."""
+        """The key and the counter, and the backend and the run in which the stream was restarted."""
         return self._key, self.counter, self._started_in, self.restarted_by
 
     @position.setter
@@ -194,7 +196,7 @@ class RandomStream:
         self.position = position
 
     def set_counter(self, counter: int) -> None:
-        """Move to another number of the counter."""
+        """Move to another value of the counter, with the same key."""
         with _lock:
             self._move_to((self._key, counter, self._started_in, self.restarted_by))
 
@@ -277,6 +279,7 @@ class RandomStream:
             is_second = run is not None and run.is_second
 
             def take() -> tuple[int, int]:
+                """Return the key and the counter of this draw; in a first run, move the stream behind it."""
                 if not is_second:
                     self._move(key, (counter + blocks) % (1 << COUNTER_BITS))
                 return (key() if callable(key) else key), counter

@@ -40,41 +40,43 @@ def bind_closure(function: Callable[..., Any]) -> Callable[..., Any]:
     return _bind(function, {})
 
 
-def _bind(function: Any, known: dict[int, Any]) -> Any:
+def _bind(function: Any, bound_by_id: dict[int, Any]) -> Any:
     """Return a bound function, or anything else as it is.
 
-    `known` has the bound functions by the identity of the original ones, as functions may call themselves.
+    `bound_by_id` has the bound functions by the identity of the original ones, as functions may call themselves.
     """
     if isinstance(function, partial):
         wrapped = cast("partial[Any]", function)
-        args = [_bind(x, known) for x in wrapped.args]
-        return partial(_bind(wrapped.func, known), *args, **_bind_values(wrapped.keywords, known))
+        args = [_bind(x, bound_by_id) for x in wrapped.args]
+        return partial(
+            _bind(wrapped.func, bound_by_id), *args, **_bind_values(wrapped.keywords, bound_by_id)
+        )
     if isinstance(function, FunctionWrapper):
-        return function.with_function(_bind(function.function, known))
+        return function.with_function(_bind(function.function, bound_by_id))
     if isinstance(function, MethodType):
-        return MethodType(_bind(function.__func__, known), function.__self__)
+        return MethodType(_bind(function.__func__, bound_by_id), function.__self__)
     if not isinstance(function, FunctionType):
         return function
     own_cells, defaults = function.__closure__ or (), function.__defaults__ or ()
     named = function.__kwdefaults__ or {}
     if not own_cells and not any(map(callable, (*defaults, *named.values()))):
         return function
-    if (bound := known.get(id(function))) is not None:
+    if (bound := bound_by_id.get(id(function))) is not None:
         return bound
     cells = tuple([CellType() for _ in own_cells])
     bound = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
     bound.__dict__.update(function.__dict__)
-    known[id(function)] = bound
-    bound.__defaults__ = tuple([_bind(x, known) for x in defaults])
-    bound.__kwdefaults__ = _bind_values(named, known)
+    bound_by_id[id(function)] = bound
+    bound.__defaults__ = tuple([_bind(x, bound_by_id) for x in defaults])
+    bound.__kwdefaults__ = _bind_values(named, bound_by_id)
     for cell, own in zip(cells, own_cells, strict=True):
         try:
-            cell.cell_contents = _bind(own.cell_contents, known)
+            cell.cell_contents = _bind(own.cell_contents, bound_by_id)
         except ValueError:  # nothing is assigned yet
             continue
     return bound
 
 
-def _bind_values(values: dict[str, Any], known: dict[int, Any]) -> dict[str, Any]:
+def _bind_values(values: dict[str, Any], bound_by_id: dict[int, Any]) -> dict[str, Any]:
     """Return a dict whose values are bound."""
-    return {name: _bind(x, known) for name, x in values.items()}
+    return {name: _bind(x, bound_by_id) for name, x in values.items()}

@@ -161,7 +161,7 @@ class GraphTracer(Tracer):
         self.guards.append((function, function()))
 
     def without_tape(self, array: Any) -> Any:
-        """Return an array with the same values through which no gradient flows: the same one, unless a step says so."""
+        """Return an array of equal values without gradient: the output of a step that stops it, or the array itself."""
         if not self.keeps_stop_gradients or not isinstance(array, TracedArray):
             return array  # which strings are not
         output = self.new_value(self.specs[array.value])

@@ -252,7 +252,7 @@ def _mark_as_replaced(variables: Iterable[Variable]) -> None:
 
 
 def keep_first_arrays(variables: Iterable[Variable]) -> None:
-    """Note what variables hold, before a function that will run again replaces it; see `plugrad.checkpoint`."""
+    """Note the arrays of variables before a function that will run again replaces them; see `plugrad.checkpoint`."""
     kept = first_arrays.get()
     if kept is not None:
         for variable in variables:
@@ -295,4 +295,4 @@ watched_variables: ContextVar[dict[Variable, Leaf] | None] = ContextVar(
 first_arrays: ContextVar[dict[Variable, Any] | None] = ContextVar(
     "plugrad_first_arrays", default=None
 )
-"""What variables held before the function that is running, and will run again, replaced it; None outside of one."""
+"""By variable: its array before the running function, which will run again, replaced it; None outside of one."""

@@ -73,7 +73,7 @@ def with_fast_path(
     configs: Sequence[KernelConfig],
     function: Implementation,
 ) -> Implementation:
-    """Return an implementation that tries a kernel's fast path, if a table has its pack, before `function`."""
+    """Return an implementation that tries the fast path of a kernel pack, if a table has one, before `function`."""
     fast_path = _fast_paths.get(configs[0].kernel_name)
     if fast_path is None or not any(_holds_pack(table, fast_path.pack) for table in tables):
         return function

@@ -39,6 +39,7 @@ class Gloo(Collective):
 
     name = "gloo"
     library = "torch"
+    """The name of the package that the transport imports."""
     remedy = "pip install torch, of which the build for the processor is enough"
 
     def __init__(self) -> None:

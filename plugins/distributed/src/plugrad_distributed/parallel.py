@@ -289,7 +289,7 @@ class DataParallel:
     def _clip_unscaled(
         self, variables: Sequence[Variable], gradients: list[Tensor]
     ) -> Sequence[Tensor]:
-        """Return the gradients that `clip` makes of those of the loss without its scale, scaled again."""
+        """Return the gradients, clipped as those of the unscaled loss, but with the loss scale as a factor."""
         assert self.clip is not None
         factor = self._loss_factor(variables)
         if factor is None:
@@ -434,7 +434,7 @@ class _TrainingStep:
             self._send_or_accumulate(last + 1, self._loss.reshape(-1), True)
 
     def finish_accumulating(self) -> None:
-        """Assign the last token to a variable, without which a traced program would leave out what nothing reads."""
+        """Assign the token of the last reduction step to a variable, so that a traced program does not leave it out."""
         self.reduction.kept_token.assign(self._token)
 
     def receive_all(self, gradients: Sequence[Tensor]) -> Tensor | None:
@@ -468,11 +468,11 @@ def _scale(function: Callable[[], Tensor], factor: Tensor | None) -> Callable[[]
     return function if factor is None else lambda: function().astype(plugrad.float32) * factor
 
 
-def _spread_nonfinite(gradients: Sequence[Tensor], replaced: Sequence[Tensor]) -> list[Tensor]:
-    """Return the replaced gradients, or NaN in all of them if one of the gradients is infinite or NaN."""
+def _spread_nonfinite(gradients: Sequence[Tensor], clipped: Sequence[Tensor]) -> list[Tensor]:
+    """Return clipped gradients, or NaN in all of them if an element of the gradients is infinite or NaN."""
     # 0 times infinity or NaN is NaN, and so is a sum with it.
     zero = plugrad.add_n([plugrad.sum((g * 0).astype(plugrad.float32)) for g in gradients])
-    return [plugrad.where(zero == 0, g, plugrad.nan) for g in replaced]
+    return [plugrad.where(zero == 0, g, plugrad.nan) for g in clipped]
 
 
 def _concatenate_flat(vectors: Sequence[Tensor]) -> Tensor:

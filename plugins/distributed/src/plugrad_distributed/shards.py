@@ -163,7 +163,7 @@ class OptimizerShards:
 
 
 _shards_by_optimizer: Final[WeakKeyDictionary[Optimizer, OptimizerShards]] = WeakKeyDictionary()
-"""The parts of the variables of each optimizer, which last as long as it does, as the state of whole variables."""
+"""By optimizer: the parts of its variables, which exist as long as the optimizer does."""
 
 
 def find_shards(optimizer: Optimizer, world: World) -> OptimizerShards:

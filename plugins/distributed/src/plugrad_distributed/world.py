@@ -192,7 +192,7 @@ class World:
         return self._gather_bytes(text.encode())
 
     def sum(self, array: NDArray[Any]) -> None:
-        """Replace an array by its sum over all ranks, which must have agreed on it.
+        """Replace an array by its sum over all ranks, whose arrays must have equal shapes and dtypes.
 
         Half precision is summed in float32, and complex numbers as pairs.
         """

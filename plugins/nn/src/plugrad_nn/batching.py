@@ -162,16 +162,16 @@ def make_batches(
     return BatchSource(_limit_steps(from_iterable, steps_per_epoch), steps_per_epoch or known)
 
 
-def iter_inputs(function_name: str, x: Any, size: int) -> Iterator[Any]:
+def iter_inputs(function_name: str, x: Any, batch_size: int) -> Iterator[Any]:
     """Yield batches of inputs in order, which may be nested containers.
 
     Raises:
         ArgumentError, ShapeError: as for `batches`.
     """
     examples, count = check_arrays(function_name, [*iter_leaves(x)])
-    for start in range(0, count, size):
+    for start in range(0, count, batch_size):
         found = iter(examples)
-        yield map_leaves(lambda _: _as_tensor(next(found)[start : start + size]), x)  # noqa: B023 - called at once
+        yield map_leaves(lambda _: _as_tensor(next(found)[start : start + batch_size]), x)  # noqa: B023 - called at once
 
 
 def _limit_steps(

@@ -39,7 +39,7 @@ class Run:
     is_first: bool = True
     """Whether this is the first of several processes that train together, the one that writes files."""
     distributed: DistributedSteps | None = None
-    """What takes the steps of several processes; None in a training in one."""
+    """The optimizer interface of a training in several processes; None in a training in one."""
 
     def get_optimizer_state(self) -> dict[str, Any]:
         """Return the state of the optimizer for the parameters; all processes of a training call it."""
@@ -68,7 +68,7 @@ class Callback:
     """
 
     only_in_first_process: ClassVar[bool] = False
-    """Whether only the first of several processes that train together calls the methods, as those of loggers.
+    """Whether only the first of several processes that train together calls the methods, such as to log.
 
     Such a callback must not set ``run.is_stopped``, because the other processes would wait for the first one.
     """

@@ -156,7 +156,7 @@ class _Mean:
         self.count: Any = 0.0
 
     def add(self, batch: tuple[Any, ...], predictions: Tensor, example_count: float) -> None:
-        """Add the mean of a batch, multiplied by what it was divided by."""
+        """Add the mean over a batch, multiplied by the number or the weights of its examples."""
         _, labels, *weights = batch
         if weights:
             check_takes_weights("evaluate", self.name, self.function)

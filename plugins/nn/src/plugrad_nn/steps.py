@@ -83,7 +83,7 @@ class Steps:
         return found
 
     def mixed_precision(self) -> AbstractContextManager[None]:
-        """Return the block in which the model and the loss run."""
+        """Return the context manager in which the model and the loss run."""
         return nullcontext() if self.autocast is None else plugrad.autocast(self.autocast)
 
     def _train(self, batch: tuple[Any, ...], examples: Tensor | None, is_last: bool) -> Tensor:

@@ -267,7 +267,7 @@ def _train_epoch(
 def _check_validation(
     validation_data: Any, metrics: Mapping[str, Callable[..., Tensor] | Metric] | None
 ) -> None:
-    """Raise an ArgumentError unless the validation data is a tuple, and there if there are metrics."""
+    """Raise an ArgumentError unless the validation data is a tuple, or None without metrics."""
     check_metrics("fit", metrics)
     if metrics and validation_data is None:
         raise ArgumentError("fit: metrics are computed with validation_data, which is None")

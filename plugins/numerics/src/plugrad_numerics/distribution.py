@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from plugrad.random import Generator
 
 ParameterTypes = ParamSpec("ParameterTypes")
+"""The types of the arguments of a function that computes in float64."""
 
 
 class DistributionType(ABCMeta):

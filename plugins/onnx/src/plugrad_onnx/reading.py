@@ -27,7 +27,7 @@ MAX_EXPANDED_TENSOR_BYTES: Final = 1 << 31
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[onnx.ModelProto, dict[int, NDArray[Any]]]:
-    """Return a model without its large weights, and the arrays of these by the index of the weight.
+    """Return a model without its large weights, and the arrays of the large weights by their index in the graph.
 
     External data are not read.
 

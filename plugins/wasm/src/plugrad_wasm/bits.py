@@ -66,9 +66,9 @@ class FillPlan(NamedTuple):
     nbytes: int
     """The bytes of the elements."""
     filled: bytes | None
-    """The bytes of all elements of a small array, or None for an export."""
+    """The bytes of all elements of a small array, or None if an exported function fills the array."""
     export: str
-    """The name of the export."""
+    """The name of the exported function that fills a larger array."""
     bits: tuple[int, ...]
     """The bits of the value, as 64-bit integers."""
 

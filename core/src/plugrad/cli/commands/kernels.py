@@ -64,9 +64,9 @@ class KernelReport(NamedTuple):
     contracts: dict[str, dict[str, Any]]
     """By kernel: the record of its contract."""
     implementations: KernelsByBackend
-    """How each kernel is implemented."""
+    """By backend and kernel: how it is implemented."""
     packs: PacksByBackend
-    """The plugins that bring implementations."""
+    """By backend and kernel: the plugins that bring an implementation."""
     reasons: dict[str, str]
     """By backend: why it could not be loaded; its kernels are those in the manifest."""
 
@@ -146,7 +146,7 @@ def _load_backends(backend_names: list[str], timeout: float) -> KernelReport:
 
 
 def _select_by_kernel(tables: Mapping[str, Mapping[str, Any]], kernel_name: str) -> dict[str, Any]:
-    """Return what the tables of the backends have for a kernel, by backend."""
+    """Return by backend the entry of a kernel in the backend's table; backends without one are left out."""
     return {b: table[kernel_name] for b, table in tables.items() if kernel_name in table}
 
 

@@ -81,9 +81,9 @@ def as_pixel_rows(x: Array) -> Array:
     return as_contiguous(x).reshape(-1, x.shape[-1])
 
 
-def estimate_work(images: Array, results: Array, product_count: int) -> int:
-    """Return about how many additions take as long as `product_count` products, and reading and writing the arrays."""
-    return product_count // INTEGER_PRODUCTS_PER_ADDITION + images.size + results.size
+def estimate_work(image_size: int, result_size: int, product_count: int) -> int:
+    """Return about how many additions take as long as products and reading and writing images and results."""
+    return product_count // INTEGER_PRODUCTS_PER_ADDITION + image_size + result_size
 
 
 def correlate_channels_last(
@@ -117,7 +117,7 @@ def correlate_channels_last(
         return C_CONVOLUTION_FLOAT64, x, filter, out, part_descriptor, channels, scratch
 
     is_direct = x.dtype == FLOAT32
-    work = estimate_work(x, out, out.size * (filter.size // channels))
+    work = estimate_work(x.size, out.size, out.size * (filter.size // channels))
     scratch = count_scratch_floats(descriptor, channels, x.dtype, is_direct=is_direct)
     run_windows(
         make_c_call, descriptor, [as_contiguous(x)], [out], work=work, scratch_floats=scratch
@@ -191,7 +191,7 @@ def make_input_gradient(kernel: Kernel[..., Any]) -> Callable[..., Array]:
             descriptor,
             [dx],
             [as_contiguous(dy)],
-            work=estimate_work(dx, dy, dy.size * (filter.size // channels)),
+            work=estimate_work(dx.size, dy.size, dy.size * (filter.size // channels)),
             scratch_floats=count_scratch_floats(descriptor, channels, dy.dtype, is_direct=False),
             keeps_images_whole=True,
         )
@@ -244,30 +244,39 @@ def count_image_groups(batch: int, element_count: int, filter_size: int) -> int:
     return groups
 
 
+def divide_filter_gradient(
+    image_shape: Shape, result_shape: Shape, filter_shape: Shape
+) -> tuple[int, int]:
+    """Return the numbers of groups of images and of parts of the weights into which a filter gradient is divided."""
+    image_size, result_size = count_elements(image_shape), count_elements(result_shape)
+    filter_size = count_elements(filter_shape)
+    depth = filter_size // filter_shape[-1]
+    groups = count_image_groups(image_shape[0], image_size + result_size, filter_size)
+    work = estimate_work(image_size, result_size, result_size * depth)
+    return groups, -(-thread_pool.count_parts(work, groups * depth) // groups)
+
+
 def sum_filter_gradient(x: Array, dy: Array, filter_shape: Shape, descriptor: Array) -> Array:
     """Return the gradient for the filters, by C's descriptor of windows; threads share images, then weights."""
-    batch, channels = x.shape[0], filter_shape[-1]
-    depth = count_elements(filter_shape) // channels
-    groups = count_image_groups(batch, x.size + dy.size, depth * channels)
-    parts = thread_pool.count_parts(estimate_work(x, dy, dy.size * depth), groups * depth)
-    dfilter = zeros(filter_shape, FLOAT32)
-    size = C_GET_DIRECT_SCRATCH_SIZE(descriptor)
-    scratch = empty((size,), FLOAT32)
+    groups, parts = divide_filter_gradient(x.shape, dy.shape, filter_shape)
+    dfilter, channels = zeros(filter_shape, FLOAT32), filter_shape[-1]
+    depth, scratch_size = dfilter.size // channels, C_GET_DIRECT_SCRATCH_SIZE(descriptor)
+    scratch = empty((scratch_size,), FLOAT32)
     if groups == parts == 1:
         C_FILTER_GRADIENT_FLOAT32(x, dy, dfilter, descriptor, channels, 0, depth, scratch)
         return dfilter
     others = zeros((groups - 1, *filter_shape), FLOAT32)
-    depth_bounds = split_evenly(depth, -(-parts // groups))
     calls: list[Call] = []
     for (first, last), out in zip(
-        pairwise(split_evenly(batch, groups)), (dfilter, *others), strict=True
+        pairwise(split_evenly(x.shape[0], groups)), (dfilter, *others), strict=True
     ):
         images = descriptor.copy()
         images[0] = last - first
         arrays = x[first:last], dy[first:last], out, images, channels
-        for begin, end in pairwise(depth_bounds):
-            own = empty((size,), FLOAT32) if parts > 1 else scratch
-            calls.append((C_FILTER_GRADIENT_FLOAT32, *arrays, begin, end, own))
+        for begin, end in pairwise(split_evenly(depth, parts)):
+            if calls and thread_pool.count > 1:
+                scratch = empty((scratch_size,), FLOAT32)
+            calls.append((C_FILTER_GRADIENT_FLOAT32, *arrays, begin, end, scratch))
     thread_pool.run(calls)
     for other in others:
         dfilter += other

@@ -63,7 +63,7 @@ BLAS_COMPLEX_MAX_PRODUCTS: Final = 1 << 15
 FLOAT32_MATMUL_MIN_SIDE: Final = 2
 """The minimum rows, vectors of columns, and depth of large float32 matrices in a batch that C multiplies faster."""
 BATCHED_MATMUL_MIN_PRODUCTS: Final = 1 << 17
-"""The minimum products of numbers in a batch of small float32 matrices that C multiplies faster than BLAS."""
+"""The minimum number of multiplications for a batch of small float32 matrices that C computes faster than BLAS."""
 BATCHED_MATMUL_MIN_SIDE: Final = 8
 """The minimum rows, columns and depth of small float32 matrices in a batch that C multiplies faster than BLAS.
 

@@ -69,6 +69,7 @@ class _LoopOperand(NamedTuple):
     step_bytes: int
     """The bytes from one element to the next; 0 for a single number."""
     is_number: bool = False
+    """Whether the operand is one number, not an array."""
 
     def encode(self) -> list[int]:
         """Return the integers that encode the operand."""
@@ -231,7 +232,7 @@ class _ElementLoopWriter:
         return count_elements(self.writer.specs[value].shape)
 
     def _find_period(self, value: Value) -> int:
-        """Return the period of a value that repeats, such as a broadcast row, else 0."""
+        """Return after how many elements a value repeats, such as a broadcast row; 0 if it does not."""
         own, shape = self.writer.specs[value].shape, self.shape
         while own[:1] == (1,):
             own = own[1:]

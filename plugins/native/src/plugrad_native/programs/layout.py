@@ -47,7 +47,7 @@ class ProgramMemory(NamedTuple):
         return [self.sizes[v] for v in self.outputs]
 
     def find_owners(self, results: Sequence[Value]) -> dict[Value, Value]:
-        """Return by result the value in whose memory it lies, without those that have memory of their own."""
+        """Return by result the value in whose memory it lies, without results that have memory of their own."""
         storage = self.storage
         names = {storage[v]: v for v in reversed(results) if v in storage}
         owners = {v: names[storage[v]] for v in results if storage.get(v) in self.outputs}

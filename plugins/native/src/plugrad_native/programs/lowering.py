@@ -311,7 +311,7 @@ SLICE_MAKERS: Final[dict[Kernel[..., Any], Callable[[Call, NDArray[Any]], NDArra
     movement.slice: _make_slice_view,
     movement.strided_slice: _make_strided_view,
 }
-"""By kernel: the function that makes the view of an array that a call takes."""
+"""By kernel: the function of a call and its input array that returns the sliced view of the array."""
 
 
 def find_transposed_values(graph: Graph, min_elements: int) -> frozenset[Value]:

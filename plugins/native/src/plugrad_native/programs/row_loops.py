@@ -213,7 +213,10 @@ class _RowLoopWriter:
     def _encode_row_operand(
         self, value: Value, result: Value, *, is_array: bool = False
     ) -> tuple[list[int], bool]:
-        """Return the encoded location of a value broadcast to a result, and whether it is one number for all rows."""
+        """Return the encoded location of a value broadcast to a result, and whether it is one number for all rows.
+
+        With `is_array`, a number is broadcast to an array, too.
+        """
         writer = self.writer
         root, shape = self.views.get(value, (value, writer.specs[value].shape))
         wanted = writer.specs[result].shape

@@ -43,7 +43,9 @@ class RowStep(NamedTuple):
     """A step of a loop over rows: C calls that compute a value, or a view of one."""
 
     value: Value
+    """The value that the step computes."""
     calls: Sequence[AnyCall]
+    """The C calls, in order; none for a view."""
     view_of: Value | None = None
     """The value that this value is a view of, or None."""
     is_repeated: bool = False

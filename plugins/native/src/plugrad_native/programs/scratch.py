@@ -9,8 +9,8 @@ from plugrad.kernels import convolution, convolution3d, fused
 from plugrad_cpu.extend import thread_pool
 from plugrad_native.declare import FLOAT32
 from plugrad_native.kernels.convolution import (
-    count_image_groups,
     count_scratch_floats,
+    divide_filter_gradient,
     find_reversed_window,
     is_pointwise,
     is_supported,
@@ -64,9 +64,11 @@ def count_scratch_bytes(call: Call, specs: Mapping[Value, Shaped]) -> int:
     products = count_elements(outputs.shape) * (count_elements(filters.shape) // filters.shape[-1])
     parts = thread_pool.count_parts(products // INTEGER_PRODUCTS_PER_ADDITION, images.shape[0])
     if filters is result and is_direct:
-        element_count = count_elements(images.shape) + count_elements(outputs.shape)
-        groups = count_image_groups(images.shape[0], element_count, count_elements(filters.shape))
-        filter_copies, parts = groups - 1, max(parts, groups) if parts > 1 else 1
+        groups, parts_of_weights = divide_filter_gradient(
+            images.shape, outputs.shape, filters.shape
+        )
+        filter_copies = groups - 1
+        parts = groups * parts_of_weights if thread_pool.count > 1 else 1
     floats = count_scratch_floats(descriptor, filters.shape[-1], dtype, is_direct=is_direct)
     filter_bytes = filter_copies * count_elements(filters.shape) * dtype.itemsize
     return parts * floats * FLOAT32.itemsize + filter_bytes

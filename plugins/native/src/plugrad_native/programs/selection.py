@@ -128,7 +128,7 @@ class CompiledStepSelector:
         return lower_elementwise(call, specs) is not None or lower_rows(call, specs) is not None
 
     def get_loop_shape(self, call: Call) -> Shape | None:
-        """Return the shape of the loop that can compute a call, or None if it cannot join every loop of its shape."""
+        """Return the shape of the elementwise loops that a call can join, or None if it can join none or not all."""
         (y,) = call.outputs
         if y in self.delayed or not can_join_loop(call, self.specs):
             return None

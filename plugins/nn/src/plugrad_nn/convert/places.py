@@ -51,7 +51,7 @@ class LayerLocation:
     def locate(
         self, child: Child, torch_name: str, source_indices: tuple[int, ...]
     ) -> LayerLocation:
-        """Return the location of a layer in this one, given its name in PyTorch and what it takes."""
+        """Return the location of a layer in this one, given its name in PyTorch and the indices of its inputs."""
         return LayerLocation(
             child.step,
             child.params,

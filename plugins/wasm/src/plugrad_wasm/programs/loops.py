@@ -482,7 +482,7 @@ def _add_rsqrt(stage: _StageSource, x: str) -> str:
     return _add_reciprocal(stage, stage.add_instruction("f32x4.sqrt", x))
 
 
-def _for_each_vector(function: Callable[..., str]) -> Function:
+def _apply_to_each_vector(function: Callable[..., str]) -> Function:
     """Return a function that adds the instructions of `function` for each vector of a stage."""
 
     def add_for_all_vectors(stage: _StageSource, *vectors: Sequence[str]) -> list[str]:
@@ -492,14 +492,14 @@ def _for_each_vector(function: Callable[..., str]) -> Function:
     return add_for_all_vectors
 
 
-def _instruction_for_each_vector(instruction: str) -> Function:
+def _instruction_apply_to_each_vector(instruction: str) -> Function:
     """Return a function that adds an instruction for each vector of a stage."""
 
     def add_for_all_vectors(stage: _StageSource, *operands: str) -> str:
         """Add the instruction; return the result's name."""
         return stage.add_instruction(instruction, *operands)
 
-    return _for_each_vector(add_for_all_vectors)
+    return _apply_to_each_vector(add_for_all_vectors)
 
 
 def _add_square(stage: _StageSource, x: str) -> str:
@@ -538,28 +538,28 @@ def _add_reciprocal(stage: _StageSource, x: str) -> str:
 
 
 STAGE_FUNCTIONS: Final[dict[str, Function]] = {
-    "abs": _for_each_vector(_StageSource.add_magnitude),
-    "add": _instruction_for_each_vector("f32x4.add"),
-    "ceil": _instruction_for_each_vector("f32x4.ceil"),
-    "divide": _instruction_for_each_vector("f32x4.div"),
+    "abs": _apply_to_each_vector(_StageSource.add_magnitude),
+    "add": _instruction_apply_to_each_vector("f32x4.add"),
+    "ceil": _instruction_apply_to_each_vector("f32x4.ceil"),
+    "divide": _instruction_apply_to_each_vector("f32x4.div"),
     "exp": add_exp,
-    "floor": _instruction_for_each_vector("f32x4.floor"),
+    "floor": _instruction_apply_to_each_vector("f32x4.floor"),
     "log": add_log,
-    "maximum": _for_each_vector(partial(_add_select_by_comparison, "f32x4.gt")),
-    "minimum": _for_each_vector(partial(_add_select_by_comparison, "f32x4.lt")),
-    "multiply": _instruction_for_each_vector("f32x4.mul"),
-    "negative": _for_each_vector(_add_negative),
-    "reciprocal": _for_each_vector(_add_reciprocal),
-    "relu": _for_each_vector(_add_relu),
-    "round": _instruction_for_each_vector("f32x4.nearest"),
-    "rsqrt": _for_each_vector(_add_rsqrt),
-    "sqrt": _instruction_for_each_vector("f32x4.sqrt"),
-    "square": _for_each_vector(_add_square),
-    "squared_difference": _for_each_vector(_add_squared_difference),
-    "subtract": _instruction_for_each_vector("f32x4.sub"),
-    "tanh_numerator": _for_each_vector(add_tanh_numerator),
-    "tanh_quotient": _for_each_vector(add_tanh_quotient),
-    "trunc": _instruction_for_each_vector("f32x4.trunc"),
+    "maximum": _apply_to_each_vector(partial(_add_select_by_comparison, "f32x4.gt")),
+    "minimum": _apply_to_each_vector(partial(_add_select_by_comparison, "f32x4.lt")),
+    "multiply": _instruction_apply_to_each_vector("f32x4.mul"),
+    "negative": _apply_to_each_vector(_add_negative),
+    "reciprocal": _apply_to_each_vector(_add_reciprocal),
+    "relu": _apply_to_each_vector(_add_relu),
+    "round": _instruction_apply_to_each_vector("f32x4.nearest"),
+    "rsqrt": _apply_to_each_vector(_add_rsqrt),
+    "sqrt": _instruction_apply_to_each_vector("f32x4.sqrt"),
+    "square": _apply_to_each_vector(_add_square),
+    "squared_difference": _apply_to_each_vector(_add_squared_difference),
+    "subtract": _instruction_apply_to_each_vector("f32x4.sub"),
+    "tanh_numerator": _apply_to_each_vector(add_tanh_numerator),
+    "tanh_quotient": _apply_to_each_vector(add_tanh_quotient),
+    "trunc": _instruction_apply_to_each_vector("f32x4.trunc"),
 }
 """By name of an export: the function that adds its instructions to a stage, given the inputs' vectors."""
 FUNCTIONS_OF_TWO_STAGES: Final = {"tanh": ("tanh_numerator", "tanh_quotient")}

@@ -143,30 +143,24 @@ def _iter_reduction_plans(
     for number, (outer, size, inner) in enumerate(groups):
         is_last_group = number == len(groups) - 1
         while True:
-            (
-                columns,
-                row_elements,
-                steps,
-                segments,
-                joined_segments,
-                segment_steps,
-                loop_function,
-            ) = _divide_reduction(rule.dtype, outer, size, inner, is_software)
-            parts = segments // joined_segments
+            d = _divide_reduction(rule.dtype, outer, size, inner, is_software)
+            parts = d.segments // d.joined_segments
             is_whole = parts == 1 and is_last_group
             finish = narrow_expression(rule.dtype, rule.finish_expression) if is_whole else "value"
-            prepare = "whole" if size % row_elements == 0 else "filled_up"
-            kind = (rule.dtype, rule.combine_expression, finish, columns, row_elements)
-            join = "" if joined_segments == 1 else "subgroups" if has_subgroups else "memory"
-            program = _reduction_program(*kind, loop_function, prepare, workgroup, join)
-            vectors = inner // columns
-            distances = (segment_steps, 1, segment_steps) if is_software else (1, segments, steps)
-            invocations = outer * segments * vectors
+            prepare = "whole" if size % d.row_elements == 0 else "filled_up"
+            kind = (rule.dtype, rule.combine_expression, finish, d.columns, d.row_elements)
+            join = "" if d.joined_segments == 1 else "subgroups" if has_subgroups else "memory"
+            program = _reduction_program(*kind, d.loop_function, prepare, workgroup, join)
+            vectors = inner // d.columns
+            distances = (
+                (d.segment_steps, 1, d.segment_steps) if is_software else (1, d.segments, d.steps)
+            )
+            invocations = outer * d.segments * vectors
             parameters = (
                 invocations,
-                segments,
+                d.segments,
                 vectors,
-                *[n * vectors for n in (steps, *distances)],
+                *[n * vectors for n in (d.steps, *distances)],
                 size,
                 rule.identity_value,
                 float(count),
@@ -183,7 +177,7 @@ class _ReductionDivision(NamedTuple):
     columns: int
     """The number of adjacent columns that an invocation reduces side by side."""
     row_elements: int
-    """The number of adjacent elements of a row that it reads in a step."""
+    """The number of adjacent elements of a row that an invocation reads in a step."""
     steps: int
     """The number of steps for a whole row."""
     segments: int
@@ -193,7 +187,7 @@ class _ReductionDivision(NamedTuple):
     segment_steps: int
     """The number of steps for a segment."""
     loop_function: str
-    """The function of the template that loops over a segment."""
+    """The name of the template's WGSL function that loops over a segment."""
 
 
 def _divide_reduction(
@@ -376,13 +370,13 @@ def arg_reduction(is_better: Mapping[DType, str]) -> Callable[[GpuArray, int], G
 
 @cache
 def _arg_reduction_program(
-    dtype: DType, is_better_expression: str, reads_found_positions: bool
+    dtype: DType, is_better_expression: str, has_candidates: bool
 ) -> Program:
-    """Return the program that finds the best element of each segment, among all or among positions found before."""
+    """Return the program that finds the best element of each segment, among all or, with candidates, some positions."""
     bindings = ["var<storage, read_write> output: array<i32>;"]
-    if reads_found_positions:
+    if has_candidates:
         bindings.insert(0, "var<storage, read> found: array<i32>;")
-    position = "found[choices + {} * parameters.inner]" if reads_found_positions else "i32({})"
+    position = "found[choices + {} * parameters.inner]" if has_candidates else "i32({})"
     source = partial(
         shader,
         "reduction_position",

@@ -6,9 +6,9 @@ import re
 from typing import Final
 
 _COMMENT_START_PATTERN: Final = re.compile(r"//[^\n\v\f\r\x85\u2028\u2029]*|/\*")
-"""Matches a comment up to the end of its line, or the start of a block."""
+"""Matches a comment up to the end of its line, or the start of a block comment."""
 _BLOCK_MARK_PATTERN: Final = re.compile(r"/\*|\*/")
-"""Matches the start or the end of a block."""
+"""Matches the start or the end of a block comment."""
 
 
 def remove_comments(source: str) -> str:

@@ -48,7 +48,7 @@ _clip_negative_to_zero_kernel: Final = elementwise(
 
 @lru_cache(maxsize=1024)
 def _random_plan(program: Program, shape: Shape, dtype: DType) -> Plan:
-    """Return the plan of a program that makes random words or numbers in a shape."""
+    """Return the plan that runs a compiled program for random words or numbers of a shape."""
     count = -(-math.prod(shape) // PHILOX_BLOCK_WORDS)
     return plan(program, (count, 0), count, shape, dtype)
 

@@ -246,7 +246,7 @@ WIDE_FLOAT_CAST_EXPRESSIONS = FLOAT_CAST_EXPRESSIONS | {
 
 @cache
 def cast_to_half(dtype: DType) -> Callable[..., GpuArray]:
-    """Return the cast to float16 or bfloat16."""
+    """Return the function that casts a float array to float16 or bfloat16."""
     return elementwise(WIDE_FLOAT_CAST_EXPRESSIONS, result=dtype)
 
 

@@ -45,9 +45,9 @@ class BufferView(NamedTuple):
     """The position of an array in a buffer: the offset of its first element, and the strides, both in elements."""
 
     start: int
-    """The offset of the first element."""
+    """The offset of the first element, in elements."""
     strides: Strides
-    """The distances between neighbours along each axis."""
+    """The elements of the buffer from one element of the array to the next, along each axis."""
 
 
 def copy_view(x: GpuArray, shape: Shape, view: BufferView) -> GpuArray:
