@@ -165,26 +165,55 @@ def test_sharded_optimizer_state_matches_the_full_state(single_process_world, we
         sharded.set_state(weights[:1], state)
 
 
-def test_fit_saves_and_continues_with_a_sharded_state(single_process_world, tmp_path):
+@pytest.mark.parametrize("shard_state", [False, True])
+def test_fit_saves_and_continues_with_the_state(shard_state, single_process_world, tmp_path):
     x, y = np.float32([[0, 1], [1, 0], [2, 2]]), np.float32([[1], [2], [3]])
 
     def train(params, optimizer, strategy, **options):
         loss = plugrad.losses.mean_squared_error
         nn.fit(model, params, x, y, loss=loss, optimizer=optimizer, strategy=strategy, **options)
-        return params["kernel"].tolist()
+        return [x.tolist() for x in nn.leaves(params)]
 
-    model = nn.Dense(1)
-    sharded = dist.DataParallel(shard_state=True)
+    model = nn.Sequential(nn.BatchNorm(), nn.Dense(1))  # whose averages are not trained
+    parallel = dist.DataParallel(shard_state=shard_state)
     save = nn.Checkpoint(tmp_path / "{epoch}.safetensors")
     adam = plugrad.optimizers.Adam(0.1)
-    whole = train(model.init(0, (2,)), adam, sharded, epochs=4, callbacks=[save])
+    whole = train(model.init(0, (2,)), adam, parallel, epochs=4, callbacks=[save])
     assert whole == train(model.init(0, (2,)), plugrad.optimizers.Adam(0.1), None, epochs=4)
 
     params, state = plugrad.load(tmp_path / "2.safetensors")
-    assert [entry["steps"] for entry in state["variables"]] == [2, 2]
+    assert [entry["steps"] for entry in state["variables"]] == [2, 2, 0, 0, 2, 2]
     adam = plugrad.optimizers.Adam(0.1)
     adam.set_state(nn.leaves(params), state)
-    assert train(params, adam, sharded, initial_epoch=2, epochs=4) == whole
+    assert train(params, adam, parallel, initial_epoch=2, epochs=4) == whole
+
+
+@pytest.mark.parametrize("shard_state", [False, True])
+def test_states_have_an_entry_for_a_variable_that_is_not_trained(
+    shard_state, single_process_world, weights
+):
+    frozen = plugrad.Variable([1.0], trainable=False)
+    variables = [weights[0], frozen, weights[1]]
+    parallel = dist.DataParallel(plugrad.optimizers.Adam(0.1), shard_state=shard_state)
+    parallel.minimize(lambda: loss(*weights) * frozen[0], variables)
+    state = parallel.get_state(variables)
+    assert [entry["steps"] for entry in state["variables"]] == [1, 0, 1]
+    other = dist.DataParallel(plugrad.optimizers.Adam(0.1), shard_state=shard_state)
+    other.set_state(variables, state)
+    found = other.get_state(variables)
+    assert [entry["steps"] for entry in found["variables"]] == [1, 0, 1]
+    np.testing.assert_array_equal(found["variables"][2]["m"], state["variables"][2]["m"])
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinite_gradients_are_accumulated_without_warnings(single_process_world):
+    w = plugrad.Variable([1.0])
+    optimizer = plugrad.optimizers.SGD(1.0).with_loss_scale(plugrad.optimizers.LossScale(8.0))
+    parallel = dist.DataParallel(optimizer)
+    for factor in (float("inf"), float("-inf")):
+        parallel.accumulate(lambda f=factor: plugrad.sum(w * f), [w])
+    parallel.minimize(lambda: plugrad.sum(w), [w])
+    assert (w.item(), optimizer.loss_scale.value) == (1, 4)
 
 
 def test_sharded_state_belongs_to_the_optimizer_and_its_variables(single_process_world, weights):

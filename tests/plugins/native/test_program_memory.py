@@ -13,6 +13,7 @@ import pytest
 import plugrad
 from plugrad.discovery.loading import open_backend
 from plugrad.extend import Call
+from plugrad.kernels import convolution
 from plugrad.tensor.trees import iter_tensors
 from plugrad_cpu.memory import pool
 from plugrad_cpu.threads import thread_pool
@@ -171,40 +172,54 @@ def test_planned_peak_memory_of_a_compiled_step():
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     ("shape", "filter_shape"),
     [
         ((1, 64, 64, 32), (3, 3, 32, 32)),
         ((6, 64, 64, 32), (3, 3, 32, 48)),
         ((3, 40, 40, 16), (5, 5, 16, 16)),
+        ((4, 64, 64, 3), (7, 7, 3, 64)),
     ],
 )
-def test_planned_scratch_memory_of_filter_gradients(shape, filter_shape, threads, monkeypatch):
+def test_planned_scratch_memory_of_convolutions(shape, filter_shape, dtype, threads, monkeypatch):
     monkeypatch.setattr(thread_pool, "count", threads)
-    x, k = random_tensor(*shape), random_tensor(*filter_shape)
-    gradient = plugrad.grad(lambda k: plugrad.sum(plugrad.conv2d(x, k, padding="same") ** 2))
-    graph = plugrad.make_graph(gradient)(k)
-    (step,) = [
-        step
-        for step in graph.steps
-        if isinstance(step, Call) and step.kernel in scratch.FILTER_GRADIENT_KERNELS
+    x, k = plugrad.ones(shape, dtype=dtype), plugrad.ones(filter_shape, dtype=dtype)
+    gradient = plugrad.grads(lambda x, k: plugrad.sum(plugrad.conv2d(x, k, padding="same") ** 2))
+    graph = plugrad.make_graph(gradient)(x, k)
+    kernels, windows = [
+        import_module(f"plugrad_native.{name}") for name in ("kernels.convolution", "windows")
     ]
     sizes = []
-    kernels = import_module("plugrad_native.kernels.convolution")
-    for name in ("empty", "zeros"):
-        make = getattr(kernels, name)
 
-        def make_counted(*args, make=make):
+    def count(module, name):
+        """Count the bytes of what a function of a module returns, but not of its argument."""
+        make = getattr(module, name)
+
+        def make_counted(*args):
             made = make(*args)
-            sizes.append(made.nbytes)
+            sizes.append(made.nbytes if made is not args[0] else 0)
             return made
 
-        monkeypatch.setattr(kernels, name, make_counted)
-    filter_gradient = kernels.make_filter_gradient(step.kernel)
-    images, outputs = [np.ones(graph.specs[v].shape, "f4") for v in step.inputs]
-    result = filter_gradient(images, outputs, **step.attrs)
-    planned = scratch.count_scratch_bytes(step, graph.specs)
-    assert sum(sizes) == planned + result.nbytes
+        monkeypatch.setattr(module, name, make_counted)
+
+    for name in ("empty", "zeros", "as_contiguous"):
+        count(kernels, name)
+    count(windows, "empty")
+    makers = {
+        "conv2d": kernels.make_convolution,
+        "conv2d_input_gradient": kernels.make_input_gradient,
+        "conv2d_filter_gradient": kernels.make_filter_gradient,
+    }
+    for name, make in makers.items():
+        kernel = getattr(convolution, name)
+        (step,) = [s for s in graph.steps if isinstance(s, Call) and s.kernel is kernel]
+        sizes.clear()
+        result = make(kernel)(
+            *[np.ones(graph.specs[v].shape, dtype) for v in step.inputs], **step.attrs
+        )
+        planned = scratch.count_scratch_bytes(step, graph.specs)
+        assert sum(sizes) - result.nbytes == pytest.approx(planned, rel=0.01), name
 
 
 MEASURE_PROGRAM = """

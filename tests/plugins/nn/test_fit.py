@@ -244,6 +244,24 @@ def test_early_stopping_can_maximize_a_metric(training_examples):
     assert len(results) == 3
 
 
+def test_best_weights_may_be_those_of_an_epoch_that_a_callback_stops(training_examples):
+    class StopInSecondEpoch(nn.Callback):
+        def on_epoch_end(self, run, epoch, results):
+            kernels.append(run.params["dense"]["kernel"].numpy().tolist())
+            run.is_stopped = epoch == 2
+
+    kernels = []
+    with plugrad.use("cpu"):
+        params, results = fit_and_get_params(
+            *training_examples,
+            epochs=5,
+            callbacks=[StopInSecondEpoch()],
+            early_stopping=nn.EarlyStopping("loss", restore_best_weights=True),
+        )
+    assert results[1]["loss"] < results[0]["loss"]
+    assert params["dense"]["kernel"].tolist() == kernels[1] != kernels[0]
+
+
 class FakeTerminal(io.StringIO):
     def isatty(self):
         return True

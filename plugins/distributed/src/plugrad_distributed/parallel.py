@@ -118,7 +118,7 @@ class DataParallel:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is rank 0, which draws the progress bar."""
+        """Whether this is rank 0, which draws the progress bar and writes files and logs."""
         return self.world.rank == 0
 
     @property
@@ -139,7 +139,7 @@ class DataParallel:
         """Copy the values of rank 0 to all ranks, and divide the optimizer's state where each rank keeps a part."""
         broadcast(variables)
         if self.shard_state:
-            self._shards.add_parts(self.optimizer, [v for v in variables if v.trainable])
+            self._shards.add_parts(self.optimizer, variables)
 
     def shard(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Yield this rank's share of each batch; see `dist.shard`."""
@@ -269,9 +269,8 @@ class DataParallel:
             if self.clip is not None:
                 gradients = self._clip_unscaled(variables, _unpack_buckets(reduction, flat_buckets))
                 clipped = [_pack_bucket(bucket, gradients) for bucket in reduction.buckets]
-            if (
-                self._loss_factor(variables) is not None
-            ):  # a rank sees a part; all skip the same steps
+            if self._loss_factor(variables) is not None:
+                # A rank sees parts of the gradients, and all ranks must skip the same steps.
                 clipped = _spread_nonfinite(flat_buckets, clipped)
             self._shards.apply(self.optimizer, variables, reduction.buckets, clipped)
             return
@@ -297,9 +296,8 @@ class DataParallel:
             return self.clip(gradients)
         clipped = self.clip([gradient / factor for gradient in gradients])
         scaled = [(c * factor).astype(v.dtype) for v, c in zip(variables, clipped, strict=True)]
-        return _spread_nonfinite(
-            gradients, scaled
-        )  # the step is skipped, whatever `clip` makes of them
+        # `clip` may make finite gradients of infinite ones, whose step must be skipped.
+        return _spread_nonfinite(gradients, scaled)
 
     def _check_optimizer_supports_shards(self, variables: Sequence[Variable]) -> None:
         """Raise if the optimizer has an option that needs whole variables, not parts of them.
@@ -329,10 +327,9 @@ class DataParallel:
 
         It is the same for any number of ranks, so that a training can go on with more or fewer.
         """
-        trained = [v for v in variables if v.trainable]
         if not self.shard_state:
-            return self.optimizer.get_state(trained)
-        return self._shards.get_state(self.optimizer, trained)
+            return self.optimizer.get_state(variables)
+        return self._shards.get_state(self.optimizer, list(variables))
 
     def set_state(self, variables: Collection[Variable], state: Mapping[str, Any]) -> None:
         """Continue from a state that `get_state` returned, on all ranks.
@@ -340,11 +337,10 @@ class DataParallel:
         Raises:
             ArgumentError, ShapeError: as for `Optimizer.set_state`.
         """
-        trained = [v for v in variables if v.trainable]
         if self.shard_state:
-            self._shards.set_state(self.optimizer, trained, state)
+            self._shards.set_state(self.optimizer, list(variables), state)
         else:
-            self.optimizer.set_state(trained, state)
+            self.optimizer.set_state(variables, state)
 
 
 class _TrainingStep:

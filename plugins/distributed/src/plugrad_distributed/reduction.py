@@ -108,21 +108,24 @@ class GradientReduction:
         if kept is not None:
             factor *= self.examples / total if total else 0.0
         buffer = self._bucket_buffer(bucket_index, flat_gradients)
-        _multiply_keeping_zeros(flat_gradients, factor / self.world.size, buffer)
-        if kept is not None:
-            buffer += kept / (total * self.world.size) if total else 0.0
-            if not self.kept:
-                self.kept_examples = 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            _multiply_keeping_zeros(flat_gradients, factor / self.world.size, buffer)
+            if kept is not None and total:
+                buffer += kept / (total * self.world.size)
+        if not self.kept:
+            self.kept_examples = 0.0
         self._sums[bucket_index] = self.world.submit(self._sum_over_ranks, buffer)
 
     def accumulate(self, bucket_index: int, flat_gradients: NDArray[Any]) -> None:
         """Add the gradients of a bucket to the bucket that the next step sends."""
         if bucket_index == 0:
             self.kept_examples += self.examples
-        weighted = flat_gradients.astype(_sum_dtype(flat_gradients)) * self.examples
-        self.kept[bucket_index] = (
-            self.kept[bucket_index] + weighted if bucket_index in self.kept else weighted
-        )
+        # Gradients may be infinite in a step that a loss scale skips.
+        with np.errstate(over="ignore", invalid="ignore"):
+            weighted = flat_gradients.astype(_sum_dtype(flat_gradients)) * self.examples
+            if bucket_index in self.kept:
+                weighted += self.kept[bucket_index]
+        self.kept[bucket_index] = weighted
 
     def receive(self, bucket_index: int) -> NDArray[Any]:
         """Return the mean of a bucket over all examples of all ranks; the next step overwrites it."""

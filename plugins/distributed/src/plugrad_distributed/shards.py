@@ -36,12 +36,12 @@ class OptimizerShards:
         """This rank's part of each variable, as a vector."""
 
     def add_parts(self, optimizer: Optimizer, variables: Sequence[Variable]) -> None:
-        """Make the parts of variables that have none, with the state that the optimizer has for the variables.
+        """Make the parts of trained variables that have none, with the state that the optimizer has for the variables.
 
         Raises:
             ArgumentError: there is such a state, and the step is traced.
         """
-        new = [v for v in variables if v not in self.parts]
+        new = [v for v in variables if v.trainable and v not in self.parts]
         if not new:
             return
         for variable in new:
@@ -108,9 +108,12 @@ class OptimizerShards:
     def get_state(self, optimizer: Optimizer, variables: Sequence[Variable]) -> dict[str, Any]:
         """Return the optimizer state for whole variables; all ranks call it."""
         self.add_parts(optimizer, variables)
-        own = optimizer.get_state([self.parts[variable] for variable in variables])
+        own = optimizer.get_state(self._find_targets(variables))
         entries: list[dict[str, Any]] = []
         for variable, entry in zip(variables, own["variables"], strict=True):
+            if variable not in self.parts:
+                entries.append(entry)
+                continue
             found: dict[str, Any] = {"steps": entry["steps"]}
             for name, values in entry.items():
                 if name != "steps":
@@ -140,7 +143,10 @@ class OptimizerShards:
             )
         size = self.world.size
         parts: list[dict[str, Any]] = []
-        for entry in entries:
+        for variable, entry in zip(variables, entries, strict=True):
+            if variable not in self.parts:
+                parts.append(entry)
+                continue
             own: dict[str, Any] = {"steps": entry.get("steps", 0)}
             for name in entry:
                 if name != "steps":
@@ -149,8 +155,11 @@ class OptimizerShards:
                     padded.reshape(-1)[: whole.size] = whole
                     own[name] = padded[self.world.rank]
             parts.append(own)
-        targets = [self.parts[variable] for variable in variables]
-        optimizer.set_state(targets, {**state, "variables": parts})
+        optimizer.set_state(self._find_targets(variables), {**state, "variables": parts})
+
+    def _find_targets(self, variables: Sequence[Variable]) -> list[Variable]:
+        """Return this rank's part of each variable, or the variable itself if it was never trained."""
+        return [self.parts.get(variable, variable) for variable in variables]
 
 
 _shards_by_optimizer: Final[WeakKeyDictionary[Optimizer, OptimizerShards]] = WeakKeyDictionary()

@@ -77,6 +77,12 @@ def split_evenly(item_count: int, max_parts: int) -> list[int]:
     return [item_count * i // max_parts for i in range(max_parts + 1)]
 
 
+def count_window_parts(batch: int, work: int, *, keeps_images_whole: bool = False) -> int:
+    """Return the maximum number of parts into which `run_windows` divides windows over `batch` images."""
+    parts = thread_pool.count_parts(work, MAX_ELEMENTS, PARTS_PER_THREAD)
+    return min(parts, batch) if batch > 1 or keeps_images_whole else parts
+
+
 def run_windows(
     make_call: Callable[..., Call],
     descriptor: Array,
@@ -93,10 +99,9 @@ def run_windows(
     results and scratch memory, if any, of a part, and returns a function and its arguments. Each part has scratch
     memory for itself. If windows write to the pixels that they cover, no image may be divided (`keeps_images_whole`).
     """
-    parts = thread_pool.count_parts(work, MAX_ELEMENTS, PARTS_PER_THREAD)
     batch = int(descriptor[0])
+    parts = count_window_parts(batch, work, keeps_images_whole=keeps_images_whole)
     if batch > 1 or keeps_images_whole:
-        parts = min(parts, batch)
         scratch_floats = -(-scratch_floats // CACHE_LINE_FLOATS) * CACHE_LINE_FLOATS
         others = (empty((parts * scratch_floats,), FLOAT32),) if scratch_floats else ()
         arrays = [*images, *results]

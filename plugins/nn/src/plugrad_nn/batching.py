@@ -218,9 +218,8 @@ def _as_array_unless_tensor(x: Any) -> Any:
 def _as_array(x: Any) -> NDArray[Any]:
     values = np.asarray(x)
     if isinstance(x, list | tuple) and values.dtype.kind in "iufc":
-        return plugrad.asarray(
-            x
-        ).numpy()  # Python's numbers get the dtypes of plugrad, not those of NumPy
+        # Numbers of Python get the dtypes of plugrad, not those of NumPy.
+        return plugrad.asarray(x).numpy()
     return values
 
 

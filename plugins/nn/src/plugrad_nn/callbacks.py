@@ -68,7 +68,10 @@ class Callback:
     """
 
     only_in_first_process: ClassVar[bool] = False
-    """Whether only the first of several processes that train together calls the methods, such as to log."""
+    """Whether only the first of several processes that train together calls the methods, such as to log.
+
+    Such a callback must not set ``run.is_stopped``, because the other processes would wait for the first one.
+    """
 
     def on_train_begin(self, run: Run) -> None:
         """Called before the first epoch."""

@@ -82,9 +82,14 @@ def count_rows(inputs: Any) -> int:
 class MeanLoss:
     """The mean loss of an epoch, summed on the device because reading each loss would wait for it."""
 
-    def __init__(self, *, is_of_steps: bool) -> None:
-        """Begin without losses, which are those of batches, or with `is_of_steps` those of all batches of a step."""
-        self.is_of_steps = is_of_steps
+    def __init__(self, *, is_per_step: bool) -> None:
+        """Begin without losses.
+
+        Args:
+            is_per_step: whether the loss of the last batch of a step is the mean over all batches of the step, as
+                `DistributedSteps.minimize` returns it.
+        """
+        self.is_per_step = is_per_step
         self.total: Any = 0.0
         self.count: Any = 0.0
         self.step_count: Any = 0.0
@@ -94,7 +99,7 @@ class MeanLoss:
         """Add the loss of a batch, or of the step that ends with it."""
         self.count = self.count + batch_count.examples
         self.step_count = self.step_count + batch_count.examples
-        if batch_count.is_last or not self.is_of_steps:
+        if batch_count.is_last or not self.is_per_step:
             self.total = self.total + loss * self.step_count
             self.step_count = 0.0
 

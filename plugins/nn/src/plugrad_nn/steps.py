@@ -74,8 +74,8 @@ class Steps:
             self.accumulating = AccumulatingOptimizer(optimizer)
         self._run = _trace_if_possible(self._train) if jit else self._train
 
-    def take(self, batch: tuple[Any, ...], count: BatchCount) -> Tensor:
-        """Train with a batch, and return its loss."""
+    def train_on_batch(self, batch: tuple[Any, ...], count: BatchCount) -> Tensor:
+        """Train on a batch, and return its loss."""
         # The count is an input of the traced function; without accumulation, it is not needed.
         examples = None if self.accumulating is None else _as_scalar(count.examples)
         found = self._run(batch, examples, count.is_last)
@@ -118,7 +118,7 @@ class Steps:
         return self.optimizer.minimize(compute_loss, self.variables)
 
     def _loss_scale(self) -> Tensor | None:
-        """Return what the loss is multiplied by, or None if it is nothing or the optimizer multiplies it itself."""
+        """Return the factor of the loss scale, or None if there is none or if `minimize` multiplies the loss by it."""
         scale = self.optimizer.loss_scale
         if scale is None or self.accumulating is None:
             return None

@@ -42,7 +42,7 @@ class Strategy(Protocol):
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the process that draws the progress bar."""
+        """Whether this is the first process, which draws the progress bar and writes files and logs."""
         ...
 
     @property

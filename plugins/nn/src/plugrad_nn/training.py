@@ -219,7 +219,9 @@ def fit(
             on_epoch_end(epoch, dict(found))
         for callback in callbacks:
             callback.on_epoch_end(training, epoch, dict(found))
-        if training.is_stopped or (monitor is not None and monitor.should_stop(found, params)):
+        if monitor is not None and monitor.should_stop(found, params):
+            break
+        if training.is_stopped:
             break
     if monitor is not None and monitor.best is not None:
         assign(params, monitor.best)
@@ -247,13 +249,13 @@ def _train_epoch(
         title=title,
         is_shown=progress if strategy is None or strategy.is_first else False,
     )
-    mean = MeanLoss(is_of_steps=strategy is not None)
+    mean = MeanLoss(is_per_step=strategy is not None)
     for number, batch in enumerate(bar, 1):
         count = counts.popleft()
         if strategy is not None:
             count_local_examples(strategy, batch, loss)
             batch = to_tensors(batch)
-        batch_loss = steps.take(batch, count)
+        batch_loss = steps.train_on_batch(batch, count)
         mean.add(batch_loss, count)
         if not bar.disable:
             bar.set_postfix_str(f"loss {batch_loss.item():.4f}")

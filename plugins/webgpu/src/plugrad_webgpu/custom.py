@@ -245,9 +245,12 @@ def _make_implementation(
 
     @lru_cache(maxsize=1024)
     def plan_for(
-        specs: tuple[Shaped, ...], attrs: tuple[tuple[str, Any], ...], _spelling: str
+        specs: tuple[Shaped, ...], attrs: tuple[tuple[str, Any], ...], _attrs_text: str
     ) -> Plan:
-        """Return the plan of a call with inputs of these specs; `_spelling` tells 1, 1.0 and True apart, and zeros."""
+        """Return the plan of a call with inputs of these specs.
+
+        The text of the attributes tells apart what is equal as keys of the cache: 1, 1.0 and True, or 0.0 and -0.0.
+        """
         values = dict(attrs)
         out = contract.infer(*specs, **values)
         if not hasattr(out, "dtype"):

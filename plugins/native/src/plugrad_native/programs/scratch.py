@@ -11,12 +11,12 @@ from plugrad_native.declare import FLOAT32
 from plugrad_native.kernels.convolution import (
     count_scratch_floats,
     divide_filter_gradient,
+    estimate_work,
     find_reversed_window,
     is_pointwise,
     is_supported,
 )
-from plugrad_native.kernels.linalg import INTEGER_PRODUCTS_PER_ADDITION
-from plugrad_native.windows import describe_window
+from plugrad_native.windows import count_window_parts, describe_window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +44,8 @@ def count_scratch_bytes(call: Call, specs: Mapping[Value, Shaped]) -> int:
     images = result if call.kernel in INPUT_GRADIENT_KERNELS else first
     filters = result if call.kernel in FILTER_GRADIENT_KERNELS else second
     dtype = images.dtype.numpy
-    is_direct, filter_copies, windows = dtype == FLOAT32, 0, (images.shape, window)
+    is_direct, filter_copies, channels = dtype == FLOAT32, 0, filters.shape[-1]
+    windows, positions = (images.shape, window), result
     if not is_supported(images.shape, filters.shape, window, dtype):
         return 0
     if is_direct and call.kernel not in CONVOLUTION_KERNELS and is_pointwise(images.shape, window):
@@ -52,23 +53,27 @@ def count_scratch_bytes(call: Call, specs: Mapping[Value, Shaped]) -> int:
     if call.kernel in INPUT_GRADIENT_KERNELS:
         back = find_reversed_window(first.shape, dtype, images.shape, window)
         is_direct = back is not None
-        if back is not None:
-            windows = first.shape, back
-            filter_copies = 1
+        if back is None:
+            positions = first
+        else:
+            windows, filter_copies, channels = (first.shape, back), 1, images.shape[-1]
     descriptor = describe_window(*windows)
     if descriptor is None:
         return 0
-    outputs = (
-        result if call.kernel in CONVOLUTION_KERNELS else second if filters is result else first
-    )
-    products = count_elements(outputs.shape) * (count_elements(filters.shape) // filters.shape[-1])
-    parts = thread_pool.count_parts(products // INTEGER_PRODUCTS_PER_ADDITION, images.shape[0])
-    if filters is result and is_direct:
-        groups, parts_of_weights = divide_filter_gradient(
-            images.shape, outputs.shape, filters.shape
+    if filters is not result:
+        image_size, result_size = count_elements(first.shape), count_elements(result.shape)
+        products = count_elements(positions.shape) * (count_elements(filters.shape) // channels)
+        parts = count_window_parts(
+            images.shape[0],
+            estimate_work(image_size, result_size, products),
+            keeps_images_whole=positions is first,
         )
+    elif is_direct:
+        groups, parts_of_weights = divide_filter_gradient(first.shape, second.shape, filters.shape)
         filter_copies = groups - 1
         parts = groups * parts_of_weights if thread_pool.count > 1 else 1
-    floats = count_scratch_floats(descriptor, filters.shape[-1], dtype, is_direct=is_direct)
+    else:
+        parts = 1
+    floats = count_scratch_floats(descriptor, channels, dtype, is_direct=is_direct)
     filter_bytes = filter_copies * count_elements(filters.shape) * dtype.itemsize
     return parts * floats * FLOAT32.itemsize + filter_bytes

@@ -237,7 +237,7 @@ def _specialize_call(kernel: _ElementwiseKernel) -> Callable[..., GpuArray]:
 
     def run(*arrays: GpuArray, **attribute_values: float) -> GpuArray:
         attributed = [attribute_values[name] for name in attributes]
-        # The numbers as text: 0.0 and -0.0 are equal.
+        # The text of a number tells 0.0 from -0.0, which are equal as numbers.
         key = (*[(x.shape, x.dtype) for x in arrays], *map(repr, attributed))
         made = steps.get(key) or kernel.find_call(key, arrays, attributed)
         return arrays[0].buffer.device.call(made, *arrays)

@@ -100,7 +100,7 @@ class _EpilogueSource(NamedTuple):
     prelu_weights_index_wgsl: str = ""
     """The WGSL index of the weights: ``column``, ``0u``, or empty without weights."""
     activation_alpha: str = ""
-    """The number ``parameters.alpha``, if the activation reads it, as text: 0.0 and -0.0 are equal numbers."""
+    """The number ``parameters.alpha``, if the activation reads it, as text, which tells 0.0 from -0.0."""
 
 
 def multiply_matrices(a: Matrices, b: Matrices, epilogue: Epilogue | None = None) -> GpuArray:
