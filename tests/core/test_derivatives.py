@@ -347,6 +347,24 @@ def draw_by_seed_in_loop(x):
     return plugrad.scan(add_product, 0.0, x)[0] * drop_without_seed(x)
 
 
+def spawn_in_nested_checkpoint(x):
+    def scale_by_child(x):
+        (child,) = shared_generator.spawn(1)
+        return plugrad.sum(child.normal(x.shape) * x**2)
+
+    return plugrad.checkpoint(scale_by_child)(x) * drop_without_seed(x)
+
+
+def restart_and_spawn_in_traced_calls(x):
+    @plugrad.jit
+    def scale_by_child(row):
+        shared_generator.seed(5)
+        (child,) = shared_generator.spawn(1)
+        return plugrad.sum(child.normal(row.shape) * row**2)
+
+    return scale_by_child(x[0]) + scale_by_child(x[1])
+
+
 def draw_and_restart(x):
     before = plugrad.sum(shared_generator.normal(x.shape) * x)
     plugrad.random.seed(7)
@@ -366,6 +384,8 @@ FUNCTIONS_WITH_DRAWS = [
     draw_by_seed_in_loop,
     draw_and_restart,
     spawn_from_shared_generator,
+    spawn_in_nested_checkpoint,
+    restart_and_spawn_in_traced_calls,
 ]
 
 

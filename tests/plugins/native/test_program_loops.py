@@ -149,6 +149,17 @@ def test_slices_and_conditionals_in_loops():
     assert is_one_program(lambda start, xs: plugrad.scan(body, start, xs), start, xs)
 
 
+def test_loops_stack_and_unstack_single_numbers():
+    def body(carry, x):
+        numbers = plugrad.stack([carry, x, carry * x])
+        first, second, third = plugrad.unstack(numbers * 2)
+        return plugrad.sum(numbers) + second, first * third
+
+    x, start = random_tensor(3), random_tensor(1)[0]
+    assert_same_when_traced(lambda start, x: plugrad.scan(body, start, x), start, x)
+    assert is_one_program(lambda start, x: plugrad.scan(body, start, x), start, x)
+
+
 def test_a_choice_with_a_gradient_is_one_program():
     def loss(x, y):
         a, b, c, _, d, e = cond_with_all_outputs(x, y)

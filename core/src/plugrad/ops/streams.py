@@ -65,7 +65,7 @@ class RepeatedRun:
     The first run records what it draws. The second run takes that instead of new numbers.
     """
 
-    __slots__ = ("_replayed", "_results", "identity", "outer", "tracer")
+    __slots__ = ("_replayed", "_results", "identity", "is_traced_again", "outer", "tracer")
 
     def __init__(self, first_run: RepeatedRun | None = None) -> None:
         """Begin a first run, or the second run after a first one."""
@@ -77,16 +77,18 @@ class RepeatedRun:
         self._results: list[Any] = []
         """The results of `repeat`, in order."""
         self._replayed = None if first_run is None else iter(first_run._results)
+        is_second_in_trace = first_run is not None and current_tracer() is not None
+        is_inside_of_one = self.outer is not None and self.outer.is_traced_again
+        self.is_traced_again: bool = is_second_in_trace or is_inside_of_one
+        """Whether the program that is being traced has steps for the first run, too, or for one around this one.
 
-    @property
-    def is_second(self) -> bool:
-        """Whether the function has run before."""
-        return self._replayed is not None
+        Then only those move streams. A program that is traced within an untraced second run moves them again.
+        """
 
     def draw(self, stream: RandomStream, draw_anew: Callable[[], _Result]) -> _Result:
         """Return the draw of the first run, or, in a first run, the result of `draw_anew`."""
         value, counter = self.repeat(lambda: (stream.draw_repeatably(draw_anew), stream.counter))
-        if self.is_second and stream.restarted_by is self.identity:
+        if self._replayed is not None and stream.restarted_by is self.identity:
             stream.set_counter(counter)
         return value
 
@@ -276,11 +278,11 @@ class RandomStream:
             key = self._key
             assert key is not None  # it was restarted with one
             counter = self._advance_counter(blocks)
-            is_second = run is not None and run.is_second
+            is_again = run is not None and run.is_traced_again
 
             def take() -> tuple[int, int]:
                 """Return the key and the counter of this draw; in a first run, move the stream behind it."""
-                if not is_second:
+                if not is_again:
                     self._move(key, (counter + blocks) % (1 << COUNTER_BITS))
                 return (key() if callable(key) else key), counter
         else:
@@ -330,12 +332,12 @@ class RandomStream:
 def _repeat_in_each_run(effect: Callable[[], None]) -> None:
     """Have a program that is being traced call a function at this point of each of its runs.
 
-    The second run of a function has a step there that does nothing, since a later trace counts the steps.
+    A function that is traced again has a step there that does nothing, since a later trace counts the steps.
     """
     if isinstance(recording_or_target_backend(), Tracer):
         run = repeated_run.get()
-        is_second = run is not None and run.is_second
-        host_value(lambda: () if is_second else effect() or (), shape=(0,))
+        is_again = run is not None and run.is_traced_again
+        host_value(lambda: () if is_again else effect() or (), shape=(0,))
 
 
 def _spawned_key(compute_key: Callable[[], int], counter: int, index: int) -> int:

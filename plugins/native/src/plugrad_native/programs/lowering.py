@@ -242,7 +242,8 @@ def pack(call: Call, specs: Specs) -> list[AnyCall] | None:
     whole, copies = make_dummy_array(specs[y]), list[AnyCall]()
     for index, value in enumerate(get_inputs(call)):
         x = make_dummy_array(specs[value])
-        place = whole[(*(slice(None),) * call.attrs["axis"], index)]
+        # With the ellipsis, NumPy returns a view also of a single number, and no copy, whose address says nothing.
+        place = whole[(*(slice(None),) * call.attrs["axis"], index, ...)]
         made = make_strided_copy((value, x, x), (y, whole, place))
         if made is None:
             return None
@@ -257,7 +258,7 @@ def unpack(call: Call, specs: Specs) -> list[AnyCall] | None:
     copies: list[AnyCall] = []
     for index, value in enumerate(call.outputs):
         made = make_dummy_array(specs[value])
-        part = whole[(*(slice(None),) * call.attrs["axis"], index)]
+        part = whole[(*(slice(None),) * call.attrs["axis"], index, ...)]
         copied = make_strided_copy((x, whole, part), (value, made, made))
         if copied is None:
             return None
