@@ -432,6 +432,7 @@ def grow_by_cond(x, limit):
 
 
 WHOLE_STEPS = plugrad.asarray([1.0, 2.0])
+"""The elements over which the loop in `grow_by_scan` runs."""
 
 
 @pytest.mark.parametrize("function", [grow_by_scan, grow_by_while_loop, grow_by_cond])

@@ -5,7 +5,9 @@ import pytest
 import plugrad
 
 XS = plugrad.asarray([1.0, 2.0, 5.0])
+"""The examples of a batch, or the elements over which a loop runs."""
 Y = plugrad.asarray(3.0)
+"""The tensor by which the results are differentiated."""
 INNER_DERIVATIVES = {
     "grad": (lambda x, y: plugrad.grad(lambda z: z * z * x)(y), 16),
     "value of value_and_grad": (lambda x, y: plugrad.value_and_grad(lambda z: z * z * x)(y)[0], 48),
@@ -22,6 +24,7 @@ INNER_DERIVATIVES = {
     "forward": (lambda x, y: plugrad.jacobian(lambda z: z * z * x, mode="forward")(y), 16),
     "checkpoint": (lambda x, y: plugrad.grad(plugrad.checkpoint(lambda z: z * z * x))(y), 16),
 }
+"""By name: a function of x and y that differentiates inside, and the expected outer derivative."""
 LEVELS = {
     "vmap": lambda f, y: plugrad.sum(plugrad.vmap(lambda x: f(x, y))(XS)),
     "nested vmap": lambda f, y: plugrad.sum(
@@ -30,6 +33,7 @@ LEVELS = {
     "scan": lambda f, y: plugrad.scan(lambda total, x: (total + f(x, y), None), 0.0 * y, XS)[0],
     "cond": lambda f, y: plugrad.cond(y > 0, lambda: f(plugrad.asarray(8.0), y), lambda: y),
 }
+"""By name: a function that runs f(x, y) for elements x inside of a batch, a loop or a branch, and adds the results."""
 
 
 @pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS)

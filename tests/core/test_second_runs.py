@@ -9,6 +9,7 @@ import plugrad
 from plugrad.tensor.closures import bind_closure
 
 SCALES = (0.5, 2.0, 3.0)
+"""The factors of the layers, one for each iteration of the loop that makes them."""
 
 
 def chain_layers(call, x):
@@ -19,7 +20,7 @@ def chain_layers(call, x):
 
 
 def chain_layers_of_helpers(call, x):
-    """Return the same with layers that close over a function."""
+    """Return the results of `chain_layers`, from layers that close over a function."""
     for scale in SCALES:
 
         def multiply(h):
@@ -30,14 +31,14 @@ def chain_layers_of_helpers(call, x):
 
 
 def chain_partial_layers(call, x):
-    """Return the same with layers that `functools.partial` makes."""
+    """Return the results of `chain_layers`, from layers that `functools.partial` makes."""
     for scale in SCALES:
         x = call(functools.partial(lambda bias, h: plugrad.tanh(h * scale + bias), 0.0), x)  # noqa: B023
     return x
 
 
 def chain_layers_with_functions_as_arguments(call, x):
-    """Return the same with layers that get functions as a default, by `functools.partial`, or as a method's own."""
+    """Return the results of layers that get functions as a default, by `functools.partial`, or as a method's own."""
 
     class Layer:
         apply = None
@@ -73,6 +74,7 @@ CALLS = {
     "checkpoint of vmap": lambda f, x: plugrad.checkpoint(plugrad.vmap(f))(x[None])[0],
     "cond": lambda f, x: plugrad.cond(x > 0, f, abs, x),
 }
+"""By name: a transformation of f, called with x, that may run f again for its gradient."""
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)

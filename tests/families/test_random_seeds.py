@@ -38,6 +38,7 @@ DRAWS_FOR_A_TENSOR = {
     "multinomial": lambda x: plugrad.random.multinomial(x[None], 8),
     "normal": lambda x: plugrad.random.normal((8,), device=x.backend),
 }
+"""By name: a function of a tensor that draws random numbers from the default generator."""
 
 
 @pytest.mark.parametrize("draw", DRAWS_FOR_A_TENSOR.values(), ids=DRAWS_FOR_A_TENSOR)
@@ -124,6 +125,7 @@ PROGRAMS_WITH_SEEDS = {
     "other branch that seeds": lambda x: plugrad.concat([draw_in_branch(x[0] < 0), draw_two()]),
     "spawn": draw_from_spawned_generator,
 }
+"""By what it does: a function of a tensor that seeds the default generator, or draws from it."""
 
 
 @pytest.mark.parametrize("program", PROGRAMS_WITH_SEEDS.values(), ids=PROGRAMS_WITH_SEEDS)

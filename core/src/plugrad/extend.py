@@ -202,7 +202,7 @@ _LAZY_EXPORTS = {
     "tracing.in_place": "InPlacePlan",
     "tracing.replay": "compile_replay",
 }
-"""The modules that are imported when one of their names is first used, and these names."""
+"""By module: its names in this namespace. The module is imported when one of them is first used."""
 _MODULE_OF_EXPORT = {
     name: module for module, names in _LAZY_EXPORTS.items() for name in names.split()
 }

@@ -85,6 +85,7 @@ SLICES = {
     "unstacked vector": lambda x: (y := plugrad.unstack(x[:, 3]))[4] * x - y[7],
     "padded": lambda x: plugrad.pad(x[1:-1, 1:-1] * 2, [(1, 1), (1, 1)]) + x,
 }
+"""By what they slice: elementwise functions of slices of a matrix."""
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "u1", "f2", "c8", "c16"])
@@ -185,6 +186,7 @@ UPDATES = {
         y := x + 1, y.reshape(-1)[: (y.shape[0] - 2) * (y.shape[1] - 2)].reshape(y.shape[0] - 2, -1)
     ),
 }
+"""By the source of the new elements: functions that replace the inner elements of a matrix."""
 
 
 def update(x, inner):

@@ -185,8 +185,8 @@ def test_folders_of_images(image_folder, backend):
 
 def test_images_of_16_bits_keep_their_numbers(tmp_path):
     (tmp_path / "a").mkdir()
-    for mode, number, dtype in [("1.png", 16383, np.uint16), ("2.tif", 16383, np.float32)]:
-        Image.fromarray(np.full((4, 4), number, dtype)).save(tmp_path / "a" / mode)
+    for name, number, dtype in [("1.png", 16383, np.uint16), ("2.tif", 16383, np.float32)]:
+        Image.fromarray(np.full((4, 4), number, dtype)).save(tmp_path / "a" / name)
     images = nn.data.ImageFolder(tmp_path, size=2)
     x = images.read([0])
     assert x.shape == (1, 2, 2, 3)

@@ -330,6 +330,11 @@ def test_a_bar_is_drawn_on_a_terminal(stream, progress, is_drawn, training_examp
         ({"callbacks": [nn.EarlyStopping()]}, ArgumentError, "write early_stopping=Early"),
         ({"callbacks": nn.Callback()}, ArgumentError, "must be a list of objects of nn.Callback"),
         ({"callbacks": [print]}, ArgumentError, "must be a list of objects of nn.Callback"),
+        ({"validation_data": ()}, ArgumentError, "validation_data is empty"),
+        ({"on_epoch_end": 3}, ArgumentError, "fit: on_epoch_end=3 must be a function"),
+        ({"early_stopping": 3}, ArgumentError, "early_stopping=3 must be an object such as"),
+        ({"strategy": "data"}, ArgumentError, "fit: strategy='data' must be an object such as"),
+        ({"strategy": list}, ArgumentError, "fit: strategy=<class 'list'> must be an object"),
         ({"early_stopping": nn.EarlyStopping()}, ArgumentError, "monitor='val_loss' is not among"),
     ],
 )

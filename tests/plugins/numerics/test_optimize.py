@@ -123,6 +123,7 @@ def test_gradients_of_what_functions_do_not_take_are_not_lost_silently(function)
 
 
 START = plugrad.asarray(1.0, dtype="float64")
+"""The value from which the solvers start."""
 SQUARE_ROOTS = {
     "root": lambda a: optimize.root(lambda x: x * x - a, START, tol=1e-12),
     "root with an argument": lambda a: optimize.root(lambda x, a: x * x - a, START, a, tol=1e-12),
@@ -131,6 +132,7 @@ SQUARE_ROOTS = {
         lambda x: plugrad.sum((x * x - a) ** 2), START[None], tol=1e-10
     ).x[0],
 }
+"""By name: a function that finds the square root of a number with a solver."""
 
 
 @pytest.mark.parametrize("square_root", SQUARE_ROOTS.values(), ids=SQUARE_ROOTS)

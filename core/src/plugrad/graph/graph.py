@@ -183,7 +183,7 @@ class While:
     captured: tuple[Value, ...]
     """The values that each iteration gets unchanged."""
     outputs: tuple[Value, ...]
-    """The values that the last carry becomes."""
+    """The values of the graph that hold the last carry."""
     line: SourceLine
     """The user's line of which the trace made the step."""
 

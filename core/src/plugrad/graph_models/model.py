@@ -332,7 +332,7 @@ def _find_inputs_and_outputs(
 def _named_tensors(
     signature_entries: Mapping[str, Any], graph: Graph
 ) -> dict[str, OutputReference]:
-    """Return by name the outputs that the entries of a signature mean."""
+    """Return by name the node outputs to which the entries of a signature refer."""
     found: dict[str, OutputReference] = {}
     for name, part in signature_entries.items():
         node, _, port = str(part.get("name", name)).partition(":")

@@ -85,7 +85,7 @@ class Operator:
     output_names: tuple[str, ...]
     """The names of the outputs, if there are several that have names."""
     runs_functions: bool
-    """Whether it runs graphs of the model."""
+    """Whether the operator runs functions of the model, as control flow does."""
 
     def annotation_of_input(self, position: int, input_count: int) -> str:
         """Return the annotation of the input at a position, out of `input_count` inputs."""

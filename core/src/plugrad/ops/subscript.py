@@ -389,7 +389,7 @@ def _axes_to_front(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
 def _flatten_array_indices(
     array_keys: list[ArrayKeyAxes], merged_size: int, backend: Backend
 ) -> Tensor:
-    """Return the selected positions along the merged axis of this size."""
+    """Return the selected positions along the merged axis, which has `merged_size` elements."""
     positions = (
         array_keys[0].positions
         if len(array_keys) == 1

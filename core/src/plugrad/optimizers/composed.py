@@ -57,9 +57,9 @@ def _step_by_signs(
 
 
 MOMENT_UPDATE_RULE: Final = ComposedStep(_step_by_moments, 9)
-"""The update rule of `NAdam` and `RAdam`."""
+"""The step of `NAdam` and `RAdam`, composed of ops."""
 SIGN_UPDATE_RULE: Final = ComposedStep(_step_by_signs, 6)
-"""The update rule of `Lion`."""
+"""The step of `Lion`, composed of ops."""
 
 
 class NAdam(Adam):

@@ -182,7 +182,7 @@ class RegisteredBatching(NamedTuple):
 registered_batchings: Final[dict[str, RegisteredBatching]] = {}
 """The registry itself; it lacks what nobody has asked for yet: see `set_loader`."""
 _load_batching_rule: Callable[[str], None] | None = None
-"""The function that `set_loader` has set."""
+"""The function that registers plugrad's own rule of a kernel, by name; None before `set_loader` is called."""
 
 
 def set_loader(loader: Callable[[str], None]) -> None:

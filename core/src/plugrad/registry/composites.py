@@ -31,7 +31,7 @@ class Composite(NamedTuple):
 registered_composites: Final[dict[str, Composite]] = {}
 """The registry itself; it lacks plugrad's own that nobody has asked for yet, see `set_loader`."""
 _load_composite: Callable[[Kernel[..., Any]], None] | None = None
-"""The function that `set_loader` has set."""
+"""The function that registers plugrad's own composite of a kernel; None before `set_loader` is called."""
 
 
 def set_loader(loader: Callable[[Kernel[..., Any]], None]) -> None:

@@ -86,7 +86,7 @@ gradients: Final[dict[str, RegisteredGradient]] = {}
 It lacks what nobody has asked for yet: see `set_loader`.
 """
 _load_gradient: Callable[[str], None] | None = None
-"""The function that `set_loader` has set."""
+"""The function that registers plugrad's own gradient of a kernel, by name; None before `set_loader` is called."""
 
 
 def set_loader(loader: Callable[[str], None]) -> None:

@@ -61,7 +61,7 @@ class Tracer(Backend):
 
     @abstractmethod
     def resolve_traced_backend(self, backend: Backend) -> Backend:
-        """Return the tracer itself for its target, which the program has named.
+        """Return the tracer, given its target backend, which the traced program has named.
 
         Raises:
             TracingError: it is another device.

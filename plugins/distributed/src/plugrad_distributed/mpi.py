@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 LAUNCHER_VARIABLES: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
 """The environment variables that launchers of MPICH, Open MPI, Intel MPI and MVAPICH set in each process."""
 BUSY_POLL_SECONDS: Final = 1e-4
-"""For how long a request is tested in a row, before the thread begins to sleep between tests."""
+"""The seconds for which a request is tested without pause, before the thread begins to sleep between tests."""
 POLL_INTERVAL_SECONDS: Final = 2e-5
 """The seconds between later tests of a request. MPI's own waiting takes a whole core, which computations may need."""
 BARRIER_MIN_BYTES: Final = 1 << 16
 """The bytes of an exchange before which ranks meet: MPI moves bytes only while requests are tested."""
 BUSY_POLL_SECONDS_PER_BYTE: Final = 1e-8
-"""The seconds for a byte of a large exchange in which a request is tested in a row."""
+"""The seconds to add to `BUSY_POLL_SECONDS` for each byte of an exchange."""
 MISSING_RANKS_WAIT_SECONDS: Final = 2.0
 """The seconds in which ranks that wait tell each other that they do."""
 _yield_processor: Final[Callable[[], None]] = getattr(os, "sched_yield", lambda: time.sleep(0))

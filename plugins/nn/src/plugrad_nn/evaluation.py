@@ -59,6 +59,7 @@ def evaluate(
     Arguments and errors are as for `fit`. Without examples, results are NaN.
     """
     check_metrics("evaluate", metrics)
+    check_strategy("evaluate", strategy)
     streams = {name: m for name, m in (metrics or {}).items() if isinstance(m, Metric)}
     for stream in streams.values():
         stream.reset()
@@ -135,6 +136,15 @@ def check_metrics(owner: str, metrics: object) -> None:
         )
     if metrics is not None and "loss" in metrics:
         raise ArgumentError(f"{owner}: a metric is called 'loss', as the loss is; rename it")
+
+
+def check_strategy(owner: str, strategy: object) -> None:
+    """Raise an ArgumentError unless the strategy is None or an object that shards batches."""
+    if strategy is None or (hasattr(strategy, "shard") and not isinstance(strategy, type)):
+        return
+    raise ArgumentError(
+        f"{owner}: strategy={strategy!r:.80} must be an object such as dist.DataParallel() of plugrad_distributed"
+    )
 
 
 class _Mean:

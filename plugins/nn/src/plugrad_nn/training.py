@@ -13,7 +13,7 @@ from plugrad_nn.arguments import check_flag, check_function, check_integer
 from plugrad_nn.batching import make_batches, to_tensors
 from plugrad_nn.callbacks import Callback, Run
 from plugrad_nn.counting import BatchCount, MeanLoss, count_and_yield_batches, count_local_examples
-from plugrad_nn.evaluation import check_metrics, evaluate
+from plugrad_nn.evaluation import check_metrics, check_strategy, evaluate
 from plugrad_nn.labels import largest_label
 from plugrad_nn.parameters import assign, check_nested_dict
 from plugrad_nn.progress import make_progress_bar
@@ -151,6 +151,13 @@ def fit(
     check_flag("fit", "jit", jit)
     _check_validation(validation_data, metrics)
     _check_callbacks(callbacks)
+    if early_stopping is not None and not isinstance(early_stopping, EarlyStopping):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass anything
+        raise ArgumentError(
+            f"fit: early_stopping={early_stopping!r:.80} must be an object such as nn.EarlyStopping(patience=3)"
+        )
+    if on_epoch_end is not None:
+        check_function("fit", "on_epoch_end", on_epoch_end)
+    check_strategy("fit", strategy)
     _check_optimizer(optimizer)
     check_nested_dict("fit", params)
     weighting = make_weighting("fit", class_weight, ignore_index)
@@ -271,11 +278,15 @@ def _check_validation(
     check_metrics("fit", metrics)
     if metrics and validation_data is None:
         raise ArgumentError("fit: metrics are computed with validation_data, which is None")
-    if validation_data is not None and not isinstance(validation_data, tuple | list):
+    if validation_data is None:
+        return
+    if not isinstance(validation_data, tuple | list):
         raise ArgumentError(
             f"fit: validation_data must be a tuple, such as (x, y), and not a {type(validation_data).__name__}"
         )
-    if validation_data and isinstance(validation_data[0], Iterator):
+    if not validation_data:
+        raise ArgumentError("fit: validation_data is empty; give a tuple, such as (x, y), or None")
+    if isinstance(validation_data[0], Iterator):
         raise ArgumentError(
             "fit: validation_data has a generator, which can be read once; give a list or another iterable that begins "
             "anew for each epoch"

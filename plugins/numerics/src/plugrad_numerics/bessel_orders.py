@@ -176,10 +176,10 @@ def _yv(v: float, x: Tensor) -> Tensor:
     return plugrad.where(x < 0, nan, found)
 
 
-def _combine_by_connection_formula(v: float, near: Tensor, other: Tensor) -> Tensor:
-    """Return ``cos(pi v) near + sin(pi v) other``; `near` may be infinite where the cosine is 0."""
+def _combine_by_connection_formula(v: float, cosine_factor: Tensor, sine_factor: Tensor) -> Tensor:
+    """Return ``cos(pi v) cosine_factor + sin(pi v) sine_factor``; the first factor may be infinite if cos is 0."""
     cosine, sine = _cos_and_sin_pi(v)
-    return near * cosine + other * sine if cosine else other * sine
+    return cosine_factor * cosine + sine_factor * sine if cosine else sine_factor * sine
 
 
 def _ive(v: float, x: Tensor) -> Tensor:

@@ -224,13 +224,13 @@ def evaluate_node(node: Node, scope: Scope) -> None:
 def is_on_host(node: Node, scope: Scope) -> bool:
     """Whether a node can be computed on the host: it is pure, and all its inputs are arrays."""
     names = [*node.inputs, *node.captured_names]
-    return node.operator.is_pure and all(_has_array(scope.values[n]) for n in names if n)
+    return node.operator.is_pure and all(_is_on_host(scope.values[n]) for n in names if n)
 
 
-def _has_array(value: Any) -> bool:
+def _is_on_host(value: Any) -> bool:
     """Whether a value is on the host: an array, a list of arrays, or None."""
     if is_list(value):
-        return all(map(_has_array, value))
+        return all(map(_is_on_host, value))
     return value is None or is_array(value)
 
 
@@ -388,7 +388,7 @@ class ExecutionPlan:
             evaluate_node(node, scope)
             results = {name: scope.values[name] for name in node.outputs if name in scope.values}
             if (fixed or node.operator.name in ("Shape", "Size")) and all(
-                map(_has_array, results.values())
+                map(_is_on_host, results.values())
             ):
                 constants.update(results)
                 scope.constant.update(results)

@@ -36,7 +36,7 @@ RECORDED_KERNELS: Final = frozenset(
 )  # fmt: skip
 """The kernels whose calls are recorded."""
 RECURRENT_CELLS: Final = ("LSTM", "GRU", "SimpleRNN")
-"""The recurrent networks whose loops are recorded."""
+"""The names of the recurrent networks whose loops are recorded in a model's metadata."""
 STOP_GRADIENT: Final = "StopGradient"
 """The name in the record of an Identity through which no gradient flows."""
 

@@ -70,9 +70,9 @@ _TYPE_LETTERS: Final = {
 _CALL_FUNCTION_ADDRESS: Final = ("wasmtime_func_call_unchecked", dll)
 """The C function of wasmtime that calls a WebAssembly function, as a name and a library."""
 _call_holding_gil = ctypes.PYFUNCTYPE(ctypes.c_void_p)(_CALL_FUNCTION_ADDRESS)
-"""That C function, called while the GIL is held."""
+"""`wasmtime_func_call_unchecked`, called while the GIL is held."""
 _call_releasing_gil = ctypes.CFUNCTYPE(ctypes.c_void_p)(_CALL_FUNCTION_ADDRESS)
-"""That C function, called without the GIL."""
+"""`wasmtime_func_call_unchecked`, called without the GIL."""
 
 LINUX_PROCESSORS_FILE: Final = "/proc/cpuinfo"
 """The path of the file in which Linux describes the processors."""

@@ -193,7 +193,10 @@ def split_image_calls(
     splits_cells: bool,
     part_size_multiple: int = 1,
 ) -> Sequence[Sequence[KernelCall]]:
-    """Return chains of one call each for parts of a `Window`'s results, or of the images if `splits_cells`."""
+    """Return chains of one call each for parts of a `Window`'s results, or of the images if `splits_cells`.
+
+    `work` is the number of elementary steps of the whole kernel, and `max_steps` that of one call.
+    """
     pieces = split_windows(
         image_shape,
         window,

@@ -279,7 +279,7 @@ def run_for_channels(
 
 
 def has_shared_rows(channel_layout: tuple[int, int, int, int]) -> bool:
-    """Return whether channels are columns with enough rows for threads, by the counts of `find_channel_layout`."""
+    """Return whether each channel is one column, with enough rows to divide them among threads."""
     channels, outer, _, inner = channel_layout
     return (
         inner == 1 and thread_pool.count_parts(3 * channels * outer, -(-outer // ROWS_PER_PART)) > 1

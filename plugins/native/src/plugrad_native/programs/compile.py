@@ -130,7 +130,7 @@ def _attach_memory_plan(
     regions: Mapping[Graph, Region],
     selector: CompiledStepSelector,
 ) -> GraphFunction:
-    """Return the function of a graph, with an attribute `graph` for its fused steps, by body, and its peak memory."""
+    """Return the compiled function of a graph, with the attribute `graph`: the fused graph and its peak memory."""
     places = {v: x for region in regions.values() for v, x in region.memory_owners.items()}
 
     def scratch_bytes(step: Step) -> int:

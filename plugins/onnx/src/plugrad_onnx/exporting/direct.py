@@ -56,7 +56,7 @@ WIDER_DTYPES: Final = {
 
 Integers wrap around in the cast back. Of 64-bit integers, only tests for NaN and infinity see float32.
 """
-ONNX_NAMES: Final = {"float32": "float", "float64": "double"}
+ONNX_DTYPE_NAMES: Final = {"float32": "float", "float64": "double"}
 """ONNX's names of dtypes, where they differ from plugrad's."""
 
 
@@ -74,7 +74,7 @@ def find_wider_dtype(operator_name: str, dtype_name: str) -> str | None:
 
     def is_taken(name: str) -> bool:
         """Return whether the operator takes the dtype of a name."""
-        return f"tensor({ONNX_NAMES.get(name, name)})" in taken
+        return f"tensor({ONNX_DTYPE_NAMES.get(name, name)})" in taken
 
     if is_taken(dtype_name):
         return None

@@ -54,7 +54,7 @@ class OperandLayout:
                 first.setdefault(block, index)
                 last[block] = index
         self._fixed = recording.memory.fixed
-        for block, result in recording.in_place:
+        for block, result in recording.in_place_blocks:
             is_inner = block not in self._bases and block not in self._fixed
             is_fresh = last.get(block) == first.get(result)  # nobody needs both at another time
             if (

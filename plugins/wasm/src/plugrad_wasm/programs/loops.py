@@ -32,7 +32,7 @@ LOOP_MAX_CALLS: Final = 64
 LOOP_BLOCK_ELEMENTS: Final = 1024
 """The elements of a block, so few that values stay in the L1 cache from one stage to the next."""
 VECTOR_LANES, VECTORS_PER_ROUND = 4, 4
-"""The float32 of a vector, and the number of vectors that a stage computes side by side."""
+"""The number of float32 numbers in a vector, and of vectors that a stage computes side by side."""
 ELEMENTS_PER_ROUND: Final = VECTOR_LANES * VECTORS_PER_ROUND
 """The number of elements that a stage computes side by side."""
 FLOAT32_SUFFIX: Final = "_float32"

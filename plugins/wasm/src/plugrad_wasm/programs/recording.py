@@ -54,7 +54,7 @@ class Recording(NamedTuple):
     """The recorded calls."""
     results: list[ResultLocation | WasmArray]
     """The locations of the results, or arrays that are the same in each call."""
-    in_place: list[tuple[int, int]]
+    in_place_blocks: list[tuple[int, int]]
     """Pairs of block numbers: an input and a result that may take its memory, as elements are read before written."""
 
 

@@ -27,7 +27,7 @@ CALL_STRUCT: Final = struct.Struct("<4i")
 OPERAND_STRUCT: Final = struct.Struct("<2iq")
 """The format of an operand: the code of its base, its step per item in bytes, and the bits of its number."""
 MAX_LOOP_ITEMS: Final = (1 << 31) - 1
-"""The maximum number of items of a loop."""
+"""The maximum number of items, such as elements, over which a loop of a table runs: a signed 32-bit integer."""
 
 
 class Operand(NamedTuple):

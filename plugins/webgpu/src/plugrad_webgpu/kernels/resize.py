@@ -136,7 +136,7 @@ def _run_resize(
 def _make_position_table(
     find_positions: SourcePositionFunction,
 ) -> Callable[..., NDArray[np.uint32]]:
-    """Return a function that computes the source positions of rows and columns, for the cache of the device."""
+    """Return a function that computes an array of source positions of rows and columns, which the device caches."""
 
     def compute_table(
         image_height: int, result_height: int, image_width: int, result_width: int, *flags: bool
