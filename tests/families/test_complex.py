@@ -346,8 +346,8 @@ def test_quotients_of_doubles_whose_products_are_out_of_range(backend):
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-def test_signs_logarithms_and_roots_of_the_largest_and_smallest_numbers(dtype, backend):
-    """Absolute values of the largest are infinite, and halves of the smallest are 0."""
+def test_signs_and_logarithms_of_the_largest_and_smallest_numbers(dtype, backend):
+    """Absolute values of the largest numbers are infinite, and those of the smallest have few digits."""
     if plugrad.as_dtype(dtype) not in plugrad.which().backend.dtypes():
         pytest.skip(f"{backend} has no {dtype}")
     largest, smallest = (
@@ -363,6 +363,3 @@ def test_signs_logarithms_and_roots_of_the_largest_and_smallest_numbers(dtype, b
     z = plugrad.asarray(largest * directions, dtype=dtype)
     expected = np.log(largest) + np.log(directions)
     np.testing.assert_allclose(plugrad.log1p(z).numpy(), expected, rtol=1e-6)
-    if dtype == "complex128":  # float32 roots are computed in float64
-        found = plugrad.sqrt(plugrad.asarray(5e-324 * directions)).numpy()
-        np.testing.assert_allclose(found, np.sqrt(5e-324) * np.sqrt(directions), rtol=1e-14)
