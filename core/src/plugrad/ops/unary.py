@@ -109,23 +109,19 @@ def _complex_sign(x: Tensor) -> Tensor:
     real, imag = parts.real(x), parts.imag(x)
     number = partial(cached_constant, dtype=real.dtype, backend=x.backend)
     # The absolute value of the largest numbers would be infinite, and that of the smallest has few digits.
-    limits = real.dtype.info
-    size = binary.maximum(unary.abs(real), unary.abs(imag))
+    limits, size = real.dtype.info, binary.maximum(unary.abs(real), unary.abs(imag))
     is_small = binary.less(size, number(float(limits.tiny / limits.eps)))
-    down = binary.select(
-        binary.greater(size, number(float(limits.max / 4))), number(0.25), number(1)
-    )
-    factor = binary.select(is_small, number(float(limits.eps**-3)), down)
+    is_large, none = binary.greater(size, number(float(limits.max / 4))), number(0)
+    factor = binary.select(is_large, number(0.25), number(1))
+    factor = binary.select(is_small, number(float(limits.eps**-3)), factor)
     x, y = binary.multiply(real, factor), binary.multiply(imag, factor)
-    none, radius = number(0), parts.complex_abs(parts.complex(x, y))
+    radius = parts.complex_abs(parts.complex(x, y))
     is_zero = binary.equal(radius, none)
     divisor = binary.add(radius, cast(is_zero, radius.dtype))
     nearby = parts.complex(binary.divide(x, divisor), binary.divide(y, divisor))
     is_far_right, is_far_up = unary.is_inf(real), unary.is_inf(imag)
-    far = parts.complex(
-        binary.select(is_far_right, unary.sign(real), none),
-        binary.select(is_far_up, unary.sign(imag), none),
-    )
+    far_real = binary.select(is_far_right, unary.sign(real), none)
+    far = parts.complex(far_real, binary.select(is_far_up, unary.sign(imag), none))
     is_far = binary.logical_or(
         binary.logical_and(is_far_right, unary.is_finite(imag)),
         binary.logical_and(is_far_up, unary.is_finite(real)),
