@@ -115,6 +115,24 @@ def test_both_runs_of_a_checkpoint_see_the_same_variable_of_a_loop():
         np.testing.assert_allclose([g.item() for g in found], [g.item() for g in expected], 1e-5)
 
 
+@pytest.mark.parametrize("call", [CALLS["jit"], CALLS["scan"], CALLS["cond"]])
+def test_traced_gradients_see_the_variables_of_the_first_run(call):
+    weight = plugrad.Variable(3.0)
+
+    def multiply_and_replace(x):
+        weight.assign(3.0)
+        y = call(lambda x: x * x * weight, x)
+        weight.assign(100.0)
+        return y
+
+    for transform in (
+        plugrad.grad,
+        lambda f: plugrad.jit(plugrad.grad(f)),
+        lambda f: plugrad.grad(plugrad.jit(f)),
+    ):
+        assert transform(multiply_and_replace)(2.0).item() == 12
+
+
 def test_bound_closures_may_call_themselves_and_lack_values():
     def power(x, n):
         return x if n == 1 else x * power(x, n - 1)

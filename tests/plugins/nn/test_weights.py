@@ -158,6 +158,24 @@ def test_a_batch_without_weight_does_not_change_metrics(backend):
     assert found["accuracy"] == 0.75
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_results_of_halves_are_averaged_in_float32(dtype, backend):
+    """Sums of float16 would be infinite here, and those of bfloat16 off by several percent."""
+    x = plugrad.full((3000, 1), 30.0, dtype=dtype)
+    w = plugrad.Variable(plugrad.zeros(1, dtype=dtype))
+    (results,) = nn.fit(
+        lambda params, x, mode: x * params["w"],
+        {"w": w},
+        x,
+        x,
+        loss=plugrad.losses.absolute_difference,
+        optimizer=plugrad.optimizers.SGD(0.0),
+        validation_data=(x, x),
+        metrics={"label": lambda labels, predictions: labels[0, 0]},
+    )
+    assert results == {"loss": 30, "val_loss": 30, "val_label": 30}
+
+
 @pytest.mark.parametrize("batch_size", [3, 4])
 def test_a_weight_of_an_example_is_that_of_all_its_labels(batch_size, backend, rng):
     """Also in a batch of as many examples as each has labels."""

@@ -277,7 +277,7 @@ class GraphTracer(Tracer):
     @property
     def bound_tensors(self) -> list[Any]:
         """The traced tensors bound to captured tensors and variables, in this tracer and the enclosing ones."""
-        return [self.held]
+        return [{**self.held}]  # as they are now: what runs again must not see later assignments
 
     @bound_tensors.setter
     def bound_tensors(self, bound_tensors: list[Any]) -> None:

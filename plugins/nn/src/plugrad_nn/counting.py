@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import plugrad
+from plugrad.extend import HALVES
 from plugrad_nn.batching import iter_leaves
 from plugrad_nn.weighting import check_takes_weights, count_examples, divides_by_weights
 
@@ -100,7 +101,7 @@ class MeanLoss:
         self.count = self.count + batch_count.examples
         self.step_count = self.step_count + batch_count.examples
         if batch_count.is_last or not self.is_per_step:
-            self.total = self.total + loss * self.step_count
+            self.total = self.total + multiply_by_count(loss, self.step_count)
             self.step_count = 0.0
 
     def result(self) -> float:
@@ -110,7 +111,12 @@ class MeanLoss:
 
 
 def multiply_by_count(mean: Any, count: Any) -> Any:
-    """Return a mean times the count that it was divided by; a mean of nothing may be NaN, and gives 0."""
+    """Return a mean times the count that it was divided by; a mean of nothing may be NaN, and gives 0.
+
+    That of a half is float32: sums over many examples would be infinite in float16, and round in bfloat16.
+    """
+    if isinstance(mean, plugrad.Tensor) and mean.dtype in HALVES:
+        mean = mean.astype(plugrad.float32)
     if isinstance(count, plugrad.Tensor):
         return plugrad.where(count == 0, 0.0, mean * count)
     return mean * count if count else 0.0
