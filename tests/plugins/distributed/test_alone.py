@@ -205,6 +205,34 @@ def test_states_have_an_entry_for_a_variable_that_is_not_trained(
     np.testing.assert_array_equal(found["variables"][2]["m"], state["variables"][2]["m"])
 
 
+def test_trainings_with_one_strategy_do_not_depend_on_those_before(single_process_world):
+    class Interruption(nn.Callback):
+        def on_batch_end(self, run, number, loss):
+            if number == 3:
+                raise KeyboardInterrupt
+
+    def scale(params, x, mode):
+        return x * params["w"]
+
+    x = np.arange(8, dtype=np.float32).reshape(8, 1) / 8
+    found = []
+    for strategy in (None, dist.DataParallel(plugrad.optimizers.SGD(0.1))):
+        params = {"w": plugrad.Variable([0.0])}
+        options = {
+            "loss": plugrad.losses.mean_squared_error,
+            "optimizer": strategy.optimizer if strategy else plugrad.optimizers.SGD(0.1),
+            "batch_size": 1,
+            "strategy": strategy,
+        }
+        for accumulate in (1, 2):
+            options["accumulate"] = accumulate
+            with pytest.raises(KeyboardInterrupt):
+                nn.fit(scale, params, x, x * 2, **options, callbacks=[Interruption()])
+        nn.fit(scale, params, x, x * 2, **options)
+        found.append(params["w"].item())
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+
+
 @pytest.mark.filterwarnings("error")
 def test_infinite_gradients_are_accumulated_without_warnings(single_process_world):
     w = plugrad.Variable([1.0])

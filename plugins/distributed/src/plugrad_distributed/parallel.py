@@ -136,8 +136,14 @@ class DataParallel:
         self.world.examples = examples
 
     def prepare(self, variables: Sequence[Variable]) -> None:
-        """Copy the values of rank 0 to all ranks, and divide the optimizer's state where each rank keeps a part."""
+        """Copy the values of rank 0 to all ranks, and divide the optimizer's state where each rank keeps a part.
+
+        A training begins so. Gradients that an interrupted one has accumulated are discarded.
+        """
         broadcast(variables)
+        self._is_direct = None
+        for reduction in self._reductions.values():
+            reduction.discard_accumulated()
         if self.shard_state:
             self._shards.add_parts(self.optimizer, variables)
 

@@ -127,6 +127,11 @@ class GradientReduction:
                 weighted += self.kept[bucket_index]
         self.kept[bucket_index] = weighted
 
+    def discard_accumulated(self) -> None:
+        """Discard the gradients that wait for the next step."""
+        self.kept.clear()
+        self.kept_examples = 0.0
+
     def receive(self, bucket_index: int) -> NDArray[Any]:
         """Return the mean of a bucket over all examples of all ranks; the next step overwrites it."""
         start = time.perf_counter_ns()
