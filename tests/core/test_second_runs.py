@@ -115,8 +115,8 @@ def test_both_runs_of_a_checkpoint_see_the_same_variable_of_a_loop():
         np.testing.assert_allclose([g.item() for g in found], [g.item() for g in expected], 1e-5)
 
 
-@pytest.mark.parametrize("call", [CALLS["jit"], CALLS["scan"], CALLS["cond"]])
-def test_traced_gradients_see_the_variables_of_the_first_run(call):
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_both_runs_see_the_same_variables_if_they_are_replaced_later(call):
     weight = plugrad.Variable(3.0)
 
     def multiply_and_replace(x):

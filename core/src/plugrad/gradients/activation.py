@@ -29,7 +29,7 @@ gradient(activation.softplus, x=lambda dy, x: dy * sigmoid(x))
 SELU_SCALE = 1.0507009873554805
 """The factor of both branches of selu."""
 SELU_ALPHA = 1.6732632423543772
-"""The further factor of the branch of selu for negative x."""
+"""The factor of ``exp(x) - 1`` in selu for negative x, before `SELU_SCALE` multiplies the result."""
 # For x <= 0, out = scale * alpha * (exp(x) - 1), so the derivative is out + scale * alpha.
 gradient(
     activation.selu,

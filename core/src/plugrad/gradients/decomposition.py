@@ -288,7 +288,7 @@ def _half_lower_triangle(n: int, dtype: str) -> Array:
 
 
 def _eigh_vjp(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor:
-    """Return the gradient, NaN if eigenvectors of equal eigenvalues matter; `absent` are the outputs without a dy.
+    """Return the gradient, NaN if eigenvectors of equal eigenvalues matter; `absent` are outputs, by index, without dy.
 
     Eigenvectors of equal eigenvalues are any that span the same space. If the result depends on
     nothing but this space, as a projection does, turning them towards each other adds 0 to the
@@ -325,7 +325,7 @@ def _off_diagonal_ties(is_tie: Tensor) -> Tensor:
 
 
 def _pairs_with_used_vectors(is_used: Tensor) -> Tensor:
-    """Return the pairs of vectors of which at least one has a gradient."""
+    """Return by bools, as square matrices, the pairs of vectors of which at least one has a gradient."""
     return as_row_matrices(is_used) | as_column_matrices(is_used)
 
 
@@ -352,7 +352,7 @@ gradient(decomposition.eigh, input=_eigh_vjp)
 
 
 def _svd_vjp(dy: list[Tensor], outs: list[Tensor], absent: frozenset[int]) -> Tensor:
-    """Return the gradient, NaN if ambiguous vectors matter, or infinite; `absent` are the outputs without a dy.
+    """Return the gradient, NaN if ambiguous vectors matter; `absent` are the indices of the outputs without a dy.
 
     The reasons are those of `_eigh_vjp`. In addition, vectors of singular values of 0 are not unique, nor are
     those that only complete a basis; and the logarithm of a singular value, for example, has an infinite

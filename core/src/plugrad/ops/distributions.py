@@ -136,7 +136,7 @@ def gamma_rejection_probability(alpha: float) -> float:
 
 
 def max_rejected_count(count: int, rejection_probability: float) -> int:
-    """Return a bound on how many of `count` numbers are rejected; it fails with `MAX_SHORTFALL_PROBABILITY`.
+    """Return how many of `count` numbers are rejected at most, except with `MAX_SHORTFALL_PROBABILITY`.
 
     >>> max_rejected_count(1_000_000, 0.049)
     50617

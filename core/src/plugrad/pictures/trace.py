@@ -48,7 +48,7 @@ class Node:
     details: list[str] = field(default_factory=list[str])
     """The further lines of the tooltip."""
     is_backward: bool = False
-    """Whether it belongs to the gradient."""
+    """Whether the call belongs to the gradient."""
     owner: int | None = None
     """The node whose gradient this one computes."""
 
@@ -68,7 +68,7 @@ class _RecordedCall(NamedTuple):
     call: Call
     """The call as the engine reports it."""
     is_backward: bool
-    """Whether it belongs to the gradient."""
+    """Whether the call belongs to the gradient."""
     differentiated_order: int | None
     """The order of the tape's step whose gradient is being computed."""
     next_tape_order: int

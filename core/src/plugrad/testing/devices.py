@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from plugrad.tensor.tensor import Tensor
 
 LIMIT_HEADROOM_BYTES: Final = 16 * MEBIBYTE
-"""How many bytes a memory limit leaves in these checks."""
+"""The bytes by which the memory limit of a check exceeds the memory in use."""
 
 
 # --- one device, opened again ---------------------------------------------------------------------

@@ -43,7 +43,6 @@ from plugrad.tracing.leaks import check_leaks
 from plugrad.tracing.structure import ResultRebuilder
 from plugrad.transforms.variable import (
     Variable,
-    first_arrays,
     get_array,
     keep_first_arrays,
     replace_arrays,
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
 def trace_with(tracer: GraphTracer) -> Generator[None, None, None]:
     """Record all ops within the block on a tracer, and nothing on outer tapes."""
     scope, transfer = active_scope(), transfer_target()
-    watched, arrays = watched_variables.set(None), first_arrays.set(None)
+    watched = watched_variables.set(None)
     set_scope(None)
     set_transfer_target(tracer)
     try:
@@ -73,7 +72,6 @@ def trace_with(tracer: GraphTracer) -> Generator[None, None, None]:
         set_scope(scope)
         set_transfer_target(transfer)
         watched_variables.reset(watched)
-        first_arrays.reset(arrays)
 
 
 class Program:

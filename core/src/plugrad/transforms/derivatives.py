@@ -33,7 +33,7 @@ from plugrad.transforms.gradients import (
     parse_argnums,
     vjp,
 )
-from plugrad.transforms.variable import Variable, first_arrays, use_arrays, watched_variables
+from plugrad.transforms.variable import FirstArrays, Variable, use_arrays, watched_variables
 from plugrad.transforms.vmap import map_rows
 from plugrad.types.arguments import check_callable, check_string
 
@@ -327,16 +327,12 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         run = RepeatedRun() if runs_again else None
         second = bind_closure(function) if runs_again else function
         token = repeated_run.set(run or repeated_run.get())
-        arrays: dict[Variable, Any] = {}
-        arrays_token = first_arrays.set(arrays)
+        first = FirstArrays() if runs_again else None
         try:
             value = function(*[_detach_leaf(x) for x in args], **renamed)
         finally:
-            first_arrays.reset(arrays_token)
             repeated_run.reset(token)
             watched_variables.reset(watched)
-            if (outer := first_arrays.get()) is not None:
-                outer.update({v: x for v, x in arrays.items() if v not in outer})
         if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance] - people return anything
             raise ArgumentError(
                 f"checkpoint: the function must return one tensor, not {type(value).__name__}"
@@ -347,8 +343,8 @@ def checkpoint(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 "argument nor a Variable; pass it as a positional argument"
             )
         out = wrap_array(value.array, value.backend)
-        if run is not None:
-            out.node = _CheckpointedCall(parents, second, given, named, variables, run, arrays)
+        if run is not None and first is not None:
+            out.node = _CheckpointedCall(parents, second, given, named, variables, run, first)
         return out
 
     return run_checkpointed
@@ -371,7 +367,7 @@ def _detach_leaf(x: Any) -> Any:
 class _CheckpointedCall(CustomNode):
     """A call of a function whose gradient runs it again."""
 
-    __slots__ = ("args", "arrays", "first_run", "function", "kwargs", "variables")
+    __slots__ = ("args", "first_arrays", "first_run", "function", "kwargs", "variables")
 
     def __init__(
         self,
@@ -381,9 +377,9 @@ class _CheckpointedCall(CustomNode):
         kwargs: dict[str, Any],
         variables: list[Variable],
         first_run: RepeatedRun,
-        arrays: dict[Variable, Any],
+        first_arrays: FirstArrays,
     ) -> None:
-        """Keep the arguments, and the first arrays of variables that were assigned to.
+        """Keep the arguments, and the first arrays of variables that have been assigned to.
 
         The parents are the nodes of the tensors among the arguments, then of the variables.
         """
@@ -393,7 +389,7 @@ class _CheckpointedCall(CustomNode):
         self.kwargs = kwargs
         self.variables = variables
         self.first_run = first_run
-        self.arrays = arrays
+        self.first_arrays = first_arrays
 
     def vjp(
         self, dy: Tensor, needs_input_grad: Sequence[bool] | None, create_graph: bool
@@ -413,7 +409,7 @@ class _CheckpointedCall(CustomNode):
         watched = watched_variables.set(dict(zip(self.variables, own, strict=True)))
         run = repeated_run.set(RepeatedRun(self.first_run))
         try:
-            with Recording(leaves), keep_positions(), use_arrays(self.arrays):
+            with Recording(leaves), keep_positions(), use_arrays({**self.first_arrays.arrays}):
                 value = self.function(*args, **kwargs)
         finally:
             repeated_run.reset(run)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 from plugrad.engine.transfer import copy_to_backend
 from plugrad.errors import ArgumentError, DTypeError, ShapeError
@@ -252,22 +253,28 @@ def _mark_as_replaced(variables: Iterable[Variable]) -> None:
 
 
 def keep_first_arrays(variables: Iterable[Variable]) -> None:
-    """Note the arrays of variables before a function that will run again replaces them; see `plugrad.checkpoint`."""
-    kept = first_arrays.get()
-    if kept is not None:
-        for variable in variables:
-            kept.setdefault(variable, variable.array)
+    """Note the arrays of variables that are about to be replaced, for functions that have seen them and run again."""
+    if not _first_arrays:
+        return
+    tracer = current_tracer()
+    for reference in _first_arrays.valuerefs():
+        first = reference()
+        if first is not None and first.tracer is tracer:
+            for variable in variables:
+                first.arrays.setdefault(variable, variable.array)
 
 
 @contextmanager
 def use_arrays(arrays: Mapping[Variable, Any]) -> Generator[None, None, None]:
     """Let variables hold the given arrays within a block, and then again what they hold now."""
     before = {variable: variable.array for variable in arrays}
+    keep_first_arrays(before)
     try:
         for variable, array in arrays.items():
             variable.array = array
         yield
     finally:
+        keep_first_arrays(before)
         for variable, array in before.items():
             variable.array = array
 
@@ -292,7 +299,21 @@ watched_variables: ContextVar[dict[Variable, Leaf] | None] = ContextVar(
     "plugrad_watched_variables", default=None
 )
 """The leaf of the tape for each variable that `variable_grads` is differentiating."""
-first_arrays: ContextVar[dict[Variable, Any] | None] = ContextVar(
-    "plugrad_first_arrays", default=None
-)
-"""By variable: its array before the running function, which will run again, replaced it; None outside of one."""
+
+
+class FirstArrays:
+    """What variables held when a function ran first that runs again for its gradient; see `plugrad.checkpoint`."""
+
+    __slots__ = ("__weakref__", "arrays", "tracer")
+
+    def __init__(self) -> None:
+        """Begin before the first run."""
+        self.arrays: dict[Variable, Any] = {}
+        """The first arrays of the variables that have been assigned to since."""
+        self.tracer = current_tracer()
+        """The tracer of the program to which the arrays belong."""
+        _first_arrays[id(self)] = self
+
+
+_first_arrays: Final[WeakValueDictionary[int, FirstArrays]] = WeakValueDictionary()
+"""By identity: those of all functions whose gradients may still be computed."""

@@ -32,9 +32,9 @@ class PairContraction(NamedTuple):
     places: tuple[int, int]
     """The positions of the left and of the right operand in the list; the left one is the smaller."""
     left: OperandPreparation
-    """How the left operand is prepared."""
+    """How the left operand is summed, transposed and reshaped before the product."""
     right: OperandPreparation
-    """How the right operand is prepared."""
+    """How the right operand is summed, transposed and reshaped before the product."""
     is_transposed: tuple[bool, bool] | None
     """Whether each operand is a batch of transposed matrices; None for a product of elements."""
     shape: Shape

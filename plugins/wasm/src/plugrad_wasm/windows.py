@@ -180,7 +180,7 @@ class KernelCall(NamedTuple):
 
 
 IMAGES, FILTERS, RESULTS = range(3)
-"""The kinds of arrays, which are indices of `KernelCall.start_offsets`."""
+"""The kinds of arrays of a kernel, as indices of `KernelCall.start_offsets`: images, filters and results."""
 
 
 @lru_cache(maxsize=1024)

@@ -350,7 +350,10 @@ C_GATHER_BY_INDEX_DTYPE_AND_ITEM_SIZE: Final = {
     for dtype, name in (("int32", "gather"), ("int64", "gather_by_int64"))
     for size in (4, 8)
 }
-"""The C functions by the dtype of the indices and the bytes of an element; indices out of range give zeros."""
+"""The C functions that gather slices, by the dtype of the indices and the bytes of an element.
+
+Indices out of range give zeros.
+"""
 C_GATHER_GRADIENT_OF_ROWS: Final = {
     (index_dtype, dtype): check_c_function(f"{name}_{dtype}")
     for index_dtype, name in (
@@ -359,7 +362,7 @@ C_GATHER_GRADIENT_OF_ROWS: Final = {
     )
     for dtype in FLOAT_DTYPES
 }
-"""The C functions by the dtypes of the indices and of the elements."""
+"""The C functions that add rows at indices, by the dtypes of the indices and of the elements."""
 
 
 @register_lowering(indexing.gather)

@@ -265,4 +265,4 @@ class _FixedAddress(NamedTuple):
     """An object with an address in linear memory, used in place of an array."""
 
     address: int
-    """The address."""
+    """The address in linear memory, in bytes."""
