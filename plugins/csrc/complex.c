@@ -74,6 +74,7 @@ static inline complex128 wide_inverse(complex128 z) {
 static complex128 root(complex128 z) {
     const double x = creal(z), y = cimag(z), whole = fabs(x) + length(x, y);
     if (!(whole > 0 && whole < INFINITY)) return csqrt(z);
+    if (whole < 0x1p-1000) return 0x1p-100 * root(0x1p200 * z);  // half of the smallest number is 0
     const double large = sqrt(whole / 2), small = fabs(y) / (2 * large);
     return x < 0 ? number(small, copysign(large, y)) : number(large, copysign(small, y));
 }
