@@ -363,3 +363,12 @@ def test_signs_and_logarithms_of_the_largest_and_smallest_numbers(dtype, backend
     z = plugrad.asarray(largest * directions, dtype=dtype)
     expected = np.log(largest) + np.log(directions)
     np.testing.assert_allclose(plugrad.log1p(z).numpy(), expected, rtol=1e-6)
+
+
+def test_roots_of_the_smallest_doubles(backend):
+    """Half of the smallest number is 0."""
+    if plugrad.complex128 not in plugrad.which().backend.dtypes():
+        pytest.skip("the backend does not have complex128")
+    directions = np.array([1, 1j, -1 - 1j, 1 - 1j])
+    found = plugrad.sqrt(plugrad.asarray(5e-324 * directions)).numpy()
+    np.testing.assert_allclose(found, np.sqrt(5e-324) * np.sqrt(directions), rtol=1e-14)
