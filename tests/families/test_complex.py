@@ -343,3 +343,23 @@ def test_quotients_of_doubles_whose_products_are_out_of_range(backend):
     divisors = EXTREME_VALUES * (0.5 - 2j)
     found = plugrad.asarray(EXTREME_VALUES) / plugrad.asarray(divisors)
     np.testing.assert_allclose(found.numpy(), np.full(6, 1 / (0.5 - 2j)), rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_signs_and_logarithms_of_the_largest_and_smallest_numbers(dtype, backend):
+    """Absolute values of the largest numbers are infinite, and those of the smallest have few digits."""
+    if plugrad.as_dtype(dtype) not in plugrad.which().backend.dtypes():
+        pytest.skip(f"{backend} has no {dtype}")
+    largest, smallest = (
+        float(x) for x in (np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal)
+    )
+    directions = np.array([1, 1j, -1 - 1j, 1 + 1j])
+    units = directions / np.abs(directions)
+    # GPUs may take denormal numbers for 0.
+    sizes = (largest, float(np.finfo(dtype).tiny), *([] if backend == "webgpu" else [smallest]))
+    for size in sizes:
+        z = plugrad.asarray(size * directions, dtype=dtype)
+        np.testing.assert_allclose(plugrad.sign(z).numpy(), units, rtol=1e-6)
+    z = plugrad.asarray(largest * directions, dtype=dtype)
+    expected = np.log(largest) + np.log(directions)
+    np.testing.assert_allclose(plugrad.log1p(z).numpy(), expected, rtol=1e-6)

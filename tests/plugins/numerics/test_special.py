@@ -478,3 +478,38 @@ def test_dtypes_of_special_functions(backend):
         special.gamma([1j])
     with pytest.raises(ArgumentError, match="d=0 must be"):
         special.multigammaln(2.0, 0)
+
+
+@pytest.mark.parametrize("name", ["i0", "i1", "expi"])
+def test_gradients_of_growing_functions_overflow_with_them(name):
+    """They are finite where exp(x) overflows and the function does not."""
+    x = plugrad.asarray([713.0, 800.0], dtype="float64")
+    found = plugrad.grad(lambda x: plugrad.sum(getattr(special, name)(x)))(x).numpy()
+    scaled = {
+        "i0": scipy.special.i1e(713.0),
+        "i1": scipy.special.i0e(713.0) - scipy.special.i1e(713.0) / 713,
+        "expi": 1 / 713,
+    }[name]
+    np.testing.assert_allclose(found, [np.exp(700) * (np.exp(13) * scaled), np.inf], rtol=1e-13)
+
+
+def test_gradient_of_the_exponential_integral_at_infinity():
+    assert plugrad.grad(special.expi)(plugrad.asarray(np.inf)).item() == np.inf
+
+
+def test_second_derivatives_of_modified_functions_at_zero():
+    for name, expected in (("i0", 0.5), ("i1", 0.0)):
+        curvature = plugrad.grad(plugrad.grad(getattr(special, name)))(plugrad.asarray(0.0))
+        assert curvature.item() == expected
+
+
+def test_functions_of_the_second_kind_of_the_smallest_number():
+    """Its half is 0."""
+    x, found = plugrad.asarray(5e-324, dtype="float64"), {}
+    for name in ("y0", "y1", "k0", "k1", "k0e", "k1e"):
+        found[name] = getattr(special, name)(x).item()
+    logarithm = np.log(5e-324) - np.log(2) + np.euler_gamma
+    assert found["y0"] == pytest.approx(2 / np.pi * logarithm, 1e-15)
+    assert found["k0"] == found["k0e"] == pytest.approx(-logarithm, 1e-15)
+    assert found["y1"] == -np.inf
+    assert found["k1"] == found["k1e"] == np.inf

@@ -5,6 +5,7 @@ Integers and bools become float32 where a function has only floating results.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from plugrad.engine.results import alias
@@ -105,16 +106,22 @@ def sign(x: TensorLike) -> Tensor:
 
 def _complex_sign(x: Tensor) -> Tensor:
     """Return complex numbers divided by their absolute values; one infinite part outweighs the other, as in NumPy."""
-    radius = parts.complex_abs(x)
-    none = cached_constant(0, radius.dtype, x.backend)
-    is_zero = binary.equal(radius, none)
-    nearby = binary.divide(x, cast(binary.add(radius, cast(is_zero, radius.dtype)), x.dtype))
     real, imag = parts.real(x), parts.imag(x)
+    number = partial(cached_constant, dtype=real.dtype, backend=x.backend)
+    # The absolute value of the largest numbers would be infinite, and that of the smallest has few digits.
+    limits, size = real.dtype.info, binary.maximum(unary.abs(real), unary.abs(imag))
+    is_small = binary.less(size, number(float(limits.tiny / limits.eps)))
+    is_large, none = binary.greater(size, number(float(limits.max / 4))), number(0)
+    factor = binary.select(is_large, number(0.25), number(1))
+    factor = binary.select(is_small, number(float(limits.eps**-3)), factor)
+    x, y = binary.multiply(real, factor), binary.multiply(imag, factor)
+    radius = parts.complex_abs(parts.complex(x, y))
+    is_zero = binary.equal(radius, none)
+    divisor = binary.add(radius, cast(is_zero, radius.dtype))
+    nearby = parts.complex(binary.divide(x, divisor), binary.divide(y, divisor))
     is_far_right, is_far_up = unary.is_inf(real), unary.is_inf(imag)
-    far = parts.complex(
-        binary.select(is_far_right, unary.sign(real), none),
-        binary.select(is_far_up, unary.sign(imag), none),
-    )
+    far_real = binary.select(is_far_right, unary.sign(real), none)
+    far = parts.complex(far_real, binary.select(is_far_up, unary.sign(imag), none))
     is_far = binary.logical_or(
         binary.logical_and(is_far_right, unary.is_finite(imag)),
         binary.logical_and(is_far_up, unary.is_finite(real)),

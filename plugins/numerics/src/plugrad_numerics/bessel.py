@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from math import inf, nan, pi
+from math import inf, log, nan, pi
 from typing import TYPE_CHECKING, Any
 
 import plugrad
 from plugrad_numerics.tables import call_elementwise, evaluate_table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from plugrad import Tensor
 
+LOG_2 = log(2)
 ASYMPTOTIC_MIN = 24.0
 """The smallest x at which J and Y are computed from an amplitude and a phase (DLMF 10.17)."""
 
@@ -81,7 +84,8 @@ def _bessel_first_kind_below_asymptotic_min(order: int, x: Tensor) -> Tensor:
 def _bessel_second_kind(order: int, x: Tensor) -> Tensor:
     """Return the Bessel function of the second kind of order 0 or 1."""
     inside = plugrad.where((x > 0) & (x < ASYMPTOTIC_MIN), x, 1)
-    product = plugrad.log(inside / 2) * _bessel_first_kind_below_asymptotic_min(order, inside)
+    # Not the logarithm of a half, which is 0 for the smallest number.
+    product = (plugrad.log(inside) - LOG_2) * _bessel_first_kind_below_asymptotic_min(order, inside)
     if order:
         product = product - 1 / inside
     low = evaluate_table(f"y{order}", inside) + 2 / pi * product
@@ -157,7 +161,16 @@ def i0(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return call_elementwise("i0", lambda x: _multiply_by_exp_abs(_i0e(x), x), x)
+    return call_elementwise("i0", _i0, x)
+
+
+@plugrad.custom_grad  # in the gradients of the product, exp(x) overflows where the product does not
+def _i0(x: Tensor, save: Callable[..., None]) -> tuple[Tensor, Callable[..., Tensor]]:
+    def gradient(dy: Tensor, saved: list[Tensor]) -> Tensor:
+        return dy * _i1(saved[0])
+
+    save(x)
+    return _multiply_by_exp_abs(_i0e(x), x), gradient
 
 
 def i1(x: Any) -> Tensor:
@@ -169,7 +182,26 @@ def i1(x: Any) -> Tensor:
     Raises:
         DTypeError: x holds complex numbers or strings.
     """
-    return call_elementwise("i1", lambda x: _multiply_by_exp_abs(_i1e(x), x), x)
+    return call_elementwise("i1", _i1, x)
+
+
+@plugrad.custom_grad
+def _i1(x: Tensor, save: Callable[..., None]) -> tuple[Tensor, Callable[..., Tensor]]:
+    def gradient(dy: Tensor, saved: list[Tensor]) -> Tensor:
+        return dy * _i1_derivative(saved[0])
+
+    save(x)
+    return _multiply_by_exp_abs(_i1e(x), x), gradient
+
+
+def _i1_derivative(x: Tensor) -> Tensor:
+    """Return the derivative of `i1`, which is ``i0(x) - i1(x) / x``."""
+    size = plugrad.abs(x)
+    low = evaluate_table("i1e", plugrad.where(size < 16, size, 0))
+    high = _scaled_asymptotic_tail("i1e_tail", size) / plugrad.where(size < 16, 16, size)
+    quotient = _multiply_by_exp_abs(plugrad.where(size < 16, low, high), x)
+    found = _i0(x)
+    return plugrad.where(found < inf, found - quotient, found)
 
 
 def _multiply_by_exp_abs(scaled: Tensor, x: Tensor) -> Tensor:
@@ -230,7 +262,7 @@ def _modified_second_kind(order: int, x: Tensor, *, is_scaled: bool) -> Tensor:
     """Return the modified Bessel function of the second kind of order 0 or 1, times ``exp(x)`` if `is_scaled`."""
     small = plugrad.where((x > 0) & (x < 1), x, 0.5)
     growth = plugrad.exp(small)
-    logarithm = plugrad.log(small / 2)
+    logarithm = plugrad.log(small) - LOG_2
     if order:
         low = (
             evaluate_table("k1", small)

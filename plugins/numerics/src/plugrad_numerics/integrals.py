@@ -19,6 +19,8 @@ from plugrad_numerics.tables import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from plugrad import Tensor
 
 MAX_EXPN_ORDER = 1000
@@ -66,7 +68,19 @@ def expi(x: Any) -> Tensor:
     return call_elementwise("expi", _expi, x)
 
 
-def _expi(x: Tensor) -> Tensor:
+@plugrad.custom_grad  # in the gradients of the product, exp(x) overflows where the product does not
+def _expi(x: Tensor, save: Callable[..., None]) -> tuple[Tensor, Callable[..., Tensor]]:
+    def gradient(dy: Tensor, saved: list[Tensor]) -> Tensor:
+        """Return ``dy * exp(x) / x``."""
+        (x,) = saved
+        half = plugrad.exp(x / 2)
+        return dy * plugrad.where(x == inf, inf, half * (half / x))
+
+    save(x)
+    return _compute_expi(x), gradient
+
+
+def _compute_expi(x: Tensor) -> Tensor:
     is_near = (x > 0.2) & (x < 0.8)
     is_large = x >= 6
     small = plugrad.where((x > 0) & ~is_large, x, 1)

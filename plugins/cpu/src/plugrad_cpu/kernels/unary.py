@@ -42,7 +42,9 @@ def log1p(x: Array, out: Array | None = None) -> Array:
     y = np.asarray(np.log1p(x, out=out))
     if x.dtype.kind == "c":
         real, imaginary = np.real(x), np.imag(x)
-        small = np.abs(real) + np.abs(imaginary) < 0.5
+        size = np.abs(real) + np.abs(imaginary)
+        np.log(x, out=y, where=size > 1e20)  # NumPy's log1p of the largest numbers is infinite
+        small = size < 0.5
         part = np.multiply(real, 2 + real, out=np.zeros_like(real), where=small)
         part += np.square(imaginary, out=np.zeros_like(real), where=small)
         np.copyto(np.real(y), np.log1p(part) / 2, where=small)
