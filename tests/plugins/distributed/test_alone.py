@@ -267,6 +267,7 @@ def test_traced_step_cannot_divide_a_state(single_process_world, weights):
         with pytest.raises(ArgumentError, match=r"call prepare\(variables\)"):
             step()
     sharded.prepare(weights)
+    assert [entry["steps"] for entry in adam.get_state(weights)["variables"]] == [0, 0]  # moved
     step()
     assert sharded.get_state(weights)["variables"][0]["steps"] == 2
 

@@ -408,6 +408,19 @@ class Optimizer(ABC):
                     state[name] = _make_slot(variable, name, value)
         self.iterations = iterations
 
+    def discard_state(self, variables: Collection[Variable]) -> None:
+        """Free the state of variables: the next step of each begins anew.
+
+        >>> w = plugrad.Variable([1.0])
+        >>> momentum = plugrad.optimizers.Momentum(0.1)
+        >>> _ = momentum.minimize(lambda: plugrad.sum(w * w), [w])
+        >>> momentum.discard_state([w])
+        >>> momentum.get_state([w])
+        {'iterations': 1, 'variables': [{'steps': 0}]}
+        """
+        for variable in check_variables(variables, "discard_state"):
+            self._states.pop(variable, None)
+
     def _begin_step(
         self, groups: Sequence[tuple[int, Variable, Sequence[VariableState]]]
     ) -> list[tuple[float, ...]]:

@@ -36,7 +36,7 @@ class OptimizerShards:
         """This rank's part of each variable, as a vector."""
 
     def add_parts(self, optimizer: Optimizer, variables: Sequence[Variable]) -> None:
-        """Make the parts of trained variables that have none, with the state that the optimizer has for the variables.
+        """Make the parts of trained variables that have none; the optimizer's state of the variables moves to them.
 
         Raises:
             ArgumentError: there is such a state, and the step is traced.
@@ -60,6 +60,7 @@ class OptimizerShards:
             ) from None
         if any(entry["steps"] for entry in state["variables"]):
             self.set_state(optimizer, new, state)
+            optimizer.discard_state(new)
 
     def apply(
         self,
