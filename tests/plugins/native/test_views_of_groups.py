@@ -12,8 +12,9 @@ from plugrad_native.programs.selection import CompiledStepSelector
 
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch):
-    plugrad.use("cpu")
     monkeypatch.setattr(thread_pool, "count", 1)
+    with plugrad.use("cpu"):
+        yield
 
 
 def random_tensor(*shape, dtype="f4", seed=0):
