@@ -106,6 +106,10 @@ def test_invalid_results_are_rejected():
         plugrad.vectorize(3)
 
 
+def test_excluded_may_be_a_range_however_long():
+    assert plugrad.vectorize(lambda x: x.ndim, excluded=range(2**60))(plugrad.ones(3)) == 1
+
+
 @pytest.mark.parametrize("excluded", [1.5, [None], [object()], "a"])
 def test_excluded_must_be_positions(excluded):
     with pytest.raises(ArgumentError, match="positions of arguments"):

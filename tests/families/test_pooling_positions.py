@@ -293,3 +293,9 @@ def test_positions_beyond_the_images_are_refused_where_they_are_known(backend):
     if backend.startswith("cpu"):
         with pytest.raises(TensorIndexError, match="99"):
             plugrad.max_unpool(ones(1, 2, 2, 1), far, (1, 4, 4, 1))
+
+
+def test_max_unpool_names_sizes_beyond_all_memory():
+    """Python writes no integers of more than 4,300 digits."""
+    with pytest.raises(plugrad.errors.ShapeError, match="output_shape must have as many sizes"):
+        plugrad.max_unpool(plugrad.ones((1, 2, 2, 1)), plugrad.ones(3, dtype="int32"), 10**5000)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from plugrad.errors import ArgumentValueError, DTypeError, ShapeError
+from plugrad.errors import ArgumentValueError, DTypeError, ShapeError, short_repr
 from plugrad.kernels import creation, movement, pooling, pooling3d
 from plugrad.ops.arguments import as_supported_dtype, as_tensor, cast
 from plugrad.ops.attributes import check_choice, check_flag, is_sequence, to_list
@@ -233,7 +233,7 @@ def max_unpool(
     if not 3 <= values.ndim <= 5 or places.shape != values.shape or len(shape) != values.ndim:
         raise ShapeError(
             f"{op}: x and positions must be images of one shape, and output_shape must have as many sizes; they are "
-            f"{values.shape}, {places.shape} and {shape}"
+            f"{values.shape}, {places.shape} and {short_repr(shape)}"
         )
     counts_all = check_flag(include_batch_in_index, op, "include_batch_in_index")
     axes = len(data_format) - 2 if isinstance(data_format, str) else values.ndim - 2

@@ -62,7 +62,7 @@ def vectorize(
         return partial(vectorize, signature=signature, excluded=excluded)
     check_callable("vectorize", function)
     terms = None if signature is None else _parse_signature(signature)
-    kept = frozenset(_check_excluded(excluded))
+    kept = _check_excluded(excluded)
 
     @wraps(function)
     def vectorized(*args: Any) -> Any:
@@ -106,12 +106,14 @@ def vectorize(
     return vectorized
 
 
-def _check_excluded(excluded: Any) -> list[int]:
-    """Return the positions of excluded arguments as a list, after a check.
+def _check_excluded(excluded: Any) -> Collection[int]:
+    """Return the positions of excluded arguments, after a check.
 
     Raises:
         ArgumentError: they are something else.
     """
+    if isinstance(excluded, range):  # which may be too long for a list
+        return excluded
     found: list[Any] = (
         [*cast("Collection[Any]", excluded)] if isinstance(excluded, Collection) else [excluded]
     )
