@@ -66,7 +66,7 @@ def count_and_yield_batches(
         yield last
 
 
-def count_local_examples(
+def report_local_examples(
     strategy: Strategy, batch: tuple[Any, ...], loss: Callable[..., Tensor]
 ) -> None:
     """Tell the strategy how many examples count in this process's share, where they have weights."""

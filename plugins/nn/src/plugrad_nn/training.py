@@ -12,7 +12,7 @@ from plugrad.extend import ArgumentError, explain_wrong_calls
 from plugrad_nn.arguments import check_flag, check_function, check_integer
 from plugrad_nn.batching import make_batches, to_tensors
 from plugrad_nn.callbacks import Callback, Run
-from plugrad_nn.counting import BatchCount, MeanLoss, count_and_yield_batches, count_local_examples
+from plugrad_nn.counting import BatchCount, MeanLoss, count_and_yield_batches, report_local_examples
 from plugrad_nn.evaluation import check_metrics, check_strategy, evaluate
 from plugrad_nn.labels import largest_label
 from plugrad_nn.parameters import assign, check_nested_dict
@@ -260,7 +260,7 @@ def _train_epoch(
     for number, batch in enumerate(bar, 1):
         count = counts.popleft()
         if strategy is not None:
-            count_local_examples(strategy, batch, loss)
+            report_local_examples(strategy, batch, loss)
             batch = to_tensors(batch)
         batch_loss = steps.train_on_batch(batch, count)
         mean.add(batch_loss, count)

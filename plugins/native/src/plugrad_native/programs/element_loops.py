@@ -220,14 +220,14 @@ class _ElementLoopWriter:
     def _is_dense(self, value: Value) -> bool:
         """Return whether a value has the elements of the shape, without gaps."""
         view = self.group.views.get(value)
-        has_full_shape = self._count(value) == count_elements(self.shape)
+        has_full_shape = self._count_elements(value) == count_elements(self.shape)
         return has_full_shape and (view is None or view.is_contiguous)
 
     def _is_scalar(self, value: Value) -> bool:
         """Return whether a value is a single number."""
-        return self._count(value) == 1
+        return self._count_elements(value) == 1
 
-    def _count(self, value: Value) -> int:
+    def _count_elements(self, value: Value) -> int:
         """Return the number of elements of a value."""
         return count_elements(self.writer.specs[value].shape)
 
